@@ -1,0 +1,105 @@
+"""What all verbs share on the terminal: messages on stderr, results on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+def stderr() -> Console:
+    """A console on stderr. Print user data through `rich.text.Text` or `markup=False` only."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def stdout() -> Console:
+    """A console on stdout, for tables."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def note(message: str) -> None:
+    """One plain line on stderr."""
+    print(message, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on one line of stdout, keys in the given order."""
+    import orjson
+
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode() + "\n")
+
+
+@contextlib.contextmanager
+def progress(*columns: Any, total: float | None, description: str) -> Iterator[_Bar]:
+    """A progress bar on a terminal; a plain line every ten seconds elsewhere.
+
+    Args:
+        columns: texts with `{task.fields[...]}` placeholders, appended to the standard bar.
+        total: the number of units, None if unknown.
+        description: what is being done.
+
+    """
+    console = stderr()
+    if not console.is_terminal:
+        yield _PlainBar(description, total)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    with RichProgress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        *(TextColumn(column) for column in columns),
+        console=console,
+        refresh_per_second=8,
+    ) as bar:
+        yield _RichBar(bar, description, total)
+
+
+class _Bar:
+    """What a verb does to a progress bar."""
+
+    def update(self, completed: float, **fields: str) -> None:
+        """Show `completed` units and the fields that the columns name."""
+        raise NotImplementedError
+
+
+class _RichBar(_Bar):
+    def __init__(self, bar: Progress, description: str, total: float | None) -> None:
+        self._bar, self._description, self._total = bar, description, total
+        self._task: Any = None
+
+    def update(self, completed: float, **fields: str) -> None:
+        # the task starts with its first fields, because columns may not name missing ones
+        if self._task is None:
+            self._task = self._bar.add_task(self._description, total=self._total, **fields)
+        self._bar.update(self._task, completed=completed, **fields)
+
+
+class _PlainBar(_Bar):
+    _SECONDS = 10.0
+
+    def __init__(self, description: str, total: float | None) -> None:
+        import time
+
+        self._description, self._total, self._clock = description, total, time.monotonic
+        self._due = self._clock() + self._SECONDS
+
+    def update(self, completed: float, **fields: str) -> None:
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + self._SECONDS
+        total = "" if self._total is None else f"/{self._total:g}"
+        rest = "".join(f", {name.replace('_', ' ')} {value}" for name, value in fields.items())
+        note(f"{self._description}: {completed:g}{total}{rest}")

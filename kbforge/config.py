@@ -1,0 +1,148 @@
+"""Options: `--set kind.option=value` and TOML tables, typed by the constructors they reach.
+
+A plugin documents and types its options once, in its constructor's signature. Text from the
+command line and values from TOML are converted to the annotated type here, and an option that no
+parameter takes is an error that lists those there are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kbforge.errors import UsageError, quoted
+
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0"}
+
+
+def parse_settings(
+    settings: Iterable[str], kinds: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    """`["likelihood.a=2", ...]` as {kind: {option: text}}.
+
+    Args:
+        settings: the texts given to `--set`.
+        kinds: the kinds that the verb understands, in the singular.
+
+    Raises:
+        UsageError: a text that is not `kind.option=value`, or an unknown kind.
+
+    """
+    out: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
+    for setting in settings:
+        target, equals, value = setting.partition("=")
+        kind, dot, option = target.partition(".")
+        if not (equals and dot and option):
+            raise UsageError(f'--set: expected kind.option=value, got "{quoted(setting)}"')
+        if kind not in out:
+            raise UsageError(
+                f'--set {quoted(setting)}: unknown kind "{quoted(kind)}", '
+                f"expected one of {', '.join(sorted(out))}"
+            )
+        out[kind][option.replace("-", "_")] = value
+    return out
+
+
+def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """Check options against a constructor and convert them to its annotated types.
+
+    Args:
+        factory: the class (or function) that will be called.
+        called: how the error names it, such as "likelihood gaussian".
+        options: option -> text or TOML value.
+
+    Raises:
+        UsageError: an unknown option, or a value of the wrong type.
+
+    """
+    parameters = option_parameters(factory)
+    bound = {}
+    for option, value in options.items():
+        if option not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise UsageError(f'{called} has no option "{quoted(option)}"; options: {known}')
+        bound[option] = _convert(value, parameters[option].annotation, f"{called}: {option}")
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is inspect.Parameter.empty and name not in bound
+    ]
+    if missing:
+        raise UsageError(f"{called} needs the option {missing[0]}")
+    return bound
+
+
+def option_parameters(factory: Any) -> dict[str, inspect.Parameter]:
+    """The options of a plugin: its constructor's named parameters, annotations resolved."""
+    function = factory.__init__ if inspect.isclass(factory) else factory
+    if function is object.__init__:
+        return {}
+    signature = inspect.signature(function, eval_str=True)
+    wanted = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {
+        name: parameter
+        for name, parameter in signature.parameters.items()
+        if name != "self" and parameter.kind in wanted
+    }
+
+
+def _convert(value: object, annotation: Any, called: str) -> Any:
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return value
+    origin = typing.get_origin(annotation)
+    arguments = typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(value, arguments, called)
+    if origin is typing.Literal:
+        return _convert_choice(value, arguments, called)
+    if origin in (tuple, list):
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple):
+            raise UsageError(f"{called}: expected a list, got {quoted(value)}")
+        element = arguments[0] if arguments else str
+        return origin(_convert(item, element, called) for item in items)
+    return _convert_scalar(value, annotation, called)
+
+
+def _convert_union(value: object, members: tuple[Any, ...], called: str) -> Any:
+    if type(None) in members and (value is None or value in ("none", "")):
+        return None
+    problems = []
+    for member in (m for m in members if m is not type(None)):
+        try:
+            return _convert(value, member, called)
+        except UsageError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def _convert_choice(value: object, choices: tuple[Any, ...], called: str) -> Any:
+    for choice in choices:
+        if value == choice or value == str(choice):
+            return choice
+    listed = ", ".join(str(choice) for choice in choices)
+    raise UsageError(f"{called}: expected one of {listed}, got {quoted(value)}")
+
+
+def _convert_scalar(value: object, kind: Any, called: str) -> Any:
+    if kind is bool:
+        text = str(value).lower()
+        if text in _TRUE | _FALSE:
+            return text in _TRUE
+        raise UsageError(f"{called}: expected true or false, got {quoted(value)}")
+    if kind in (int, float) and not isinstance(value, bool):
+        try:
+            if isinstance(value, str | int | (float if kind is float else int)):
+                return kind(value)
+        except ValueError:
+            pass
+        wanted = "a whole number" if kind is int else "a number"
+        raise UsageError(f"{called}: expected {wanted}, got {quoted(value)}")
+    if kind in (str, Path) and isinstance(value, str | Path | int | float):
+        return kind(str(value))
+    raise UsageError(f"{called}: expected {getattr(kind, '__name__', kind)}, got {quoted(value)}")

@@ -1,0 +1,63 @@
+"""The words of the domain and one protocol a kind of plugin, each with its laws."""
+
+from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
+from kbforge.contracts.clusterer import (
+    Cluster,
+    Clusterer,
+    Interrupted,
+    OnStep,
+    Particle,
+    Posterior,
+    Problem,
+    Progress,
+    Subproblem,
+)
+from kbforge.contracts.entity import Alternative, Entity, Value
+from kbforge.contracts.exporter import Exporter
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import (
+    Bundled,
+    ConjugateLikelihood,
+    FloatArray,
+    IntArray,
+    Likelihood,
+    LiveClusters,
+    Observation,
+    SelfFitting,
+)
+from kbforge.contracts.resampler import Resampler
+from kbforge.contracts.serializer import Canonical, Serializer
+from kbforge.contracts.source import OnBad, Source
+
+__all__ = [
+    "Alternative",
+    "Bundled",
+    "CalibrationResult",
+    "Calibrator",
+    "Canonical",
+    "Cluster",
+    "Clusterer",
+    "ConjugateLikelihood",
+    "Entity",
+    "Exporter",
+    "FloatArray",
+    "Fragment",
+    "IntArray",
+    "Interrupted",
+    "Likelihood",
+    "LiveClusters",
+    "Observation",
+    "OnBad",
+    "OnStep",
+    "Particle",
+    "Posterior",
+    "Problem",
+    "Progress",
+    "Resampler",
+    "Search",
+    "SelfFitting",
+    "Serializer",
+    "Source",
+    "Subproblem",
+    "Value",
+]

@@ -1,0 +1,67 @@
+"""Calibrators: choose the Dirichlet-process concentration alpha for a likelihood.
+
+Scaling every cluster's likelihood by e^c is the same as scaling alpha by it, so alpha is also the
+likelihood's one free constant (the `offset` of the published code: alpha 1 with offset c is alpha
+e^c). One signature for the family:
+
+    calibrate(fragments, problem, clusterer, search, rng) -> CalibrationResult
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from kbforge.contracts.clusterer import Clusterer, Problem
+from kbforge.contracts.fragment import Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Where to look: log alpha in [low, high], natural logs."""
+
+    low: float = -10.0
+    high: float = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationResult:
+    """The chosen alpha.
+
+    Attributes:
+        alpha: the concentration.
+        objective: the calibrator's objective at alpha (its unit is the calibrator's).
+        at_edge: "low" or "high" if the maximum lies at that edge of the search range, else "".
+        curve: (alpha, objective) of every evaluation, by alpha.
+
+    """
+
+    alpha: float
+    objective: float
+    at_edge: str
+    curve: tuple[tuple[float, float], ...]
+
+
+class Calibrator(Protocol):
+    """A rule for choosing alpha. Its options are its constructor's parameters."""
+
+    needs_labels: ClassVar[bool]
+
+    def calibrate(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        clusterer: Clusterer,
+        search: Search,
+        rng: np.random.Generator,
+        on_evaluation: Callable[[float, float], None] | None = None,
+    ) -> CalibrationResult:
+        """Choose alpha; `problem.alpha` is ignored.
+
+        `clusterer` serves the calibrators that cluster. `on_evaluation(alpha, objective)` is
+        called after each evaluation, for progress bars.
+        """
+        ...

@@ -1,0 +1,141 @@
+"""Clusterers: fragments in, a posterior over groupings out.
+
+One signature for the family:
+
+    cluster(fragments, problem, rng, on_step) -> Posterior
+
+Laws, tested for every member by `kbforge.testing.clusterer`:
+
+1. Every fragment is in exactly one cluster of every particle of exactly one subproblem.
+2. No cluster reaches across subproblems; particles of a subproblem are distinct.
+3. The weights of a subproblem are normalised (logsumexp 0) and sorted, heaviest first.
+4. Same fragments, problem and seed give the same posterior, bit for bit.
+5. Gold labels are not read.
+6. An `on_step` that raises `Interrupted` ends the run early with the posterior of the prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
+
+Cluster: TypeAlias = tuple[int, ...]
+"""Indices of fragments in order of arrival, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What to cluster by: prior, model and proposal.
+
+    Attributes:
+        likelihood: L(C), perhaps a black box.
+        alpha: concentration of the Dirichlet process, > 0.
+        surrogate: proposes when the likelihood is a black box; None lets the likelihood itself
+            score every putative particle.
+        max_evals: M, the most non-singleton putative particles that the surrogate proposes a
+            step; None is unlimited, 0 clusters by the surrogate alone.
+
+    """
+
+    likelihood: Likelihood
+    alpha: float
+    surrogate: ConjugateLikelihood | None = None
+    max_evals: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Particle:
+    """One weighted grouping of a subproblem's fragments. `log_weight` is in nats."""
+
+    log_weight: float
+    clusters: tuple[Cluster, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subproblem:
+    """A block of fragments that share a cluster with no other block on any particle."""
+
+    fragments: Cluster
+    particles: tuple[Particle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What is known about the grouping of fragments 0..n_fragments-1.
+
+    Attributes:
+        subproblems: in order of their smallest fragment.
+        log_posterior: unnormalised log posterior (Ewens) of the point estimate, in nats:
+            the sum over its clusters of log alpha + lgamma(|C|) + L(C).
+        n_fragments: how many fragments were clustered.
+        model_evaluations: distinct sets that the likelihood scored.
+        complete: False when the run was interrupted.
+
+    """
+
+    subproblems: tuple[Subproblem, ...]
+    log_posterior: float
+    n_fragments: int
+    model_evaluations: int
+    complete: bool = True
+
+    @property
+    def log10_effective_particles(self) -> float:
+        """log10 of the number of groupings represented: the product over subproblems."""
+        return float(sum(np.log10(len(s.particles)) for s in self.subproblems))
+
+    def clusters(self) -> list[Cluster]:
+        """The point estimate: clusters of each subproblem's heaviest particle."""
+        return [c for s in self.subproblems for c in s.particles[0].clusters]
+
+    def labels(self) -> list[int]:
+        """The point estimate as one cluster number a fragment, shape [n_fragments]."""
+        out = [-1] * self.n_fragments
+        for number, cluster in enumerate(self.clusters()):
+            for fragment in cluster:
+                out[fragment] = number
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a run after a step, for progress bars, plots and logs."""
+
+    fragments: int
+    total: int
+    subproblems: int
+    log10_effective_particles: float
+    model_evaluations: int
+
+
+class Interrupted(Exception):
+    """Raised by an `on_step` callback to end a run early and keep its prefix."""
+
+
+OnStep: TypeAlias = Callable[[Progress], None]
+
+
+class Clusterer(Protocol):
+    """An algorithm. Its options are its constructor's parameters."""
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """Group the fragments, in the order given.
+
+        Raises:
+            LikelihoodError: the likelihood returned NaN, or some fragment has no finite
+                assignment; the message names the fragment.
+
+        """
+        ...

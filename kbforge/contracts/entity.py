@@ -1,0 +1,88 @@
+"""Entity: one record of the knowledge base, every value traced to its fragments.
+
+One JSON object a line:
+
+    {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
+     "fragments": [str, ...], "confidence": float, "alternatives": [...]?, "subproblem": int}
+
+Law of a knowledge base: every fragment that went in is in exactly one entity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One distinct value of an attribute and the fragments that state it.
+
+    `count` is the number of statements; a fragment that repeats a value states it once.
+    """
+
+    value: str
+    fragments: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of fragments that state the value."""
+        return len(self.fragments)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of this value."""
+        return {"value": self.value, "fragments": list(self.fragments), "count": self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A competing grouping of an entity's fragments.
+
+    `probability` is the posterior probability that these are the groups; `groups` are fragment ids
+    and may reach beyond the entity.
+    """
+
+    probability: float
+    groups: tuple[tuple[str, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of this alternative."""
+        return {
+            "probability": self.probability,
+            "groups": [list(group) for group in self.groups],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity.
+
+    `confidence` is the posterior probability of exactly this cluster among its subproblem's
+    particles, raw. The particles are truncated, so 1.0 means "no kept particle disagrees".
+    """
+
+    id: str
+    name: str
+    properties: Mapping[str, tuple[Value, ...]]
+    fragments: tuple[str, ...]
+    confidence: float
+    subproblem: int
+    alternatives: tuple[Alternative, ...] = ()
+    vector: tuple[float, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of this entity."""
+        out: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "properties": {k: [v.to_json() for v in vs] for k, vs in self.properties.items()},
+            "fragments": list(self.fragments),
+            "confidence": self.confidence,
+            "subproblem": self.subproblem,
+        }
+        if self.vector is not None:
+            out["vector"] = list(self.vector)
+        if self.alternatives:
+            out["alternatives"] = [alternative.to_json() for alternative in self.alternatives]
+        return out

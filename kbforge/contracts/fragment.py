@@ -1,0 +1,190 @@
+"""Fragment: one partial observation of one entity.
+
+One JSON object a line:
+
+    {"id": str, "properties": {attribute: [str, ...]}, "vector": [float, ...]?,
+     "label": str?, "source": str?, "metadata": object?}
+
+Laws, checked by `Fragment.from_json`:
+
+1. `id` is a non-empty string.
+2. A fragment has properties or a vector; each property is a non-empty list of non-empty strings.
+3. Every string is valid Unicode (no lone surrogates) without NUL; every number is finite.
+4. Sizes are bounded by the constants below, so that a hostile line cannot exhaust memory.
+
+The REBEL/KeBAB shape (`entity_id` for the label, ids in `metadata`) is read too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kbforge.errors import BadRecord, quoted
+
+MAX_ID_CHARACTERS = 4_096
+MAX_VALUE_CHARACTERS = 65_536
+MAX_ATTRIBUTES = 1_024
+MAX_VALUES = 10_000
+MAX_DIMENSIONS = 65_536
+
+_KNOWN_KEYS = frozenset({"id", "properties", "vector", "label", "source", "metadata", "entity_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """One observation: attribute -> values, or a vector, or both.
+
+    `label` is gold: training, calibration and evaluation may read it, clustering never does.
+    """
+
+    id: str
+    properties: Mapping[str, tuple[str, ...]]
+    vector: tuple[float, ...] | None = None
+    label: str | None = None
+    source: str | None = None
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The surface forms: the values of `name`."""
+        return self.properties.get("name", ())
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of this fragment; `from_json` is its inverse."""
+        out: dict[str, Any] = {
+            "id": self.id,
+            "properties": {key: list(values) for key, values in self.properties.items()},
+        }
+        if self.vector is not None:
+            out["vector"] = list(self.vector)
+        if self.label is not None:
+            out["label"] = self.label
+        if self.source is not None:
+            out["source"] = self.source
+        if self.metadata is not None:
+            out["metadata"] = dict(self.metadata)
+        return out
+
+    @classmethod
+    def from_json(cls, record: object, where: str) -> Fragment:
+        """Check one parsed JSON value and make a fragment of it.
+
+        Args:
+            record: what the JSON parser returned.
+            where: `file:line`, for the error.
+
+        Raises:
+            BadRecord: at the first law that the record breaks.
+
+        """
+        if not isinstance(record, dict):
+            raise BadRecord(where, "a JSON object", _kind(record))
+        unknown = sorted(set(record) - _KNOWN_KEYS)
+        if unknown:
+            raise BadRecord(
+                where, f"only the keys {', '.join(sorted(_KNOWN_KEYS))}", quoted(unknown[0])
+            )
+        metadata = _metadata(record.get("metadata"), where)
+        fragment_id = record.get("id")
+        if fragment_id is None and "entity_id" in record and metadata is not None:
+            fragment_id = _kebab_id(metadata)
+        label = record.get("label", record.get("entity_id"))
+        vector = _vector(record.get("vector"), where)
+        properties = _properties(record.get("properties"), where)
+        if not properties and vector is None:
+            raise BadRecord(where, "at least one property or a vector", "neither", "properties")
+        return cls(
+            id=_text(fragment_id, where, "id", MAX_ID_CHARACTERS),
+            properties=properties,
+            vector=vector,
+            label=None if label is None else _text(label, where, "label", MAX_ID_CHARACTERS),
+            source=_optional_text(record.get("source"), where, "source"),
+            metadata=metadata,
+        )
+
+
+def _kind(value: object) -> str:
+    """A JSON value's type in JSON's own words, with the value when it is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f'the string "{quoted(value, 40)}"'
+    return "an array" if isinstance(value, list) else "an object"
+
+
+def _text(value: object, where: str, field: str, limit: int = MAX_VALUE_CHARACTERS) -> str:
+    if not isinstance(value, str):
+        raise BadRecord(where, "a string", _kind(value) if value is not None else "nothing", field)
+    if not value:
+        raise BadRecord(where, "a non-empty string", "an empty one", field)
+    if len(value) > limit:
+        raise BadRecord(where, f"at most {limit:,} characters", f"{len(value):,}", field)
+    if "\0" in value:
+        raise BadRecord(where, "text without NUL characters", quoted(value), field)
+    if any("\ud800" <= c <= "\udfff" for c in value):
+        raise BadRecord(where, "valid Unicode", f"a lone surrogate in {quoted(value)}", field)
+    return value
+
+
+def _optional_text(value: object, where: str, field: str) -> str | None:
+    return None if value is None else _text(value, where, field)
+
+
+def _properties(value: object, where: str) -> dict[str, tuple[str, ...]]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRecord(where, "an object of lists of strings", _kind(value), "properties")
+    if len(value) > MAX_ATTRIBUTES:
+        raise BadRecord(
+            where, f"at most {MAX_ATTRIBUTES:,} attributes", f"{len(value):,}", "properties"
+        )
+    out = {}
+    for key, values in value.items():
+        field = f"properties.{quoted(key, 40)}"
+        name = _text(key, where, "an attribute of properties", MAX_ID_CHARACTERS)
+        if not isinstance(values, list):
+            raise BadRecord(where, "a list of strings", _kind(values), field)
+        if not values:
+            raise BadRecord(where, "at least one value", "an empty list", field)
+        if len(values) > MAX_VALUES:
+            raise BadRecord(where, f"at most {MAX_VALUES:,} values", f"{len(values):,}", field)
+        out[name] = tuple(_text(item, where, field) for item in values)
+    return out
+
+
+def _vector(value: object, where: str) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not value:
+        got = "an empty list" if value == [] else _kind(value)
+        raise BadRecord(where, "a non-empty list of numbers", got, "vector")
+    if len(value) > MAX_DIMENSIONS:
+        raise BadRecord(where, f"at most {MAX_DIMENSIONS:,} numbers", f"{len(value):,}", "vector")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | float) or not math.isfinite(item):
+            raise BadRecord(where, "finite numbers", _kind(item), "vector")
+    return tuple(float(item) for item in value)
+
+
+def _metadata(value: object, where: str) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadRecord(where, "an object", _kind(value), "metadata")
+    return value
+
+
+def _kebab_id(metadata: Mapping[str, Any]) -> str | None:
+    """KeBAB numbers the fragments of a file in their metadata."""
+    for key in ("fragment_id", "id"):
+        if isinstance(metadata.get(key), int | str):
+            return str(metadata[key])
+    return None

@@ -1,0 +1,122 @@
+"""Likelihoods and surrogates: how probable is it that these fragments are one entity?
+
+One signature for the family, in nats:
+
+    log_marginal(clusters) -> [len(clusters)]      L(C), order-free; L of no fragments is 0
+
+Laws, tested for every member by `kbforge.testing.likelihood`:
+
+1. *Exchangeable*: permuting a cluster's fragments does not change L(C) (to 1e-9 relative).
+2. *Deterministic*: the same cluster twice gives the same bits.
+3. *Finite or -inf*: never NaN, never +inf.
+4. *Labels are not read*: clearing `label`, `source` and `metadata` changes nothing.
+
+A likelihood whose clusters have sufficient statistics also offers `live_clusters()`: a table of
+clusters addressed by integer slots that scores one fragment against all of them at once. That is
+what the clusterers use for conjugate models, and what makes a model fit to be a surrogate.
+
+5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts.fragment import Fragment
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+Observation: TypeAlias = Any
+"""What a live table makes of a fragment: its features, ready to be scored and counted."""
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """The log marginal probability of a set of fragments; may be a black box."""
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C) of every cluster, in nats, shape [len(clusters)]."""
+        ...
+
+
+class LiveClusters(Protocol):
+    """The sufficient statistics of all clusters of one run, addressed by slot.
+
+    The caller owns the slots: it numbers them from 0, grows them without gaps, and may hand a
+    released slot to a new cluster. The table sizes its arrays to what it has seen.
+    """
+
+    def encode(self, fragment: Fragment) -> Observation:
+        """The features of a fragment.
+
+        Raises:
+            LikelihoodError: the fragment lacks what the model reads (a vector, say).
+
+        """
+        ...
+
+    def log_predictive(self, x: Observation, slots: int) -> FloatArray:
+        """L(C + x) - L(C) for slots 0..slots-1, in nats, shape [slots].
+
+        Entries of released slots are unspecified (but not NaN). The array belongs to the table
+        and is overwritten by the next call.
+        """
+        ...
+
+    def log_predictive_new(self, x: Observation) -> float:
+        """L({x}), in nats."""
+        ...
+
+    def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
+        """Make cluster children[k] := parents[k] + x; a parent of -1 is the empty cluster.
+
+        Children are distinct, hold no live cluster, and are no one's parent in the same call.
+        """
+        ...
+
+    def release(self, slots: IntArray) -> None:
+        """Forget these clusters; their slots may come back as children."""
+        ...
+
+
+@runtime_checkable
+class ConjugateLikelihood(Likelihood, Protocol):
+    """A likelihood with sufficient statistics: it can serve as model and as surrogate."""
+
+    def live_clusters(self) -> LiveClusters:
+        """A new, empty table."""
+        ...
+
+
+@runtime_checkable
+class SelfFitting(Protocol):
+    """A likelihood that can set its parameters from the (unlabelled) fragments it will cluster."""
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Fit to the input if nothing better was given.
+
+        Returns:
+            One sentence for the user that says what was fitted, or None if nothing was.
+
+        """
+        ...
+
+
+@runtime_checkable
+class Bundled(Protocol):
+    """A likelihood that loads itself from a model bundle (a folder)."""
+
+    @classmethod
+    def from_bundle(cls, path: Path, **options: Any) -> Likelihood:
+        """Load strictly.
+
+        Raises:
+            ModelError: with a sentence that says what differs.
+
+        """
+        ...

@@ -1,0 +1,69 @@
+"""The errors users see.
+
+Every error a user can cause is a `KBForgeError` whose text is one sentence that says what, where,
+what was expected and what was got, and, where there is one, the next command to run. The command
+line prints that sentence and exits with `exit_code`; a traceback is always a bug of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+_SHOWN = 80  # characters of an offending value that an error quotes
+
+
+class KBForgeError(Exception):
+    """An error with a sentence for the user."""
+
+    exit_code = EXIT_ERROR
+
+
+class UsageError(KBForgeError):
+    """Options or arguments that cannot be honoured."""
+
+    exit_code = EXIT_USAGE
+
+
+class PluginError(KBForgeError):
+    """A plugin that is missing, ambiguous, incompatible or broken."""
+
+
+class ModelError(KBForgeError):
+    """A model file or bundle that cannot be trusted: missing, truncated, tampered or mismatched."""
+
+
+class LikelihoodError(KBForgeError):
+    """A likelihood that returned NaN, or that gives a fragment no finite assignment."""
+
+
+def quoted(value: object, limit: int = _SHOWN) -> str:
+    """`value` on one line, escaped for a terminal and cut to `limit` characters."""
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+@dataclass(eq=False)
+class BadRecord(KBForgeError):
+    """One record of an input that cannot be read.
+
+    Attributes:
+        where: `file`, `file:line` or `file:row`, as the user would look it up.
+        field: the attribute, column or JSON path at fault, or "".
+        expected: what a good record has there.
+        got: what this one has, already short enough to print.
+
+    """
+
+    where: str
+    expected: str
+    got: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        field = f"{quoted(self.field)}: " if self.field else ""
+        return f"{quoted(self.where, 400)}: {field}expected {self.expected}, got {self.got}"

@@ -1,0 +1,156 @@
+"""Files as users have them: plain, gzip or zstd; "-" for the standard streams.
+
+Reading is by line with a bound on the line's length; writing is atomic: the file appears under
+its name only when it is whole, so a crash or a full disk never leaves half a result behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from kbforge.errors import BadRecord, KBForgeError, quoted
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def called(path: str) -> str:
+    """How messages call an input or output."""
+    return "standard input" if path == "-" else path
+
+
+@contextlib.contextmanager
+def open_input(path: str) -> Iterator[BinaryIO]:
+    """Open for reading bytes; gzip and zstd are recognised by content, not by name.
+
+    Raises:
+        KBForgeError: the file cannot be opened, with the reason.
+
+    """
+    with contextlib.ExitStack() as stack:
+        if path == "-":
+            raw: BinaryIO = sys.stdin.buffer
+        else:
+            try:
+                raw = stack.enter_context(open(path, "rb"))
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason}") from error
+        buffered = io.BufferedReader(cast(Any, raw), 1 << 20)
+        try:
+            magic = buffered.peek(4)[:4]
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise KBForgeError(f"cannot read {quoted(called(path), 400)}: {reason}") from error
+        if magic.startswith(_GZIP_MAGIC):
+            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=buffered)))
+        elif magic.startswith(_ZSTD_MAGIC):
+            import pyarrow as pa  # arrives with datasets; imported only for zstd
+
+            stream = stack.enter_context(pa.CompressedInputStream(buffered, "zstd"))
+            yield cast(BinaryIO, io.BufferedReader(cast(Any, _Raw(stream)), 1 << 20))
+        else:
+            yield cast(BinaryIO, buffered)
+
+
+class _Raw(io.RawIOBase):
+    """pyarrow's decompressing stream as a standard raw stream."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def read_lines(path: str) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without its newline) for every line that is not blank.
+
+    Raises:
+        KBForgeError: unreadable, or a compressed stream that is damaged or cut short; the lines
+            before the damage have been yielded.
+        BadRecord: a line longer than `MAX_LINE_BYTES`.
+
+    """
+    number = 0
+    with open_input(path) as stream:
+        while True:
+            try:
+                line = stream.readline(MAX_LINE_BYTES + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                raise KBForgeError(
+                    f"{quoted(called(path), 400)}: cannot read after line {number}: {error}"
+                ) from error
+            if not line:
+                return
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise BadRecord(
+                    f"{called(path)}:{number}", f"a line of at most {MAX_LINE_BYTES:,} bytes",
+                    "a longer one",
+                )
+            line = line.rstrip(b"\r\n")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.strip():
+                yield number, line
+
+
+@contextlib.contextmanager
+def open_output(path: str) -> Iterator[BinaryIO]:
+    """Open for writing bytes, atomically; "-" is standard output; `.gz` compresses.
+
+    Raises:
+        KBForgeError: the folder is missing, not writable, or the disk is full.
+
+    """
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    try:
+        # a device or a pipe is written in place; a regular file is replaced when whole
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as device:
+                yield device
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}") from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.endswith(".gz"):
+                # no name and no time in the header: same content, same bytes
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
+                    yield cast(BinaryIO, packed)
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
