@@ -20,9 +20,7 @@ _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 
 
-def parse_settings(
-    settings: Iterable[str], kinds: Iterable[str]
-) -> dict[str, dict[str, str]]:
+def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, dict[str, str]]:
     """`["likelihood.a=2", ...]` as {kind: {option: text}}.
 
     Args:

@@ -101,7 +101,8 @@ def read_lines(path: str) -> Iterator[tuple[int, bytes]]:
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 raise BadRecord(
-                    f"{called(path)}:{number}", f"a line of at most {MAX_LINE_BYTES:,} bytes",
+                    f"{called(path)}:{number}",
+                    f"a line of at most {MAX_LINE_BYTES:,} bytes",
                     "a longer one",
                 )
             line = line.rstrip(b"\r\n")

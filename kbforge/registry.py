@@ -180,6 +180,4 @@ def _singular(kind: str) -> str:
 
 
 def _called(plugin: Plugin) -> str:
-    return (
-        f'the {_singular(plugin.kind)} "{plugin.name}" of {plugin.distribution} {plugin.version}'
-    )
+    return f'the {_singular(plugin.kind)} "{plugin.name}" of {plugin.distribution} {plugin.version}'

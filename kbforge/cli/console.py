@@ -77,7 +77,9 @@ class _Bar:
 
 class _RichBar(_Bar):
     def __init__(self, bar: Progress, description: str, total: float | None) -> None:
-        self._bar, self._description, self._total = bar, description, total
+        # rich mixes free fields into its keyword arguments, which no checker can follow
+        self._bar: Any = bar
+        self._description, self._total = description, total
         self._task: Any = None
 
     def update(self, completed: float, **fields: str) -> None:
