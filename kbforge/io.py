@@ -15,9 +15,12 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
+
+if TYPE_CHECKING:
+    from kbforge.contracts.source import OnBad
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -78,13 +81,18 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-def read_lines(path: str) -> Iterator[tuple[int, bytes]]:
+def read_lines(path: str, on_bad: OnBad | None = None) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its newline) for every line that is not blank.
 
+    Args:
+        path: the file, or "-".
+        on_bad: called for a line longer than `MAX_LINE_BYTES` (with its first bytes, and reading
+            goes on behind it) and for a stream that is damaged or cut short (and reading ends,
+            the lines before the damage having been yielded); None raises.
+
     Raises:
-        KBForgeError: unreadable, or a compressed stream that is damaged or cut short; the lines
-            before the damage have been yielded.
-        BadRecord: a line longer than `MAX_LINE_BYTES`.
+        KBForgeError: the file cannot be opened.
+        BadRecord: as above, if `on_bad` is None or raises it.
 
     """
     number = 0
@@ -92,24 +100,42 @@ def read_lines(path: str) -> Iterator[tuple[int, bytes]]:
         while True:
             try:
                 line = stream.readline(MAX_LINE_BYTES + 1)
+                whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n") or _skip_line(stream)
             except (OSError, EOFError, zlib.error) as error:
-                raise KBForgeError(
-                    f"{quoted(called(path), 400)}: cannot read after line {number}: {error}"
-                ) from error
+                where = f"{called(path)}:{number + 1}"
+                _report(BadRecord(where, "a whole file", _damage(error)), b"", on_bad)
+                return
             if not line:
                 return
             number += 1
-            if len(line) > MAX_LINE_BYTES:
-                raise BadRecord(
-                    f"{called(path)}:{number}",
-                    f"a line of at most {MAX_LINE_BYTES:,} bytes",
-                    "a longer one",
+            if not whole:
+                expected = f"a line of at most {MAX_LINE_BYTES:,} bytes"
+                _report(
+                    BadRecord(f"{called(path)}:{number}", expected, "a longer one"), line, on_bad
                 )
+                continue
             line = line.rstrip(b"\r\n")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             if line.strip():
                 yield number, line
+
+
+def _skip_line(stream: BinaryIO) -> bool:
+    """Read to the end of an over-long line; always False."""
+    while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+        pass
+    return False
+
+
+def _damage(error: Exception) -> str:
+    return f"a damaged or truncated one ({quoted(str(error))})"
+
+
+def _report(error: BadRecord, raw: bytes, on_bad: OnBad | None) -> None:
+    if on_bad is None:
+        raise error
+    on_bad(error, raw)
 
 
 @contextlib.contextmanager
