@@ -1,1 +1,1 @@
-""""""
+"""Sequential Monte Carlo clustering: state, propose, merge, split, step."""

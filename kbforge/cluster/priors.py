@@ -1,0 +1,47 @@
+"""The Dirichlet-process prior over partitions (Ewens 1972; split-SMC paper, eqs. 1 and 3).
+
+| symbol | meaning |
+|---|---|
+| alpha | concentration, > 0 |
+| C | a cluster, |C| its size |
+
+A new fragment joins C with probability proportional to |C| and opens a new cluster with
+probability proportional to alpha. The shared normaliser log(t - 1 + alpha) cancels wherever
+assignments of one fragment are compared, and is kept in `log_normaliser` for where alpha itself
+is estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class DirichletProcess:
+    """The prior; all values in nats."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not (self.alpha > 0 and math.isfinite(self.alpha)):
+            raise UsageError(f"alpha: expected a positive number, got {self.alpha}")
+
+    @property
+    def log_alpha(self) -> float:
+        """The prior term of a new cluster."""
+        return math.log(self.alpha)
+
+    def log_cluster(self, sizes: IntArray) -> FloatArray:
+        """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""
+        return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
+
+    def log_normaliser(self, n: int) -> float:
+        """What to subtract from a sum of `log_cluster` to normalise over partitions of n."""
+        return float(gammaln(self.alpha + n) - gammaln(self.alpha))

@@ -1,0 +1,250 @@
+"""The state of sequential Monte Carlo clustering, as flat arrays.
+
+Three levels, each an array or a row of one, so that a step is a few dozen vectorised operations
+whatever the number of clusters:
+
+    cluster     a set of fragments that some live particle holds; addressed by *slot*
+    particle    a row: the slots of its clusters, ordered by their smallest fragments
+    subproblem  a block of rows; addressed by its smallest fragment, which no other block holds
+
+The rows of all subproblems lie in one arena, each subproblem's contiguous, so that the cells of
+many subproblems are gathered in one operation. What a step replaces is appended; the arena is
+compacted when more than half of it is dead.
+
+| array | indexed by | meaning |
+|---|---|---|
+| log_size | slot | log |C| |
+| score | slot | L(C), nats |
+| term | slot | log alpha + lgamma(|C|) + L(C): the cluster's part of the log posterior |
+| reach | slot | max over particles i holding C of w_i, plus log |C|; -inf if the slot is free |
+| first | slot | C's smallest fragment |
+| owner | slot | the subproblem that holds C |
+| cell_slot, cell_weight, cell_row | arena | cluster, log weight and rank of the cell's particle |
+| start, stop | subproblem | its range in the arena |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.cluster.priors import DirichletProcess
+
+_START_CAPACITY = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A subproblem's particles: what `State.install` puts in place.
+
+    Attributes:
+        cells: slots of all rows, row after row.
+        row_start: where each row starts in `cells`, and the end; shape [particles + 1].
+        weights: log weights, normalised, descending; shape [particles].
+        slots: the distinct slots in `cells`, in no particular order.
+        bits: how many bits the membership masks of the block use.
+
+    """
+
+    cells: IntArray
+    row_start: IntArray
+    weights: FloatArray
+    slots: IntArray
+    bits: int
+
+
+class State:
+    """All clusters, particles and subproblems of a run."""
+
+    def __init__(self, prior: DirichletProcess) -> None:
+        self.prior = prior
+        self.n_fragments = 0
+        self.log10_effective_particles = 0.0
+        self.blocks: dict[int, Block] = {}
+        # clusters
+        self.n_slots = 0
+        self.log_size: FloatArray = np.zeros(0)
+        self.score: FloatArray = np.zeros(0)
+        self.term: FloatArray = np.zeros(0)
+        self.reach: FloatArray = np.zeros(0)
+        self.first: IntArray = np.zeros(0, dtype=np.int64)
+        self.owner: IntArray = np.zeros(0, dtype=np.int64)
+        self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.hash: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self.members: list[Cluster] = []
+        self.mask: list[int] = []
+        self._free: list[int] = []
+        self._log_gamma = np.zeros(0)
+        # arena
+        self.cell_slot: IntArray = np.zeros(0, dtype=np.int64)
+        self.cell_weight: FloatArray = np.zeros(0)
+        self.cell_row: IntArray = np.zeros(0, dtype=np.int64)
+        self._arena_used = 0
+        self._arena_live = 0
+        # subproblems
+        self.start: IntArray = np.zeros(0, dtype=np.int64)
+        self.stop: IntArray = np.zeros(0, dtype=np.int64)
+        self._arange: IntArray = np.arange(_START_CAPACITY)
+
+    # -- clusters ---------------------------------------------------------------------------
+
+    def new_clusters(
+        self, fragment: int, parents: IntArray, scores: FloatArray, bits: list[int]
+    ) -> IntArray:
+        """Make the clusters parents[k] + fragment; a parent of -1 is the empty cluster.
+
+        Args:
+            fragment: the new fragment's index.
+            parents: slots, shape [k].
+            scores: L of the new clusters, nats, shape [k].
+            bits: the new membership masks, in the numbering of the block that will hold them.
+
+        Returns:
+            Their slots, shape [k].
+
+        """
+        children = self._allocate(len(parents))
+        slots = children.tolist()
+        for slot, parent, bit_mask in zip(slots, parents.tolist(), bits, strict=True):
+            held = self.members[parent] if parent >= 0 else ()
+            self.members[slot] = (*held, fragment)
+            self.mask[slot] = bit_mask
+            self.first[slot] = self.members[slot][0]
+        sizes = np.array([len(self.members[slot]) for slot in slots])
+        self.log_size[children] = np.log(sizes)
+        self.score[children] = scores
+        self.term[children] = self._log_cluster(sizes) + scores
+        return children
+
+    def release(self, slots: IntArray) -> None:
+        """Free clusters that no particle holds any more."""
+        self.reach[slots] = -np.inf
+        freed = slots.tolist()
+        for slot in freed:
+            self.members[slot] = ()
+            self.mask[slot] = 0
+        self._free.extend(freed)
+
+    def _allocate(self, count: int) -> IntArray:
+        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        fresh = range(self.n_slots, self.n_slots + count - len(reused))
+        self.n_slots += len(fresh)
+        if self.n_slots > len(self.log_size):
+            self._grow_slots(max(_START_CAPACITY, 2 * self.n_slots))
+        return np.array([*reused, *fresh], dtype=np.int64)
+
+    def _grow_slots(self, capacity: int) -> None:
+        old = len(self.log_size)
+        extra = capacity - old
+        self.log_size = np.concatenate([self.log_size, np.zeros(extra)])
+        self.score = np.concatenate([self.score, np.zeros(extra)])
+        self.term = np.concatenate([self.term, np.zeros(extra)])
+        self.reach = np.concatenate([self.reach, np.full(extra, -np.inf)])
+        self.first = np.concatenate([self.first, np.zeros(extra, dtype=np.int64)])
+        self.owner = np.concatenate([self.owner, np.zeros(extra, dtype=np.int64)])
+        self.mark = np.zeros(capacity, dtype=np.bool_)
+        self.hash = _mixed(np.arange(capacity, dtype=np.uint64))
+        self.members.extend(() for _ in range(extra))
+        self.mask.extend(0 for _ in range(extra))
+
+    def _log_cluster(self, sizes: IntArray) -> FloatArray:
+        largest = int(sizes.max())
+        if largest >= len(self._log_gamma):
+            table = np.arange(1, 2 * largest + 64)
+            self._log_gamma = np.concatenate([[np.nan], self.prior.log_cluster(table)])
+        return self._log_gamma[sizes]
+
+    # -- subproblems ------------------------------------------------------------------------
+
+    def install(self, name: int, block: Block) -> None:
+        """Put a subproblem in place under its smallest fragment."""
+        cells, weights = block.cells, block.weights
+        begin, end = self._reserve(len(cells))
+        lengths = np.diff(block.row_start)
+        cell_weight = np.repeat(weights, lengths)
+        self.cell_slot[begin:end] = cells
+        self.cell_weight[begin:end] = cell_weight
+        self.cell_row[begin:end] = np.repeat(self.arange(len(weights)), lengths)
+        self.start[name], self.stop[name] = begin, end
+        # rows are sorted by weight and a repeated index keeps its last value, so backwards
+        # each cluster gets the weight of the heaviest particle that holds it
+        self.reach[cells[::-1]] = cell_weight[::-1]
+        self.reach[block.slots] += self.log_size[block.slots]
+        self.owner[block.slots] = name
+        self.blocks[name] = block
+        self._arena_live += end - begin
+        self.log10_effective_particles += math.log10(len(weights))
+
+    def remove(self, name: int) -> Block:
+        """Take a subproblem out; its clusters stay until released or installed again."""
+        block = self.blocks.pop(name)
+        self._arena_live -= len(block.cells)
+        self.log10_effective_particles -= math.log10(len(block.weights))
+        return block
+
+    def install_singleton(self, fragment: int, score: float) -> IntArray:
+        """Give a fragment a subproblem of its own; returns its cluster's slot, shape [1]."""
+        slots = self.new_clusters(fragment, np.array([-1]), np.array([score]), [1])
+        self.install(fragment, Block(slots, np.array([0, 1]), np.zeros(1), slots, 1))
+        return slots
+
+    def count_fragment(self) -> int:
+        """Number the next fragment."""
+        fragment = self.n_fragments
+        self.n_fragments += 1
+        if self.n_fragments > len(self.start):
+            extra = np.zeros(max(_START_CAPACITY, self.n_fragments), dtype=np.int64)
+            self.start = np.concatenate([self.start, extra])
+            self.stop = np.concatenate([self.stop, extra])
+        return fragment
+
+    def cells_of(self, names: IntArray) -> IntArray:
+        """Arena positions of all cells of some subproblems, in the order given, row-major."""
+        return self.ranges(self.start[names], self.stop[names] - self.start[names])
+
+    def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
+        """start, start+1, ..., start+length-1 for each pair, concatenated."""
+        ends = np.cumsum(lengths)
+        out = np.repeat(starts - ends + lengths, lengths)
+        out += self.arange(len(out))
+        return out
+
+    def arange(self, n: int) -> IntArray:
+        """0..n-1, a view of a kept array: do not write to it."""
+        if n > len(self._arange):
+            self._arange = np.arange(2 * n)
+        return self._arange[:n]
+
+    def _reserve(self, count: int) -> tuple[int, int]:
+        if self._arena_used + count > len(self.cell_slot):
+            self._compact(count)
+        begin = self._arena_used
+        self._arena_used += count
+        return begin, self._arena_used
+
+    def _compact(self, count: int) -> None:
+        """Move the live ranges to the front of an arena at least twice their size."""
+        names = np.fromiter(self.blocks, dtype=np.int64, count=len(self.blocks))
+        lengths = self.stop[names] - self.start[names]
+        cells = self.ranges(self.start[names], lengths)
+        capacity = max(4 * _START_CAPACITY, 2 * (len(cells) + count))
+        for field in ("cell_slot", "cell_weight", "cell_row"):
+            old = getattr(self, field)
+            new = np.zeros(capacity, dtype=old.dtype)
+            new[: len(cells)] = old[cells]
+            setattr(self, field, new)
+        ends = np.cumsum(lengths)
+        self.start[names], self.stop[names] = ends - lengths, ends
+        self._arena_used = len(cells)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele, Lea and Flood 2014): a fixed random-looking number for each slot."""
+    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)

@@ -1,0 +1,51 @@
+"""Plain sequential Monte Carlo: one subproblem for ever (Fearnhead 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.cluster.run import run
+from kbforge.cluster.step import Rules
+from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.errors import UsageError
+
+
+class Smc:
+    """Online clustering with P groupings of all fragments; the baseline of split SMC.
+
+    A step costs P times the number of clusters: prefer split SMC on more than a few thousand
+    fragments.
+
+    Args:
+        particles: P, the number of particles.
+        resampler: how a pool of putative particles is cut to P.
+        floor: putative particles below this fraction of the heaviest are dropped.
+
+    """
+
+    def __init__(
+        self, particles: int = 100, resampler: str = "greedy", floor: float = 0.0
+    ) -> None:
+        if particles < 1:
+            raise UsageError(f"particles: expected at least 1, got {particles}")
+        if not 0 <= floor < 1:
+            raise UsageError(f"floor: expected a fraction below 1, got {floor}")
+        self._rules = Rules(
+            particles=particles,
+            resampler=registry.create("resamplers", resampler),
+            splits=False,
+            floor=floor,
+        )
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `kbforge.contracts.clusterer`."""
+        return run(fragments, problem, self._rules, rng, on_step)

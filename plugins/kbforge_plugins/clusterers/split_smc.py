@@ -1,0 +1,67 @@
+"""Split sequential Monte Carlo: online, with the problem factorised into subproblems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.cluster.run import run
+from kbforge.cluster.split import Weights
+from kbforge.cluster.step import Rules
+from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.errors import UsageError
+
+
+class SplitSmc:
+    """Online clustering that keeps many competing groupings alive (Trojan et al.).
+
+    Args:
+        particles: P, the most particles a subproblem keeps.
+        resampler: how a pool of putative particles is cut to P. `greedy` keeps the heaviest and
+            is optimal in reverse KL divergence; the others are unbiased.
+        weights: how partial groupings are weighed after a split: `target` by the posterior's own
+            value, `marginal` by the sum over the particles that showed them, as published.
+            Resamplers other than greedy need `marginal`, which is then the default.
+        merge: `exact` keeps the heaviest P of the joint of merging subproblems; `multinomial`
+            samples it when more than two of them have several particles, as published.
+        floor: putative particles below this fraction of the heaviest are dropped; 1e-4 keeps
+            about a quarter fewer particles at almost no cost, 0 drops none.
+
+    """
+
+    def __init__(
+        self,
+        particles: int = 100,
+        resampler: str = "greedy",
+        weights: Weights | None = None,
+        merge: Literal["exact", "multinomial"] = "exact",
+        floor: float = 0.0,
+    ) -> None:
+        if particles < 1:
+            raise UsageError(f"particles: expected at least 1, got {particles}")
+        if not 0 <= floor < 1:
+            raise UsageError(f"floor: expected a fraction below 1, got {floor}")
+        scheme = registry.create("resamplers", resampler)
+        if weights == "target" and not scheme.deterministic:
+            raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
+        self._rules = Rules(
+            particles=particles,
+            resampler=scheme,
+            splits=True,
+            weights=weights or ("target" if scheme.deterministic else "marginal"),
+            sampled_merges=merge == "multinomial",
+            floor=floor,
+        )
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `kbforge.contracts.clusterer`."""
+        return run(fragments, problem, self._rules, rng, on_step)
