@@ -1,0 +1,226 @@
+"""Gaussian clusters with unknown mean and variance, independent dimensions.
+
+Normal-inverse-gamma conjugate prior per dimension (Murphy, "Conjugate Bayesian analysis of the
+Gaussian distribution", 2007, section 3 with equations 86-100 for the precision form):
+
+    sigma^2 ~ InverseGamma(a, b),   mean | sigma^2 ~ Normal(mu, sigma^2 / lam)
+
+Symbols, for a cluster of n points with mean m and centred sum of squares SS, per dimension:
+
+    a_n   = a + n/2                   lam_n = lam + n
+    mu_n  = (lam mu + n m) / lam_n    b_n   = b + (SS + lam n / lam_n (m - mu)^2) / 2
+
+The posterior predictive is Student's t with 2 a_n degrees of freedom, location mu_n and squared
+scale b_n (lam_n + 1) / (a_n lam_n). With q = lam_n / (2 b_n (lam_n + 1)) its log density is
+
+    lgamma(a_n + 1/2) - lgamma(a_n) + log(q / pi) / 2 - (a_n + 1/2) log1p((x - mu_n)^2 q)
+
+and that is how the live table stores it. Statistics are centred and updated by Welford's rule,
+because the textbook sum of squares minus squared sum cancels when the data lie far from 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import gammaln
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge_plugins.likelihoods.arrays import capacity_for, grown
+from kbforge_plugins.likelihoods.vectors import dimensions_of, vector_of
+
+# squares of larger numbers could overflow and turn a probability into NaN
+_LARGEST = 1e100
+
+
+class Gaussian:
+    """Normal-inverse-gamma likelihood of the fragments' vectors.
+
+    Args:
+        a: shape of the inverse-gamma prior on the variance, > 0.
+        b: scale of that prior, > 0.
+        mu: prior mean of every dimension.
+        lam: how many observations the prior mean is worth, > 0.
+
+    Raises:
+        UsageError: a parameter out of range.
+
+    """
+
+    def __init__(
+        self, a: float = 2.0, b: float = 0.5, mu: float = 0.0, lam: float = 0.0002
+    ) -> None:
+        for name, value in (("a", a), ("b", b), ("lam", lam)):
+            if not (math.isfinite(value) and value > 0):
+                raise UsageError(f"likelihood gaussian: {name} must be positive, got {value}")
+        if not abs(mu) <= _LARGEST:
+            raise UsageError(f"likelihood gaussian: mu must be a finite number, got {mu}")
+        self.a, self.b, self.mu, self.lam = a, b, mu, lam
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), shape [len(clusters)]: the closed form, equation 95 of the source.
+
+        Raises:
+            LikelihoodError: a fragment without a vector, or with one of another length.
+
+        """
+        dimensions = dimensions_of(clusters, "gaussian")
+        out = np.zeros(len(clusters))
+        for i, cluster in enumerate(clusters):
+            if cluster:
+                out[i] = self._log_marginal(np.stack([_point(f, dimensions) for f in cluster]))
+        return out
+
+    def _log_marginal(self, x: FloatArray) -> float:
+        n, dimensions = x.shape
+        mean = x.mean(axis=0)
+        centred = np.square(x - mean).sum(axis=0)
+        a_n, lam_n = self.a + n / 2, self.lam + n
+        b_n = self.b + 0.5 * (centred + self.lam * n / lam_n * np.square(mean - self.mu))
+        constant = (
+            gammaln(a_n)
+            - gammaln(self.a)
+            + self.a * math.log(self.b)
+            + 0.5 * math.log(self.lam / lam_n)
+            - 0.5 * n * math.log(2 * math.pi)
+        )
+        return float(dimensions * constant - a_n * np.log(b_n).sum())
+
+    def live_clusters(self) -> LiveGaussian:
+        """A new, empty table."""
+        return LiveGaussian(self.a, self.b, self.mu, self.lam)
+
+
+def _point(fragment: Fragment, dimensions: int | None) -> FloatArray:
+    x = vector_of(fragment, dimensions, "gaussian")
+    if np.abs(x).max() > _LARGEST:
+        raise LikelihoodError(
+            f'fragment "{quoted(fragment.id)}" has a number beyond {_LARGEST:g} in its vector; '
+            f"rescale the data"
+        )
+    return x
+
+
+class LiveGaussian:
+    """The clusters of one run; D dimensions, fixed by the first fragment encoded.
+
+    Row (or column) 0 of every array is the empty cluster, slot s is at s + 1, so that a parent of
+    -1 needs no case of its own.
+    """
+
+    def __init__(self, a: float, b: float, mu: float, lam: float) -> None:
+        self._a, self._b, self._mu, self._lam = a, b, mu, lam
+        self._dimensions: int | None = None
+        self._capacity = 0
+
+    def encode(self, fragment: Fragment) -> FloatArray:
+        """The fragment's vector as a column, shape [D, 1].
+
+        Raises:
+            LikelihoodError: no vector, or one of another length than the first.
+
+        """
+        x = _point(fragment, self._dimensions)
+        if self._dimensions is None:
+            self._start(len(x))
+        return x[:, None]
+
+    def _start(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        # one row a slot: n, then D means, then D centred sums of squares
+        self._statistics = np.zeros((0, 1 + 2 * dimensions))
+        # ready for the predictive, one column a slot: constant, power, D locations, D times q
+        self._derived = np.zeros((2 + 2 * dimensions, 0))
+        self._log_gammas = np.zeros(0)
+        self._grow(1)
+        self._derive(np.zeros(1, dtype=np.int64), self._statistics[:1])
+
+    def _grow(self, needed: int) -> None:
+        self._capacity = capacity_for(needed, self._capacity)
+        self._statistics = grown(self._statistics, self._capacity)
+        self._derived = grown(self._derived, self._capacity, axis=1)
+        dimensions = (len(self._derived) - 2) // 2
+        self._constant, self._power = self._derived[0], self._derived[1]
+        self._location, self._q = self._derived[2 : 2 + dimensions], self._derived[2 + dimensions :]
+        self._terms = np.empty_like(self._q)
+        self._out = np.empty(self._capacity)
+
+    def log_predictive(self, x: FloatArray, slots: int) -> FloatArray:
+        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
+        if slots + 1 > self._capacity:
+            self._grow(slots + 1)
+        # two columns at least: NumPy sums a single one in another order, and a slot's value must
+        # not depend, even in its last bit, on how many other slots there are
+        end = 1 + max(slots, 2)
+        self._predict(x, 1, end, self._out[:end])
+        return self._out[:slots]
+
+    def _predict(self, x: FloatArray, begin: int, end: int, out: FloatArray) -> None:
+        out = out[: end - begin]
+        terms = self._terms[:, begin:end]
+        np.subtract(x, self._location[:, begin:end], out=terms)
+        np.multiply(terms, terms, out=terms)
+        np.multiply(terms, self._q[:, begin:end], out=terms)
+        np.log1p(terms, out=terms)
+        np.add.reduce(terms, axis=0, out=out)
+        np.multiply(out, self._power[begin:end], out=out)
+        np.subtract(self._constant[begin:end], out, out=out)
+
+    def log_predictive_new(self, x: FloatArray) -> float:
+        """L({x}), in nats."""
+        out = np.empty(2)
+        self._predict(x, 0, 2, out)
+        return float(out[0])
+
+    def extend(self, x: FloatArray, parents: IntArray, children: IntArray) -> None:
+        """Make cluster children[k] := parents[k] + x, all k at once."""
+        if not len(children):
+            return
+        rows = children + 1
+        needed = int(rows.max()) + 1
+        if needed > self._capacity:
+            self._grow(needed)
+        statistics = self._statistics.take(parents + 1, axis=0)
+        dimensions = len(x)
+        point = x[:, 0]
+        n, mean = statistics[:, :1], statistics[:, 1 : 1 + dimensions]
+        n += 1
+        before = point - mean
+        mean += before / n
+        statistics[:, 1 + dimensions :] += before * (point - mean)
+        self._statistics[rows] = statistics
+        self._derive(rows, statistics)
+
+    def _derive(self, rows: IntArray, statistics: FloatArray) -> None:
+        """Fill the predictive's arrays for rows with these statistics, shape [k, 1 + 2D]."""
+        dimensions = len(self._location)
+        n, mean = statistics[:, :1], statistics[:, 1 : 1 + dimensions]
+        lam_n = n + self._lam
+        shift = self._mu - mean
+        pull = self._lam / lam_n
+        centred = statistics[:, 1 + dimensions :] + pull * n * shift * shift
+        q = lam_n / ((2 * self._b + centred) * (lam_n + 1))
+        counts = n[:, 0].astype(np.int64)
+        derived = np.empty((len(rows), len(self._derived)))
+        derived[:, 0] = self._log_gamma_ratios(counts) + 0.5 * np.log(q).sum(axis=1)
+        derived[:, 1] = counts * 0.5 + (self._a + 0.5)
+        derived[:, 2 : 2 + dimensions] = mean + pull * shift
+        derived[:, 2 + dimensions :] = q
+        self._derived[:, rows] = derived.T
+
+    def _log_gamma_ratios(self, counts: IntArray) -> FloatArray:
+        """D (lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2) for cluster sizes n, from a table."""
+        largest = int(counts.max())
+        if largest >= len(self._log_gammas):
+            a_n = self._a + 0.5 * np.arange(capacity_for(largest + 1, len(self._log_gammas)))
+            self._log_gammas = len(self._location) * (
+                gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
+            )
+        return self._log_gammas.take(counts)
+
+    def release(self, slots: IntArray) -> None:
+        """Nothing to do: an unused slot keeps finite numbers that nobody reads."""

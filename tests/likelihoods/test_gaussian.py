@@ -1,0 +1,124 @@
+"""The normal-inverse-gamma likelihood against SciPy's Student t and against itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kbforge.contracts import Fragment
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+
+
+def points(array: np.ndarray) -> list[Fragment]:
+    return [Fragment(f"p{i}", {}, tuple(map(float, row))) for i, row in enumerate(array)]
+
+
+def sequential(model: Gaussian, fragments: list[Fragment]) -> float:
+    table = model.live_clusters()
+    total, parent = 0.0, -1
+    for slot, fragment in enumerate(fragments):
+        x = table.encode(fragment)
+        new = parent < 0
+        total += table.log_predictive_new(x) if new else table.log_predictive(x, slot)[parent]
+        table.extend(x, np.array([parent]), np.array([slot]))
+        parent = slot
+    return total
+
+
+def student_t(model: Gaussian, seen: np.ndarray, x: np.ndarray) -> float:
+    """The textbook predictive, computed from raw data with SciPy."""
+    n = len(seen)
+    mean = seen.mean(axis=0) if n else np.zeros(len(x))
+    squares = ((seen - mean) ** 2).sum(axis=0) if n else np.zeros(len(x))
+    a_n, lam_n = model.a + n / 2, model.lam + n
+    mu_n = (model.lam * model.mu + n * mean) / lam_n
+    b_n = model.b + 0.5 * (squares + model.lam * n / lam_n * (mean - model.mu) ** 2)
+    scale = np.sqrt(b_n * (lam_n + 1) / (a_n * lam_n))
+    return float(stats.t.logpdf(x, 2 * a_n, mu_n, scale).sum())
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+@pytest.mark.parametrize("n", [0, 1, 2, 30])
+def test_predictive_is_students_t(dimensions: int, n: int) -> None:
+    rng = np.random.default_rng(n * 10 + dimensions)
+    model = Gaussian(a=1.3, b=0.7, mu=0.4, lam=0.05)
+    data = rng.normal(size=(n + 1, dimensions))
+    *seen, x = points(data)
+    table = model.live_clusters()
+    parent = -1
+    for slot, fragment in enumerate(seen):
+        table.extend(table.encode(fragment), np.array([parent]), np.array([slot]))
+        parent = slot
+    encoded = table.encode(x)
+    got = table.log_predictive(encoded, n)[n - 1] if n else table.log_predictive_new(encoded)
+    assert got == pytest.approx(student_t(model, data[:n], data[n]), rel=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_predictives_sum_to_the_marginal_far_from_zero(offset: float) -> None:
+    rng = np.random.default_rng(5)
+    near = rng.normal(size=(200, 2))
+    model, fragments = Gaussian(lam=1e-9), points(near + offset)
+    closed = model.log_marginal([fragments])[0]
+    assert sequential(model, fragments) == pytest.approx(closed, rel=1e-9)
+    # with a prior mean that moves along, the offset must not matter
+    moved = Gaussian(mu=offset)
+    home = Gaussian(mu=0.0).log_marginal([points(near)])[0]
+    assert moved.log_marginal([fragments])[0] == pytest.approx(home, rel=1e-7)
+    assert sequential(moved, fragments) == pytest.approx(home, rel=1e-7)
+
+
+def test_marginal_is_a_density() -> None:
+    """In one dimension, the predictive after two points integrates to one."""
+    from scipy.integrate import quad
+
+    model = Gaussian(a=2.0, b=0.5, mu=0.0, lam=0.1)
+    base = model.log_marginal([points(np.array([[0.3], [0.9]]))])[0]
+
+    def density(x: float) -> float:
+        fragments = points(np.array([[0.3], [0.9], [x]]))
+        return float(np.exp(model.log_marginal([fragments])[0] - base))
+
+    assert quad(density, -200, 200, points=[0.6], limit=200)[0] == pytest.approx(1, abs=1e-4)
+
+
+def test_many_dimensions_and_one_slot_give_the_same_bits_as_many_slots() -> None:
+    rng = np.random.default_rng(1)
+    fragments = points(rng.normal(size=(40, 64)))
+    table = Gaussian().live_clusters()
+    for slot, fragment in enumerate(fragments):
+        table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
+    x = table.encode(fragments[-1])
+    many = table.log_predictive(x, 40).copy()
+    for slots in (1, 2, 3, 17):
+        assert np.array_equal(table.log_predictive(x, slots), many[:slots])
+
+
+@pytest.mark.parametrize(
+    ("fragment", "says"),
+    [
+        (Fragment("n1", {"name": ("x",)}), 'fragment "n1" has no vector'),
+        (
+            Fragment("n2", {}, (1.0, 2.0, 3.0)),
+            'fragment "n2" has a vector of 3 numbers, expected 2',
+        ),
+        (Fragment("n3", {}, (1e200, 0.0)), 'fragment "n3" has a number beyond 1e'),
+    ],
+)
+def test_unreadable_fragments_are_named(fragment: Fragment, says: str) -> None:
+    table = Gaussian().live_clusters()
+    table.encode(Fragment("first", {}, (0.0, 0.0)))
+    with pytest.raises(LikelihoodError, match=says):
+        table.encode(fragment)
+    with pytest.raises(LikelihoodError, match=says):
+        Gaussian().log_marginal([[Fragment("first", {}, (0.0, 0.0))], [fragment]])
+
+
+@pytest.mark.parametrize(
+    "options", [{"a": 0.0}, {"b": -1.0}, {"lam": float("nan")}, {"mu": float("inf")}]
+)
+def test_parameters_out_of_range(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=f"gaussian: {next(iter(options))} must be"):
+        Gaussian(**options)
