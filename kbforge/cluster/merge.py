@@ -104,11 +104,15 @@ def _draw(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntAr
     """Indices drawn with replacement in proportion to exp(log_weights), shape [size]."""
     cumulative = np.cumsum(np.exp(log_weights - log_sum_exp(log_weights)))
     found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-    return np.minimum(found, len(cumulative) - 1)
+    return np.asarray(np.minimum(found, len(cumulative) - 1))
 
 
 def _outer(
-    joint: Joint, values: FloatArray, rows: IntArray, reach: int | None, putative: IntArray | None = None
+    joint: Joint,
+    values: FloatArray,
+    rows: IntArray,
+    reach: int | None,
+    putative: IntArray | None = None,
 ) -> Joint:
     """Every combination of a joint with one more subproblem's (sorted) particles.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from kbforge.cluster.pool import Pool, joined
 from kbforge.cluster.state import State
-from kbforge.contracts import FloatArray
+from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
 
 
@@ -70,7 +70,7 @@ def add_singletons(state: State, joins: Pool, log_new: float) -> Pool:
     return joined(joins, singletons(state, host, log_new)).heaviest_first()
 
 
-def _expand(state: State, candidates: FloatArray, log_predictive: FloatArray, floor: float) -> Pool:
+def _expand(state: State, candidates: IntArray, log_predictive: FloatArray, floor: float) -> Pool:
     """The putative particles of some clusters with a weight of at least `floor`."""
     if not len(candidates):
         none = np.zeros(0, dtype=np.int64)

@@ -46,9 +46,7 @@ def run(
             try:
                 step(state, scorer, rules, rng)
             except LikelihoodError as error:
-                raise LikelihoodError(
-                    f'fragment "{quoted(fragment.id)}": {error}'
-                ) from error
+                raise LikelihoodError(f'fragment "{quoted(fragment.id)}": {error}') from error
             if on_step is not None:
                 on_step(
                     Progress(
@@ -83,9 +81,7 @@ def _subproblem(state: State, block: Block) -> Subproblem:
     bounds = block.row_start.tolist()
     particles = tuple(
         Particle(weight, tuple(state.members[slot] for slot in cells[begin:end]))
-        for weight, begin, end in zip(
-            block.weights.tolist(), bounds[:-1], bounds[1:], strict=True
-        )
+        for weight, begin, end in zip(block.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
     )
     fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
     return Subproblem(tuple(fragments), particles)

@@ -33,14 +33,16 @@ class Scorer(Protocol):
     """The likelihood as a step sees it. Values in nats.
 
     Attributes:
-        evaluations: distinct sets that the likelihood has scored so far (for a conjugate
-            likelihood, clusters created).
         limit: how many joins the proposal keeps for `reweigh`, None for all.
 
     """
 
-    evaluations: int
     limit: int | None
+
+    @property
+    def evaluations(self) -> int:
+        """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
+        ...
 
     def observe(self, fragment: int, state: State) -> FloatArray:
         """Turn to a fragment; the score of joining each slot, to propose by, shape [n_slots]."""
@@ -85,9 +87,7 @@ def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | No
             raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
         return ConjugateScorer(surrogate, fragments, limit)
     if surrogate is not None:
-        return BlackBoxScorer(
-            likelihood, fragments, problem.max_evals, surrogate.live_clusters()
-        )
+        return BlackBoxScorer(likelihood, fragments, problem.max_evals, surrogate.live_clusters())
     if isinstance(likelihood, ConjugateLikelihood):
         return ConjugateScorer(likelihood, fragments, limit)
     return BlackBoxScorer(likelihood, fragments, limit, None)
@@ -99,12 +99,16 @@ class ConjugateScorer:
     def __init__(
         self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], limit: int | None
     ) -> None:
-        self.evaluations = 0
         self.limit = limit
+        self._evaluations = 0
         self._fragments = fragments
         self._table = likelihood.live_clusters()
         self._x: Observation = None
         self._predictive: FloatArray = np.zeros(0)
+
+    @property
+    def evaluations(self) -> int:
+        return self._evaluations
 
     def observe(self, fragment: int, state: State) -> FloatArray:
         self._x = self._table.encode(self._fragments[fragment])
@@ -121,7 +125,7 @@ class ConjugateScorer:
         return np.asarray(state.score[parents] + self._predictive[parents])
 
     def extend(self, parents: IntArray, children: IntArray) -> None:
-        self.evaluations += len(children)
+        self._evaluations += len(children)
         self._table.extend(self._x, parents, children)
 
     def release(self, slots: IntArray) -> None:
@@ -148,7 +152,6 @@ class BlackBoxScorer:
 
     @property
     def evaluations(self) -> int:
-        """Distinct sets scored."""
         return len(self._cache)
 
     def observe(self, fragment: int, state: State) -> FloatArray:
@@ -220,9 +223,7 @@ class ScoreCache:
         """
         keys = [tuple(sorted(map(self._number, members))) for members in sets]
         unknown = {
-            key: members
-            for key, members in zip(keys, sets, strict=True)
-            if key not in self._scores
+            key: members for key, members in zip(keys, sets, strict=True) if key not in self._scores
         }
         if unknown:
             batch = [[self._fragments[i] for i in members] for members in unknown.values()]

@@ -40,9 +40,7 @@ def split(state: State, block: Block, weights: Weights) -> list[Block]:
     out = []
     for slots, begin, end in zip(components, ends - counts, ends, strict=True):
         part = by_component[begin:end]
-        out.append(
-            _part(state, block, np.array(slots), block.cells[part], row[part], weights)
-        )
+        out.append(_part(state, block, np.array(slots), block.cells[part], row[part], weights))
     return out
 
 

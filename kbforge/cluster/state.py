@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.cluster.priors import DirichletProcess
+from kbforge.contracts import Cluster, FloatArray, IntArray
 
 _START_CAPACITY = 256
 

@@ -26,9 +26,7 @@ class Smc:
 
     """
 
-    def __init__(
-        self, particles: int = 100, resampler: str = "greedy", floor: float = 0.0
-    ) -> None:
+    def __init__(self, particles: int = 100, resampler: str = "greedy", floor: float = 0.0) -> None:
         if particles < 1:
             raise UsageError(f"particles: expected at least 1, got {particles}")
         if not 0 <= floor < 1:

@@ -1,0 +1,206 @@
+"""`kbforge cluster`: fragments in, a knowledge base out."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import EXIT_INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kbforge.clustering import Clustering
+    from kbforge.contracts import Progress
+
+app = typer.Typer()
+
+_COLUMNS = (
+    "{task.fields[fragments_per_second]} fragments/s",
+    "{task.fields[subproblems]} subproblems",
+    "10^{task.fields[log10_effective_particles]} particles",
+    "{task.fields[model_evaluations]} evaluations",
+)
+
+
+@app.command()
+def cluster(
+    fragments: Annotated[str, typer.Argument(help="JSON lines file of fragments; - for stdin.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Knowledge base to write; - for stdout.")
+    ] = "kb.jsonl",
+    clusterer: Annotated[str, typer.Option(help="split-smc, smc, greedy or a plugin's.")] = (
+        "split-smc"
+    ),
+    likelihood: Annotated[
+        str | None,
+        typer.Option(help="Likelihood by name, or a model folder.", show_default="bigram"),
+    ] = None,
+    surrogate: Annotated[
+        str | None, typer.Option(help="Model that proposes for an expensive likelihood.")
+    ] = None,
+    particles: Annotated[
+        int | None,
+        typer.Option("--particles", "-P", min=1, help="Most particles kept a subproblem."),
+    ] = None,
+    max_evals: Annotated[
+        int | None,
+        typer.Option(
+            "--max-evals", "-M", min=0, help="Most joins a step that the surrogate proposes."
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration: larger makes more entities.")
+    ] = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers, where any are used.")] = (
+        0
+    ),
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many fragments.")
+    ] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Same as --device cuda.")] = False,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None,
+        typer.Option(help="Where a neural likelihood runs.", show_default="cpu"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KIND.OPTION=VALUE",
+            help="Any option of the likelihood, surrogate or clusterer.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Group fragments into entities, one after another, and write the knowledge base.
+
+    Examples:
+
+        kbforge cluster fragments.jsonl -o kb.jsonl
+
+        kbforge cluster fragments.jsonl --likelihood model/ --alpha 500 --json
+
+        kbforge cluster points.jsonl --likelihood gaussian --set likelihood.a=2 --alpha 20
+
+        kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
+    """
+    from kbforge.cli.options import device_of
+    from kbforge.clustering import Choices
+    from kbforge.clustering import cluster as run
+    from kbforge.config import parse_settings
+    from kbforge.load import read_fragments
+
+    if json and output == "-":
+        raise UsageError("--json and -o - both write to standard output; choose one")
+    choices = Choices(
+        clusterer=clusterer,
+        likelihood=likelihood,
+        surrogate=surrogate,
+        particles=particles,
+        max_evals=max_evals,
+        alpha=alpha,
+        calibration=calibration,
+        seed=seed,
+        device=device_of(gpu, device),
+        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
+    )
+    held = list(read_fragments(fragments, limit=limit))
+    with _progress(len(held)) as on_step:
+        done = run(held, choices, on_step)
+    complete = done.posterior.complete
+    # an interrupted run never passes for a finished one
+    target = output if complete or output == "-" else f"{output}.partial"
+    _write(held, done, target)
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
+    if json:
+        console.print_json(done.summary())
+    else:
+        _print_summary(done, target)
+    if not complete:
+        console.note(
+            f"interrupted: {target} holds the first {done.posterior.n_fragments:,} of "
+            f"{len(held):,} fragments"
+        )
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar that a step can update; Ctrl-C ends the run after the current step."""
+    import time
+
+    from kbforge.contracts import Interrupted
+
+    stopped = False
+
+    def stop(*_: Any) -> None:
+        nonlocal stopped
+        if stopped:  # a second Ctrl-C does not wait for the step
+            raise KeyboardInterrupt
+        stopped = True
+
+    begin = shown = time.monotonic()
+    previous = signal.signal(signal.SIGINT, stop)
+    try:
+        with console.progress(*_COLUMNS, total=total, description="clustering") as bar:
+
+            def on_step(progress: Progress) -> None:
+                nonlocal shown
+                if stopped:
+                    raise Interrupted
+                now = time.monotonic()
+                if now - shown < 0.1 and progress.fragments < progress.total:
+                    return
+                shown = now
+                bar.update(
+                    progress.fragments,
+                    fragments_per_second=f"{progress.fragments / max(now - begin, 1e-9):,.0f}",
+                    subproblems=f"{progress.subproblems:,}",
+                    log10_effective_particles=f"{progress.log10_effective_particles:,.0f}",
+                    model_evaluations=f"{progress.model_evaluations:,}",
+                )
+
+            yield on_step
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _write(fragments: list[Any], done: Clustering, target: str) -> None:
+    from kbforge import registry
+    from kbforge.io import open_output
+    from kbforge.kb.entities import assemble
+
+    held = fragments[: done.posterior.n_fragments]
+    with open_output(target) as out:
+        registry.create("exporters", "jsonl").export(assemble(held, done.posterior), out)
+
+
+def _print_summary(done: Clustering, target: str) -> None:
+    from rich.table import Table
+
+    figures = done.summary()
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("fragments", f"{figures['fragments']:,}")
+    table.add_row("entities", f"{figures['entities']:,}")
+    table.add_row("subproblems", f"{figures['subproblems']:,}")
+    table.add_row("effective particles", f"10^{figures['log10_effective_particles']:.1f}")
+    table.add_row("log posterior (nats)", f"{figures['log_posterior']:,.2f}")
+    table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
+    table.add_row("alpha", f"{figures['alpha']:,.6g}")
+    table.add_row("seconds", f"{figures['seconds']:,.2f}")
+    table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
+    screen = console.stderr()
+    screen.print(table)
+    screen.print(f"wrote {target}", markup=False)

@@ -1,0 +1,219 @@
+"""The main job: fragments -> posterior, by names and options as a user gives them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.calibration import read_calibration
+from kbforge.config import option_parameters
+from kbforge.contracts import (
+    Clusterer,
+    ConjugateLikelihood,
+    Fragment,
+    Likelihood,
+    OnStep,
+    Posterior,
+    Problem,
+)
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.models import (
+    default_alpha,
+    fit_to_input,
+    make_likelihood,
+    make_surrogate,
+    takes_device,
+)
+
+DEFAULT_LIKELIHOOD = "bigram"
+_CALIBRATION_IN_BUNDLE = "calibration.toml"
+_GREEDY_MAX_EVALS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a user may choose of a clustering run; the defaults are the command line's.
+
+    Attributes:
+        clusterer: name of a clusterer plugin.
+        likelihood: name of a likelihood plugin or path of a model bundle; None takes the bigram
+            model.
+        surrogate: name or path of the model that proposes for the likelihood, or None.
+        particles: P; None is the clusterer's default.
+        max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
+        alpha: concentration; None takes the calibration's, else the likelihood's own default.
+        calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
+        seed: of all random numbers.
+        device: "cpu" or "cuda".
+        options: plugin kind ("likelihood", "surrogate", "clusterer") -> option -> value.
+
+    """
+
+    clusterer: str = "split-smc"
+    likelihood: str | None = None
+    surrogate: str | None = None
+    particles: int | None = None
+    max_evals: int | None = None
+    alpha: float | None = None
+    calibration: str | None = None
+    seed: int = 0
+    device: str = "cpu"
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def of(self, kind: str) -> dict[str, object]:
+        """The options for a kind of plugin."""
+        return dict(self.options.get(kind, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """A finished run.
+
+    Attributes:
+        posterior: the result.
+        seconds: wall time of the clustering itself, without imports, reading and fitting.
+        alpha: the concentration used.
+        notes: sentences for the user: what was fitted, what was ignored.
+
+    """
+
+    posterior: Posterior
+    seconds: float
+    alpha: float
+    notes: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge cluster --json` prints."""
+        posterior = self.posterior
+        return {
+            "fragments": posterior.n_fragments,
+            "entities": len(posterior.clusters()),
+            "subproblems": len(posterior.subproblems),
+            "log_posterior": posterior.log_posterior,
+            "log10_effective_particles": posterior.log10_effective_particles,
+            "model_evaluations": posterior.model_evaluations,
+            "seconds": self.seconds,
+            "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
+            "alpha": self.alpha,
+            "complete": posterior.complete,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A clusterer and its problem, ready for the fragments they were prepared on."""
+
+    clusterer: Clusterer
+    problem: Problem
+    notes: tuple[str, ...]
+
+
+def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
+    """Make the plugins that the choices name and fit what fits itself to the input.
+
+    Raises:
+        KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
+
+    """
+    if not fragments:
+        raise KBForgeError("there are no fragments to cluster")
+    notes: list[str] = []
+    likelihood = _likelihood(fragments, choices, notes)
+    surrogate = _surrogate(likelihood, choices)
+    for model in (likelihood, surrogate):
+        said = fit_to_input(model, fragments)
+        if said:
+            notes.append(said)
+    clusterer, particles = _clusterer(choices)
+    if surrogate is not None and choices.max_evals is None:
+        max_evals: int | None = particles or _GREEDY_MAX_EVALS
+    else:
+        max_evals = choices.max_evals
+    problem = Problem(likelihood, _alpha(likelihood, choices), surrogate, max_evals)
+    return Prepared(clusterer, problem, tuple(notes))
+
+
+def cluster(
+    fragments: Sequence[Fragment], choices: Choices, on_step: OnStep | None = None
+) -> Clustering:
+    """Cluster fragments, in the order given.
+
+    Raises:
+        KBForgeError: as `prepare`.
+        LikelihoodError: the likelihood failed on a fragment, which the message names.
+
+    """
+    prepared = prepare(fragments, choices)
+    begin = time.perf_counter()
+    posterior = prepared.clusterer.cluster(
+        fragments, prepared.problem, np.random.default_rng(choices.seed), on_step
+    )
+    seconds = time.perf_counter() - begin
+    return Clustering(posterior, seconds, prepared.problem.alpha, prepared.notes)
+
+
+def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
+    name = choices.likelihood
+    if name is None:
+        if not any(fragment.properties for fragment in fragments):
+            raise UsageError(
+                "the fragments have vectors and no properties: name a numeric likelihood, "
+                "such as --likelihood gaussian"
+            )
+        name = DEFAULT_LIKELIHOOD
+    options = choices.of("likelihood")
+    if choices.device != "cpu":
+        _require_gpu(choices.device)
+        if takes_device(name):
+            options.setdefault("device", choices.device)
+        else:
+            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
+    return make_likelihood(name, options)
+
+
+def _surrogate(likelihood: Likelihood, choices: Choices) -> ConjugateLikelihood | None:
+    if choices.surrogate is not None:
+        return make_surrogate(choices.surrogate, choices.of("surrogate"))
+    if choices.of("surrogate"):
+        raise UsageError("--set surrogate....: there is no surrogate; name one with --surrogate")
+    return None
+
+
+def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
+    """The clusterer, and the P it will use if it has one."""
+    options = choices.of("clusterer")
+    if choices.particles is not None:
+        options["particles"] = choices.particles
+    made: Clusterer = registry.create("clusterers", choices.clusterer, options)
+    parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
+    if parameter is None:
+        return made, None
+    return made, int(str(options.get("particles", parameter.default)))
+
+
+def _alpha(likelihood: Likelihood, choices: Choices) -> float:
+    if choices.alpha is not None:
+        return choices.alpha
+    if choices.calibration is not None:
+        return read_calibration(choices.calibration).alpha
+    if choices.likelihood is not None:
+        bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
+        if bundled.is_file():
+            return read_calibration(str(bundled)).alpha
+    return default_alpha(likelihood)
+
+
+def _require_gpu(device: str) -> None:
+    import torch  # heavy; only a run that asks for a GPU pays for it
+
+    if not torch.cuda.is_available():
+        raise UsageError(
+            f"no usable GPU for --device {device}: PyTorch {torch.__version__} finds no CUDA "
+            "device (leave out --gpu to run on the CPU)"
+        )
