@@ -7,9 +7,10 @@ broken and hurts no other.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -17,30 +18,75 @@ from typer.core import TyperGroup
 from kbforge import __version__, registry
 from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, PluginError
 
+# The help page shows our verbs in the order in which a newcomer meets them; verbs that are not
+# named here, a stranger's above all, follow by name.
+_CHAIN = (
+    *("load", "sample", "train-ngram", "calibrate", "cluster", "evaluate", "show", "export"),
+    *("run", "init", "plugins"),
+)
+_OWN_DISTRIBUTION = "kbforge"
+
 
 class _Verbs(TyperGroup):
     """A command group whose members are the plugins of kind `commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return registry.names("commands")
+        names = registry.names("commands")
+        return sorted(names, key=lambda n: (_CHAIN.index(n) if n in _CHAIN else len(_CHAIN), n))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in registry.names("commands"):
             return None
         try:
-            app = registry.load("commands", cmd_name)
-            command = typer.main.get_command(app)
+            command = _command_of(cmd_name)
         except PluginError as error:
             return _broken(cmd_name, error)
         command.name = cmd_name
+        # one line, and no markup: a stranger's brackets must not break everyone's help page
+        command.short_help = command.get_short_help_str(200).replace("[", "\\[")
+        distribution = registry.find("commands", cmd_name).distribution
+        if distribution != _OWN_DISTRIBUTION:
+            command.rich_help_panel = f"Commands of {distribution}"
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        known = registry.names("commands")
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            ctx.fail(f"No such command '{name}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        # Typer would end a closed pipe with an error, and an interrupt without a word
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _fail("interrupted", EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            _end_quietly()
+
+
+def _command_of(name: str) -> Any:
+    app = registry.load("commands", name)
+    try:
+        return typer.main.get_command(app)
+    except Exception as error:  # whatever a stranger's app makes Typer raise
+        raise PluginError(
+            f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
+        ) from error
 
 
 def _broken(name: str, error: PluginError) -> Any:
     """A stand-in for a verb that cannot be loaded: listed in the help, and says why when run."""
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
 
-    @app.command(name, help="(broken; see kbforge plugins list --check)")
+    @app.command(
+        name,
+        help="(broken; see kbforge plugins list --check)",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
     def command() -> None:
         raise error
 
@@ -50,7 +96,7 @@ def _broken(name: str, error: PluginError) -> Any:
 app = typer.Typer(
     cls=_Verbs,
     no_args_is_help=True,
-    rich_markup_mode="markdown",
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
@@ -72,11 +118,11 @@ def kbforge(
 
     A first run:
 
-        kbforge load csv people.csv --id id -o fragments.jsonl
+      kbforge load csv people.csv --id id -o fragments.jsonl
+      kbforge cluster fragments.jsonl -o kb.jsonl
+      kbforge show kb.jsonl
 
-        kbforge cluster fragments.jsonl -o kb.jsonl
-
-        kbforge show kb.jsonl
+    kbforge COMMAND --help explains a command.
     """
 
 
@@ -89,9 +135,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our pipe went away; not an error, and nothing may be flushed at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _end_quietly()
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         _fail(f"{name}{(error.strerror or str(error)).lower()}", KBForgeError.exit_code)
@@ -99,9 +143,15 @@ def main() -> None:
         _fail("out of memory", KBForgeError.exit_code)
 
 
-def _fail(sentence: str, code: int) -> None:
+def _fail(sentence: str, code: int) -> NoReturn:
     print(f"kbforge: {sentence}", file=sys.stderr)
     sys.exit(code)
+
+
+def _end_quietly() -> NoReturn:
+    """The reader of our pipe went away: no error, and nothing may be flushed at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,134 @@
+"""`kbforge plugins`: what is installed, what it takes, and what is broken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbforge.cli import console
+
+if TYPE_CHECKING:
+    from kbforge.registry import Plugin
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def plugins() -> None:
+    """List and describe the installed plugins."""
+
+
+@app.command("list")
+def list_plugins(
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Only this kind, such as sources.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Load each one; exit with 1 unless all are ok.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the plugins: kind, name, distribution, version, status.
+
+    Reads metadata only and imports nothing; --check loads each one and says why it is broken.
+
+      kbforge plugins list --kind likelihoods
+      kbforge plugins list --check --json
+    """
+    from kbforge import registry
+
+    wanted = None if kind is None else registry.kind_called(kind)
+    rows = [_row(plugin, check) for plugin in registry.installed(wanted)]
+    damaged = registry.damaged()
+    if json:
+        unreadable = [{"distribution": d.distribution, "cause": d.cause} for d in damaged]
+        console.print_json({"plugins": rows, "damaged": unreadable})
+    else:
+        _print_table(rows)
+        for damage in damaged:
+            console.note(f"kbforge: the plugins of {damage} are unknown")
+    if check and (damaged or any(row["status"] != "ok" for row in rows)):
+        raise typer.Exit(1)
+
+
+@app.command("show")
+def show_plugin(
+    kind: Annotated[str, typer.Argument(help="The kind, such as likelihood.")],
+    name: Annotated[str, typer.Argument(help="The plugin's name.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Describe one plugin: what it does and the options that --set gives it.
+
+      kbforge plugins show likelihood gaussian
+    """  # fmt: skip
+    import dataclasses
+
+    from kbforge import registry
+    from kbforge.describe import describe
+
+    kind = registry.kind_called(kind)
+    plugin = registry.find(kind, name)
+    description = describe(registry.load(kind, name))
+    if json:
+        console.print_json(_row(plugin, check=False) | dataclasses.asdict(description))
+        return
+    out = console.stdout()
+    out.print(f"{plugin.kind} {plugin.name} ({plugin.distribution} {plugin.version})", markup=False)
+    out.print(description.summary, markup=False)
+    if kind == "commands":
+        out.print(f"\nIts options: kbforge {plugin.name} --help", markup=False)
+    elif description.options:
+        out.print()
+        singular = registry.singular(kind)
+        out.print(
+            _table(
+                ["option", "type", "default", ""],
+                [
+                    [f"{singular}.{o.name}", o.type, _default(o.default), o.help]
+                    for o in description.options
+                ],
+            )
+        )
+    else:
+        out.print("\nIt has no options.")
+
+
+def _row(plugin: Plugin, check: bool) -> dict[str, Any]:
+    from kbforge import registry
+
+    status, cause = registry.check(plugin) if check else (plugin.status, plugin.cause)
+    return {
+        "kind": plugin.kind,
+        "name": plugin.name,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "status": status,
+        "cause": cause,
+    }
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    columns = ["kind", "name", "distribution", "version", "status"]
+    console.stdout().print(_table(columns, [[row[column] for column in columns] for row in rows]))
+    for row in rows:
+        if row["cause"]:
+            console.note(f"kbforge: {row['cause']}")
+
+
+def _default(text: str | None) -> str:
+    return "(required)" if text is None else text
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kbforge.errors import quoted
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(quoted(cell, 400)) for cell in row))
+    return table
