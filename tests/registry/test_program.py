@@ -1,0 +1,112 @@
+"""The program around the verbs: help, version, completion, exit codes, and what it imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kbforge as package
+from tests.registry.distributions import Distribution, kbforge, python
+
+HEAVY = ("torch", "datasets", "pyarrow", "numpy", "scipy", "tokenizers", "pandas")
+
+STRANGER = Distribution(
+    name="kb-verbs",
+    entry_points={"kbforge.commands": {"interrupted": "kb_verbs:ctrl_c", "many": "kb_verbs:many"}},
+    modules={
+        "kb_verbs": """
+import typer
+
+ctrl_c = typer.Typer()
+many = typer.Typer()
+
+@ctrl_c.command()
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+@many.command()
+def lines() -> None:
+    for _ in range(100_000):
+        print("a line of output")
+"""
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import kbforge",
+        "import kbforge.registry",
+        "import sys; sys.argv = ['kbforge', '--help']; import kbforge.cli.main as m\n"
+        "try: m.main()\nexcept SystemExit: pass",
+    ],
+    ids=["library", "registry", "help page"],
+)
+def test_heavy_libraries_are_imported_only_where_needed(statement: str) -> None:
+    program = f"{statement}\nimport sys\nprint('HEAVY', [m for m in {HEAVY} if m in sys.modules])"
+    assert python("-c", program).out.splitlines()[-1] == "HEAVY []"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_the_verbs_in_the_order_of_the_chain(option: str) -> None:
+    page = kbforge(option)
+    assert page.code == 0
+    first_words = [line.split()[1] for line in page.out.splitlines() if line.startswith("│ ")]
+    places = [first_words.index(v) for v in ("load", "cluster", "show", "run", "plugins")]
+    assert places == sorted(places)
+
+
+def test_version() -> None:
+    assert kbforge("--version").out == f"kbforge {package.__version__}\n"
+
+
+def test_no_arguments_is_help_and_a_usage_error() -> None:
+    page = kbforge()
+    assert page.code == 2
+    assert "Usage" in page.out + page.err
+
+
+def test_a_mistyped_verb_is_a_usage_error_with_a_suggestion() -> None:
+    typo = kbforge("clutser")
+    assert typo.code == 2
+    assert "Did you mean 'cluster'?" in typo.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    shown = kbforge("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert shown.code == 0
+    assert "_COMPLETE" in shown.out
+
+
+def test_completion_of_a_verb() -> None:
+    # typer names the variable after the program
+    program = "import sys; sys.argv[0] = 'kbforge'; from kbforge.cli.main import main; main()"
+    completed = python(
+        "-c",
+        program,
+        _KBFORGE_COMPLETE="complete_bash",
+        COMP_WORDS="kbforge clus",
+        COMP_CWORD="1",
+    )
+    assert completed.out.split() == ["cluster"]
+
+
+def test_an_interrupt_is_130_and_one_line(tmp_path: Path) -> None:
+    STRANGER.write(tmp_path)
+    stopped = kbforge("interrupted", path=tmp_path)
+    assert (stopped.code, stopped.err) == (130, "kbforge: interrupted\n")
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    STRANGER.write(tmp_path)
+    program = (
+        "import subprocess, sys\n"
+        "p = subprocess.Popen([sys.executable, '-m', 'kbforge.cli.main', 'many'],"
+        " stdout=subprocess.PIPE, stderr=subprocess.PIPE)\n"
+        "p.stdout.readline(); p.stdout.close()\n"
+        "print(p.stderr.read().decode(), p.wait())"
+    )
+    assert python("-c", program, path=tmp_path).out.split() == ["0"]
