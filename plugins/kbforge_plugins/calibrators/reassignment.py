@@ -1,0 +1,219 @@
+"""Reassignment terms: how well does each fragment fit each gold cluster, with itself taken out?
+
+For fragment i of gold cluster c(i), in nats:
+
+    own_i       log |C \\ i| + L(C) - L(C \\ i)         C = c(i); -inf if i is alone in it
+    existing_i  logsumexp of own_i and, over all other gold clusters C,
+                log |C| + L(C + i) - L(C)
+    new_i       L({i})                                   to which log alpha is added
+
+These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
+
+A conjugate model computes them from live tables. Removing a fragment has no operation there, so
+the sets C \\ i are built by halving: the table that holds everything outside a range of members is
+extended by one half of the range to serve the other, |C| log2 |C| extensions in all.
+
+A black box scores whole sets. With a surrogate only the `max_evals` other clusters that it likes
+best are scored for each fragment; the rest is left out of existing_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from kbforge.contracts.clusterer import Cluster, Problem
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import (
+    ConjugateLikelihood,
+    FloatArray,
+    IntArray,
+    Likelihood,
+    LiveClusters,
+    Observation,
+)
+
+_BATCH = 2_048  # sets that a black box scores in one call
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the pseudo-likelihood needs of each fragment; shape [n] each, in nats."""
+
+    own: FloatArray
+    existing: FloatArray
+    new: FloatArray
+    alone: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def reassignment_terms(
+    fragments: Sequence[Fragment], clusters: Sequence[Cluster], problem: Problem
+) -> Terms:
+    """The terms of every fragment under a gold clustering of them all."""
+    model: Likelihood = problem.likelihood
+    if problem.surrogate is not None and problem.max_evals == 0:
+        model = problem.surrogate
+    cluster_of = np.empty(len(fragments), dtype=np.int64)
+    for number, cluster in enumerate(clusters):
+        cluster_of[list(cluster)] = number
+    sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+    alone = sizes[cluster_of] == 1
+    if isinstance(model, ConjugateLikelihood):
+        own, existing, new = _by_live_tables(model, fragments, clusters, cluster_of)
+    else:
+        own, existing, new = _by_scoring_sets(model, fragments, clusters, cluster_of, problem)
+    return Terms(own, existing, new, alone)
+
+
+# --- conjugate models -----------------------------------------------------------------------------
+
+
+class _Table:
+    """A live table with an allocator: clusters grow one fragment at a time."""
+
+    def __init__(self, live: LiveClusters) -> None:
+        self.live = live
+        self.slots = 0
+        self._free: list[int] = []
+
+    def add(self, x: Observation, parent: int) -> int:
+        """The slot of parent + x; the parent stays."""
+        if self._free:
+            child = self._free.pop()
+        else:
+            child, self.slots = self.slots, self.slots + 1
+        self.live.extend(x, np.array([parent]), np.array([child]))
+        return child
+
+    def add_all(self, xs: Sequence[Observation], parent: int) -> int:
+        """The slot of parent + all of xs; the parent stays, what lies between is released."""
+        slot = parent
+        for x in xs:
+            child = self.add(x, slot)
+            if slot != parent:
+                self.release(slot)
+            slot = child
+        return slot
+
+    def release(self, slot: int) -> None:
+        self.live.release(np.array([slot]))
+        self._free.append(slot)
+
+
+def _by_live_tables(
+    model: ConjugateLikelihood,
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    table = _Table(model.live_clusters())
+    xs = [table.live.encode(fragment) for fragment in fragments]
+    slot_of = np.array([table.add_all([xs[i] for i in c], -1) for c in clusters], dtype=np.int64)
+    log_size = np.log([len(cluster) for cluster in clusters])
+    own = _leave_one_out(model, fragments, clusters)
+    existing = np.empty(len(fragments))
+    new = np.empty(len(fragments))
+    for i, x in enumerate(xs):
+        terms = table.live.log_predictive(x, table.slots)[slot_of] + log_size
+        terms[cluster_of[i]] = own[i]
+        existing[i] = np.logaddexp.reduce(terms)
+        new[i] = table.live.log_predictive_new(x)
+    return own, existing, new
+
+
+def _leave_one_out(
+    model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
+) -> FloatArray:
+    """log |C \\ i| + L(C) - L(C \\ i) of every fragment, -inf for one that is alone; shape [n]."""
+    table = _Table(model.live_clusters())
+    out = np.full(len(fragments), -np.inf)
+    for cluster in clusters:
+        if len(cluster) > 1:
+            members = [table.live.encode(fragments[i]) for i in cluster]
+            predictive = np.array(list(_each_against_the_rest(table, members, -1)))
+            out[list(cluster)] = np.log(len(cluster) - 1) + predictive
+    return out
+
+
+def _each_against_the_rest(
+    table: _Table, members: Sequence[Observation], outside: int
+) -> Iterator[float]:
+    """Log predictive of each member given the other members and the cluster in slot `outside`."""
+    if len(members) == 1:
+        yield float(table.live.log_predictive(members[0], table.slots)[outside])
+        return
+    half = len(members) // 2
+    for part, rest in ((members[:half], members[half:]), (members[half:], members[:half])):
+        slot = table.add_all(rest, outside)
+        yield from _each_against_the_rest(table, part, slot)
+        table.release(slot)
+
+
+# --- black boxes ----------------------------------------------------------------------------------
+
+
+def _by_scoring_sets(
+    model: Likelihood,
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+    problem: Problem,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    sets = [[fragments[i] for i in cluster] for cluster in clusters]
+    marginal = np.array(list(_scores(model, iter(sets))))
+    new = np.array(list(_scores(model, ([fragment] for fragment in fragments))))
+    without = _scores(
+        model,
+        (
+            [f for j, f in zip(clusters[c], sets[c], strict=True) if j != i]
+            for i, c in enumerate(cluster_of)
+        ),
+    )
+    sizes = np.array([len(cluster) for cluster in clusters])
+    own = np.full(len(fragments), -np.inf)
+    for i, rest in enumerate(without):
+        c = cluster_of[i]
+        if sizes[c] > 1:
+            own[i] = np.log(sizes[c] - 1) + marginal[c] - rest
+    candidates = _candidates(fragments, clusters, cluster_of, problem)
+    joined = _scores(
+        model, ([*sets[k], fragments[i]] for i, ks in enumerate(candidates) for k in ks)
+    )
+    existing = np.empty(len(fragments))
+    for i, ks in enumerate(candidates):
+        others = np.fromiter(islice(joined, len(ks)), np.float64, len(ks))
+        others += np.log(sizes[ks]) - marginal[ks]
+        existing[i] = np.logaddexp(own[i], np.logaddexp.reduce(others, initial=-np.inf))
+    return own, existing, new
+
+
+def _scores(model: Likelihood, sets: Iterator[list[Fragment]]) -> Iterator[float]:
+    """L of every set, in batches."""
+    while batch := list(islice(sets, _BATCH)):
+        yield from model.log_marginal(batch)
+
+
+def _candidates(
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+    problem: Problem,
+) -> list[IntArray]:
+    """The other clusters to score for each fragment."""
+    everything = np.arange(len(clusters))
+    surrogate, most = problem.surrogate, problem.max_evals
+    if surrogate is None or most is None or most >= len(clusters) - 1:
+        return [np.delete(everything, c) for c in cluster_of]
+    table = _Table(surrogate.live_clusters())
+    xs = [table.live.encode(fragment) for fragment in fragments]
+    slot_of = np.array([table.add_all([xs[i] for i in c], -1) for c in clusters], dtype=np.int64)
+    log_size = np.log([len(cluster) for cluster in clusters])
+    out = []
+    for x, c in zip(xs, cluster_of, strict=True):
+        score = table.live.log_predictive(x, table.slots)[slot_of] + log_size
+        score[c] = -np.inf
+        out.append(np.argsort(-score, kind="stable")[:most])
+    return out
