@@ -82,43 +82,53 @@ class _Raw(io.RawIOBase):
 
 
 def read_lines(path: str, on_bad: OnBad | None = None) -> Iterator[tuple[int, bytes]]:
+    """`lines_of` a file, or of standard input for "-".
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+        BadRecord: see `lines_of`.
+
+    """
+    with open_input(path) as stream:
+        yield from lines_of(stream, called(path), on_bad)
+
+
+def lines_of(
+    stream: BinaryIO, name: str, on_bad: OnBad | None = None
+) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its newline) for every line that is not blank.
 
     Args:
-        path: the file, or "-".
+        stream: bytes.
+        name: what errors call the stream.
         on_bad: called for a line longer than `MAX_LINE_BYTES` (with its first bytes, and reading
             goes on behind it) and for a stream that is damaged or cut short (and reading ends,
             the lines before the damage having been yielded); None raises.
 
     Raises:
-        KBForgeError: the file cannot be opened.
         BadRecord: as above, if `on_bad` is None or raises it.
 
     """
     number = 0
-    with open_input(path) as stream:
-        while True:
-            try:
-                line = stream.readline(MAX_LINE_BYTES + 1)
-                whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n") or _skip_line(stream)
-            except (OSError, EOFError, zlib.error) as error:
-                where = f"{called(path)}:{number + 1}"
-                _report(BadRecord(where, "a whole file", _damage(error)), b"", on_bad)
-                return
-            if not line:
-                return
-            number += 1
-            if not whole:
-                expected = f"a line of at most {MAX_LINE_BYTES:,} bytes"
-                _report(
-                    BadRecord(f"{called(path)}:{number}", expected, "a longer one"), line, on_bad
-                )
-                continue
-            line = line.rstrip(b"\r\n")
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            if line.strip():
-                yield number, line
+    while True:
+        try:
+            line = stream.readline(MAX_LINE_BYTES + 1)
+            whole = len(line) <= MAX_LINE_BYTES or line.endswith(b"\n") or _skip_line(stream)
+        except (OSError, EOFError, zlib.error) as error:
+            _report(BadRecord(f"{name}:{number + 1}", "a whole file", _damage(error)), b"", on_bad)
+            return
+        if not line:
+            return
+        number += 1
+        if not whole:
+            expected = f"a line of at most {MAX_LINE_BYTES:,} bytes"
+            _report(BadRecord(f"{name}:{number}", expected, "a longer one"), line, on_bad)
+            continue
+        line = line.rstrip(b"\r\n")
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield number, line
 
 
 def _skip_line(stream: BinaryIO) -> bool:

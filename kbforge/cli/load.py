@@ -1,0 +1,135 @@
+"""`kbforge load`: any source to canonical fragments."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError
+
+app = typer.Typer(add_completion=False)
+
+_SHOW_EVERY = 256  # fragments between two updates of the progress bar
+
+
+class OnError(StrEnum):
+    """What to do with a bad record."""
+
+    stop = "stop"
+    quarantine = "quarantine"
+
+
+@app.command()
+def load(
+    source: Annotated[
+        str, typer.Argument(help="jsonl, csv, parquet, rebel, tweetnerd, hf, or another plugin.")
+    ],
+    inputs: Annotated[list[str], typer.Argument(help="Files; - is standard input.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Fragments, JSON lines; - is standard output.")
+    ] = "-",
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of ids; else file name and row number.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the gold entity.")] = None,
+    name: Annotated[str | None, typer.Option(help="Column that becomes `name`.")] = None,
+    column_map: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="`column=attribute`; `column=` leaves it out. Repeatable."),
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Splits a cell into values.")] = None,
+    vector: Annotated[
+        str | None, typer.Option(help="Columns of numbers, with commas between: x,y.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="`source.option=value`. Repeatable.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Write at most N fragments.")] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="Stop at a bad record, or set it aside and go on.")
+    ] = OnError.stop,
+    quarantine: Annotated[
+        str | None,
+        typer.Option(help="File for bad records (default: OUTPUT.quarantine.jsonl)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Read fragments from files of any known format.
+
+    Files may be gzip or zstd. Examples:
+
+        kbforge load csv people.csv --id id --map surname=name --separator ';' -o people.jsonl
+
+        kbforge load csv points.csv --vector x,y --label label -o points.jsonl
+
+        kbforge load parquet papers.parquet --name title --label paper_id -o papers.jsonl
+
+        kbforge load rebel en_train.jsonl --set source.relations_file=relations_count.tsv -o f.jsonl
+
+        kbforge load tweetnerd Academic.public.tsv --set source.top=200 -o tweets.jsonl
+
+        kbforge load hf owner/dataset --set source.split=test --name title -o f.jsonl
+
+        zcat dump.jsonl.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
+
+    Options of the sources, for --set (id, label, name, map, separator and vector, which csv,
+    parquet and hf share, have options of their own above):
+
+    - csv: delimiter (one character, or tab).
+
+    - rebel: min_text (100), relations and relations_file (predicates to keep), dedupe (true),
+      members (files of a zip).
+
+    - tweetnerd: tweets (file of hydrated tweets), top (the N largest entities' distinct names),
+      unlinked (keep or drop mentions without an entity).
+
+    - hf: split (train), config, revision.
+    """
+    from kbforge import registry
+    from kbforge.config import parse_settings
+    from kbforge.load import default_quarantine
+    from kbforge.load import load as run
+
+    columns = {
+        "id": id_column,
+        "label": label,
+        "name": name,
+        "map": column_map,
+        "separator": separator,
+        "vector": vector,
+    }
+    options: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
+    options |= parse_settings(settings or (), ["source"])["source"]
+    reader = registry.create("sources", source, options)
+    aside = None
+    if on_error is OnError.quarantine or quarantine is not None:
+        aside = quarantine or default_quarantine(output)
+    if as_json and output == "-":
+        raise UsageError("--json prints its summary on standard output; name a file with -o")
+    with console.progress(total=limit, description=f"load {source}") as bar:
+
+        def show(fragments: int) -> None:
+            if fragments % _SHOW_EVERY == 0:
+                bar.update(fragments)
+
+        report = run(reader, inputs, output, aside, limit, show)
+    if as_json:
+        console.print_json(
+            {
+                "fragments": report.fragments,
+                "set_aside": report.set_aside,
+                "counts": report.counts,
+                "seconds": round(report.seconds, 6),
+                "output": output,
+                "quarantine": aside,
+            }
+        )
+        return
+    console.note(f"{report.fragments:,} fragments in {report.seconds:.2f} s")
+    for rule, count in report.counts.items():
+        console.note(f"  {count:,} {rule}")
+    if report.set_aside:
+        console.note(f"{report.set_aside:,} bad records set aside in {aside}")

@@ -1,0 +1,59 @@
+"""`kbforge sample`: test sets from labelled fragments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@app.callback()
+def sample() -> None:
+    """Draw test sets from labelled fragments."""
+
+
+@app.command()
+def confusable(
+    fragments: Annotated[str, typer.Argument(help="Labelled fragments; - is standard input.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the splits.")],
+    entities: Annotated[int, typer.Option(help="Entities of each split.")] = 50,
+    max_fragments: Annotated[int, typer.Option(help="Most fragments of an entity.")] = 50,
+    splits: Annotated[str, typer.Option(help="Names, with commas between.")] = "train,dev,test",
+    seed: Annotated[int, typer.Option(help="Same input and seed, same splits.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Entities that share a name, in groups of 2 to 5: hard to tell apart.
+
+    Writes FOLDER/<split>.jsonl for each split and FOLDER/groups.json. No entity is in two splits.
+
+        kbforge sample confusable fragments.jsonl -o sample/ --entities 50
+
+        kbforge sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
+    """
+    from kbforge.load import read_fragments
+    from kbforge.sample import sample_confusable, write_splits
+
+    names = [name.strip() for name in splits.split(",")]
+    drawn = sample_confusable(read_fragments(fragments), entities, names, max_fragments, seed)
+    write_splits(drawn, output)
+    if as_json:
+        summary = {
+            split.name: {
+                "entities": split.entities,
+                "fragments": len(split.fragments),
+                "groups": len(split.groups),
+            }
+            for split in drawn
+        }
+        console.print_json({"splits": summary, "output": str(output)})
+        return
+    for split in drawn:
+        console.note(
+            f"{output / split.name}.jsonl: {split.entities} entities in {len(split.groups)} "
+            f"groups, {len(split.fragments):,} fragments"
+        )

@@ -1,0 +1,185 @@
+"""The csv source: tables as text, streamed.
+
+The first record is the header. Fields may be quoted and then may hold line breaks; a doubled quote
+stands for one. A record that cannot be parsed (an unclosed quote swallows the rest of a file)
+costs its first line only: reading goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad
+from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.io import called, read_lines
+from kbforge_plugins.sources.rows import MintedIds, RowMapping
+
+_TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
+
+
+class CsvSource:
+    """Comma- or tab-separated files in UTF-8.
+
+    Args:
+        id: column of the fragment's id; without it ids are minted: file name and row number.
+        label: column of the gold entity.
+        name: column that becomes the attribute `name`.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
+            column is an attribute of its own name.
+        vector: columns of numbers that make up the fragment's vector.
+        separator: splits a cell into several values.
+        delimiter: one character, or `tab`; by default a tab for .tsv and .tab, else a comma.
+
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        label: str | None = None,
+        name: str | None = None,
+        map: list[str] | None = None,
+        vector: list[str] | None = None,
+        separator: str | None = None,
+        delimiter: str | None = None,
+    ) -> None:
+        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self._delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+        if self._delimiter is not None and (
+            len(self._delimiter) != 1 or self._delimiter in '"\r\n\0'
+        ):
+            raise UsageError(f'delimiter: expected one character or tab, got "{quoted(delimiter)}"')
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row."""
+        self.counts.clear()
+        minted = MintedIds()
+        for path in inputs:
+            yield from self._read_table(path, minted.stem(path), on_bad)
+
+    def _read_table(self, path: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+        delimiter = self._delimiter or ("\t" if path.lower().endswith(_TABBED) else ",")
+        lines = _Lines(path, on_bad)
+        header = _header(lines, delimiter)
+        row = self._mapping.over(header, lines.where)
+        number = 0
+        while True:
+            try:
+                cells = _parse_next(lines, delimiter)
+                if cells is None:
+                    return
+                number += 1
+                if len(cells) != len(header):
+                    expected = f"{len(header)} fields, as the header has"
+                    raise BadRecord(lines.where, expected, f"{len(cells)}")
+                self.where = lines.where
+                fragment = row.fragment(cells, f"{stem}-{number}", self.where)
+            except _Unparsable as unparsable:
+                number += 1
+                lines.give_back_all_but_first()
+                on_bad(unparsable.error, lines.raw)
+                continue
+            except BadRecord as error:
+                on_bad(error, lines.raw)
+                continue
+            yield fragment
+
+
+def _header(lines: _Lines, delimiter: str) -> list[str]:
+    """The first record; without it nothing can be read, so nothing can be set aside."""
+    try:
+        header = _parse_next(lines, delimiter)
+    except _Unparsable as unparsable:
+        raise unparsable.error from None
+    if header is None:
+        raise BadRecord(lines.where, "a header line", "an empty file")
+    return header
+
+
+class _Unparsable(Exception):
+    """A record whose end is unknown."""
+
+    def __init__(self, error: BadRecord) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
+    """The fields of the next record, None at the end."""
+    # a reader of its own for each record: after an error nothing of the old state may remain
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        lines.begin()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return None
+        except UnicodeDecodeError as error:
+            got = f"the byte 0x{error.object[error.start]:02x} at byte {error.start + 1}"
+            raise _Unparsable(BadRecord(lines.where, "UTF-8 text", got)) from None
+        except csv.Error as error:
+            raise _Unparsable(BadRecord(lines.where, "a CSV record", _reason(error))) from None
+        if cells:  # a blank line is no record
+            return cells
+
+
+def _reason(error: csv.Error) -> str:
+    text = str(error)
+    if "unexpected end of data" in text:
+        return "a quote that is never closed"
+    if "field larger" in text:
+        return f"a field of more than {csv.field_size_limit():,} characters (an unclosed quote?)"
+    return quoted(text)
+
+
+class _Lines:
+    """The lines of a file for `csv.reader`, able to take back those of a broken record."""
+
+    def __init__(self, path: str, on_bad: OnBad) -> None:
+        self._path = called(path)
+        self._file = read_lines(path, on_bad)
+        self._ahead: deque[tuple[int, bytes]] = deque()
+        self._number = 0
+        self._record: list[tuple[int, bytes]] = []
+
+    def begin(self) -> None:
+        """The next line starts a record."""
+        self._record = []
+
+    @property
+    def where(self) -> str:
+        """`file:line` of the record's first line."""
+        number = self._record[0][0] if self._record else self._number + 1
+        return f"{self._path}:{number}"
+
+    @property
+    def raw(self) -> bytes:
+        """The record as it stands in the file."""
+        return b"\n".join(line for _, line in self._record)
+
+    def give_back_all_but_first(self) -> None:
+        """Let the lines that a broken record swallowed be read again."""
+        self._ahead.extendleft(reversed(self._record[1:]))
+        del self._record[1:]
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        number, line = self._take()
+        self._record.append((number, line))
+        return line.decode() + "\n"
+
+    def _take(self) -> tuple[int, bytes]:
+        if not self._ahead:
+            self._ahead.append(next(self._file))
+        number = self._ahead[0][0]
+        # blank lines matter inside quotes, and the file's reader leaves them out
+        if self._record and number > self._record[-1][0] + 1:
+            return self._record[-1][0] + 1, b""
+        self._number = number
+        return self._ahead.popleft()

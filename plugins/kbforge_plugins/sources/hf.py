@@ -1,0 +1,143 @@
+"""The hf source: Hugging Face data sets, or local files, through `datasets`, streamed.
+
+An input is the name of a data set on the hub (`owner/name`), or a local file that `datasets` can
+read: json, jsonl, csv, parquet or arrow. `datasets` parses blocks of a file and gives none of a
+block with a mistake in it, so a file that it cannot parse is an error and never quarantined; the
+`jsonl`, `csv` and `parquet` sources set aside single lines. Data sets that need their own program
+are refused by `datasets` itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad
+from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge_plugins.sources.rows import MintedIds, RowMapping, row_json
+
+_BUILDERS = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+}
+
+
+class HuggingFaceSource:
+    """Any data set that `datasets` streams.
+
+    Args:
+        id: column of the fragment's id; without it ids are minted: file name and row number.
+        label: column of the gold entity.
+        name: column that becomes the attribute `name`.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
+            column is an attribute of its own name.
+        vector: columns of numbers that make up the fragment's vector.
+        separator: splits a text cell into several values.
+        split: the split to read.
+        config: the data set's configuration, where it has several.
+        revision: branch, tag or commit on the hub.
+
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        label: str | None = None,
+        name: str | None = None,
+        map: list[str] | None = None,
+        vector: list[str] | None = None,
+        separator: str | None = None,
+        split: str = "train",
+        config: str | None = None,
+        revision: str | None = None,
+    ) -> None:
+        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self._split, self._config, self._revision = split, config, revision
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row."""
+        self.counts.clear()
+        minted = MintedIds()
+        for name in inputs:
+            yield from self._read_dataset(name, minted.stem(name), on_bad)
+
+    def _read_dataset(self, name: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+        reader = None
+        for number, row in enumerate(self._rows(name), 1):
+            self.where = f"{name}:{number}"
+            # columns come with the rows, because a stream of JSON knows no others
+            if reader is None or reader.columns != tuple(row):
+                reader = self._mapping.over(list(row), self.where)
+            cells = list(row.values())
+            try:
+                fragment = reader.fragment(cells, f"{stem}-{number}", self.where)
+            except BadRecord as error:
+                on_bad(error, row_json(reader.columns, cells))
+                continue
+            yield fragment
+
+    def _rows(self, name: str) -> Iterator[Mapping[str, object]]:
+        number = 0
+        try:
+            for row in self._open(name):
+                number += 1
+                yield row
+        except KBForgeError:
+            raise
+        # datasets lets errors of a dozen libraries through, all of them about its input
+        except Exception as error:
+            place = f"{quoted(name, 400)}:{number + 1}"
+            raise KBForgeError(
+                f"{place}: expected rows that datasets can read, got {_cause(error)}"
+            ) from error
+
+    def _open(self, name: str) -> Any:
+        path = Path(name)
+        if name == "-":
+            raise KBForgeError(
+                "the hf source reads files and data sets of the hub, not standard input; "
+                "use the jsonl, csv or parquet source"
+            )
+        builder = _builder(path)
+        if builder is None and (path.exists() or name.startswith(("/", "."))):
+            what = f"one of {', '.join(_BUILDERS)}" if path.is_file() else "a file"
+            raise KBForgeError(f"cannot read {quoted(name, 400)}: expected {what}")
+        if builder is not None:
+            with open(path, "rb"):  # the reason of the operating system, before datasets' own
+                pass
+        return self._load(name, builder)
+
+    def _load(self, name: str, builder: str | None) -> Any:
+        import datasets
+
+        if builder is None:
+            return datasets.load_dataset(
+                name, self._config, split=self._split, revision=self._revision, streaming=True
+            )
+        options = {"sep": "\t"} if Path(name).suffix == ".tsv" else {}
+        return datasets.load_dataset(
+            builder, data_files={self._split: name}, split=self._split, streaming=True, **options
+        )
+
+
+def _builder(path: Path) -> str | None:
+    suffixes = [s for s in path.suffixes if s not in (".gz", ".zst")]
+    return _BUILDERS.get(suffixes[-1]) if suffixes else None
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost cause, on one line."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    return quoted(f"{type(error).__name__}: {first}", 200)

@@ -1,0 +1,143 @@
+"""The parquet source: columnar tables, read lazily in batches of rows."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad
+from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.io import called, open_input
+from kbforge_plugins.sources.rows import MintedIds, RowMapping, RowReader, row_json
+
+_BATCH_ROWS = 1024
+
+
+class ParquetSource:
+    """Parquet files. A list column gives several values, or several numbers of the vector.
+
+    The format is read from its end, so standard input is first copied to a temporary file.
+
+    Args:
+        id: column of the fragment's id; without it ids are minted: file name and row number.
+        label: column of the gold entity.
+        name: column that becomes the attribute `name`.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
+            column is an attribute of its own name.
+        vector: columns of numbers that make up the fragment's vector.
+        separator: splits a text cell into several values.
+
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        label: str | None = None,
+        name: str | None = None,
+        map: list[str] | None = None,
+        vector: list[str] | None = None,
+        separator: str | None = None,
+    ) -> None:
+        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row."""
+        self.counts.clear()
+        minted = MintedIds()
+        for path in inputs:
+            yield from self._read_file(path, minted.stem(path), on_bad)
+
+    def _read_file(self, path: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        number = 0
+        with _seekable(path) as file:
+            try:
+                table = pq.ParquetFile(file)
+            except (pa.ArrowException, OSError) as error:
+                got = f"something else ({_brief(error)})"
+                raise BadRecord(called(path), "a Parquet file", got) from error
+            reader = self._mapping.over(table.schema_arrow.names, called(path))
+            batches = table.iter_batches(batch_size=_BATCH_ROWS)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (pa.ArrowException, OSError) as error:
+                    where = f"{called(path)}:{number + 1}"
+                    on_bad(BadRecord(where, "a whole file", f"damage ({_brief(error)})"), b"")
+                    return
+                if batch is None:
+                    return
+                for cells in _rows(batch):
+                    number += 1
+                    fragment = self._fragment(reader, cells, stem, number, path, on_bad)
+                    if fragment is not None:
+                        yield fragment
+
+    def _fragment(
+        self,
+        reader: RowReader,
+        cells: Sequence[object],
+        stem: str,
+        number: int,
+        path: str,
+        on_bad: OnBad,
+    ) -> Fragment | None:
+        self.where = f"{called(path)}:{number}"
+        try:
+            return reader.fragment(cells, f"{stem}-{number}", self.where)
+        except BadRecord as error:
+            on_bad(error, row_json(reader.columns, cells))
+            return None
+
+
+@contextlib.contextmanager
+def _seekable(path: str) -> Iterator[Any]:
+    """The file open for reading at any place."""
+    if path != "-":
+        try:
+            with open(path, "rb") as file:
+                yield file
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason}") from error
+        return
+    with tempfile.TemporaryFile() as copy, open_input(path) as stream:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield copy
+
+
+def _rows(batch: Any) -> Iterator[list[object]]:
+    """The rows of a record batch as Python values.
+
+    Parquet does not check its strings: one that is not UTF-8 arrives as bytes, which no attribute
+    takes, so that it spoils its own row and not the batch.
+    """
+    try:
+        columns = [column.to_pylist() for column in batch.columns]
+    except UnicodeDecodeError:
+        columns = [
+            [_cell(column, row) for row in range(batch.num_rows)] for column in batch.columns
+        ]
+    for row in range(batch.num_rows):
+        yield [column[row] for column in columns]
+
+
+def _cell(column: Any, row: int) -> object:
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError as error:
+        return bytes(error.object)
+
+
+def _brief(error: Exception) -> str:
+    return quoted(str(error).splitlines()[0] if str(error) else type(error).__name__, 160)

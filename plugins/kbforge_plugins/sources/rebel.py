@@ -1,0 +1,321 @@
+"""The rebel source: raw REBEL documents (JSON lines, or the release's zip) as fragments.
+
+Each line is a Wikipedia abstract with entity mentions and triples. The rules are those of
+MS-KeBAB, the benchmark that the main paper builds its data with:
+
+1. A document is left out if its text ends in "refer to:", has fewer than `min_text` characters, or
+   if the page's own entity is not among its mentions.
+2. Each distinct Wikidata item (Q-id) among the mentions gives one fragment, and all its surface
+   forms go to `name`. Dates, decimals, "None" and empty identifiers are values, never fragments.
+3. A triple adds predicate -> object to the fragment of its subject. The predicate is its English
+   label; the object is its surface form as written in this sentence ("Belgian" as well as
+   "Belgium"), because that is what an extractor of text sees.
+4. Pronouns are no names; fragments without a name are left out; so are repeats of an earlier
+   fragment (same entity, same properties) anywhere in the input.
+
+Order is that of the document, and ids are `docid-Qid`. A sixth of the release's offsets are wrong:
+the surface form is trusted, the nearest occurrence is searched, and the character span that was
+found is kept in the metadata.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad
+from kbforge.digests import DigestSet
+from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
+from kbforge.io import called, lines_of, read_lines
+from kbforge.jsonl import parse_json
+from kbforge_plugins.sources.spans import nearest
+
+_ITEM = re.compile(r"Q[1-9][0-9]*")
+_PRONOUNS = frozenset({"it", "he", "she", "they", ""})
+
+
+class RebelSource:
+    """REBEL's release, one document a line.
+
+    Args:
+        min_text: leave out documents with a shorter text.
+        relations: keep only triples with these predicates (labels or P-ids); empty keeps all.
+        relations_file: the same, from the first column of a tab-separated file.
+        dedupe: leave out repeats of an earlier fragment. That costs some 16 bytes of memory a
+            fragment; without it memory is constant.
+        members: which files of a zip to read; empty reads every .jsonl, in order of name.
+
+    """
+
+    def __init__(
+        self,
+        min_text: int = 100,
+        relations: list[str] | None = None,
+        relations_file: Path | None = None,
+        dedupe: bool = True,
+        members: list[str] | None = None,
+    ) -> None:
+        self._min_text, self._dedupe = min_text, dedupe
+        self._relations = frozenset(relations or ()) | _first_column(relations_file)
+        self._members = members or []
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment for each entity of each document."""
+        self.counts.clear()
+        seen = DigestSet() if self._dedupe else None
+        for path in inputs:
+            for name, number, line in self._lines(path, on_bad):
+                self.where = f"{name}:{number}"
+                try:
+                    document = _Document(parse_json(line, self.where), self.where)
+                    fragments = list(self._fragments(document))
+                except BadRecord as error:
+                    on_bad(error, line)
+                    continue
+                for fragment in fragments:
+                    if seen is None or seen.add(_content(fragment)):
+                        yield fragment
+                    else:
+                        self.counts["repeated fragments"] += 1
+
+    def _lines(self, path: str, on_bad: OnBad) -> Iterator[tuple[str, int, bytes]]:
+        if not path.endswith(".zip"):
+            for number, line in read_lines(path, on_bad):
+                yield called(path), number, line
+            return
+        for member, stream in _zip_members(path, self._members):
+            name = f"{path}/{member}"
+            for number, line in lines_of(stream, name, on_bad):
+                yield name, number, line
+
+    def _fragments(self, document: _Document) -> Iterator[Fragment]:
+        self.counts["documents"] += 1
+        reason = document.left_out(self._min_text)
+        if reason:
+            self.counts[reason] += 1
+            return
+        facts = document.facts(self._relations)
+        for item, mentions in document.mentions().items():
+            names = [m.form for m in mentions if m.form.lower() not in _PRONOUNS]
+            if not names:
+                self.counts["entities without a name"] += 1
+                continue
+            properties = {"name": list(dict.fromkeys(names))}
+            for predicate, values in facts.get(item, {}).items():
+                properties.setdefault(predicate, []).extend(values)
+            yield document.fragment(item, properties, self._spans(document, mentions))
+
+    def _spans(self, document: _Document, mentions: Sequence[_Mention]) -> list[list[int]]:
+        spans = []
+        for mention in mentions:
+            start = nearest(document.text, mention.form, mention.start)
+            if start is None:
+                self.counts["mentions not found in the text"] += 1
+                continue
+            if start != mention.start:
+                self.counts["mentions realigned"] += 1
+            spans.append([start, start + len(mention.form)])
+        return spans
+
+
+class _Mention:
+    """One mention of an entity: identifier, surface form, claimed start."""
+
+    __slots__ = ("form", "item", "start")
+
+    def __init__(self, record: object, where: str, field: str) -> None:
+        fields = _object(record, where, field)
+        self.item = _text(fields, "uri", where, field, none_is="")
+        self.form = _text(fields, "surfaceform", where, field, none_is="").strip()
+        bounds = fields.get("boundaries")
+        self.start = 0
+        if bounds is not None:
+            good = isinstance(bounds, list) and len(bounds) == 2
+            if not good or any(type(bound) is not int for bound in bounds):
+                got = quoted(bounds)
+                raise BadRecord(where, "two whole numbers", got, f"{field}.boundaries")
+            self.start = max(0, bounds[0])
+
+
+class _Document:
+    """One document, its shape checked."""
+
+    def __init__(self, record: object, where: str) -> None:
+        fields = _object(record, where, "")
+        self.where = where
+        docid = fields.get("docid")
+        self.docid = (
+            str(docid) if type(docid) is int else _text(fields, "docid", where, "", non_empty=True)
+        )
+        self.title = _text(fields, "title", where, "", none_is="")
+        self.page = _text(fields, "uri", where, "", none_is="")
+        self.text = _text(fields, "text", where, "")
+        self.entities = [
+            _Mention(entity, where, f"entities[{i}]")
+            for i, entity in enumerate(_list(fields, "entities", where))
+        ]
+        self.triples = [
+            _triple(triple, where, f"triples[{i}]")
+            for i, triple in enumerate(_list(fields, "triples", where))
+        ]
+
+    def left_out(self, min_text: int) -> str:
+        """Why the document is left out, or ""."""
+        if self.text.endswith("refer to:"):
+            return "documents that list meanings"
+        if len(self.text) < min_text:
+            return "documents too short"
+        if not any(entity.item == self.page for entity in self.entities):
+            return "documents without their own entity"
+        return ""
+
+    def mentions(self) -> dict[str, list[_Mention]]:
+        """The mentions of each Wikidata item, in order of first mention."""
+        out: dict[str, list[_Mention]] = {}
+        for entity in self.entities:
+            if _ITEM.fullmatch(entity.item):
+                out.setdefault(entity.item, []).append(entity)
+        return out
+
+    def facts(self, relations: frozenset[str]) -> dict[str, dict[str, list[str]]]:
+        """{subject: {predicate: distinct values in order}}."""
+        out: dict[str, dict[str, list[str]]] = {}
+        for subject, predicate, value in self.triples:
+            wanted = not relations or predicate.form in relations or predicate.item in relations
+            label = predicate.form or predicate.item
+            if label == "name":  # reserved for the surface forms
+                label = predicate.item
+            if wanted and label and value.form:
+                values = out.setdefault(subject.item, {}).setdefault(label, [])
+                if value.form not in values:
+                    values.append(value.form)
+        return out
+
+    def fragment(
+        self, item: str, properties: Mapping[str, list[str]], spans: list[list[int]]
+    ) -> Fragment:
+        """The fragment of one entity of this document."""
+        record = {
+            "id": f"{self.docid}-{item}",
+            "properties": properties,
+            "label": item,
+            "source": f"rebel/{self.docid}",
+            "metadata": {"title": self.title, "page": self.page, "spans": spans},
+        }
+        return Fragment.from_json(record, self.where)
+
+
+def _triple(record: object, where: str, field: str) -> tuple[_Mention, _Mention, _Mention]:
+    fields = _object(record, where, field)
+    subject, predicate, value = (
+        _Mention(fields.get(part), where, f"{field}.{part}")
+        for part in ("subject", "predicate", "object")
+    )
+    return subject, predicate, value
+
+
+def _object(value: object, where: str, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise BadRecord(where, "a JSON object", quoted(value, 40), field)
+    return value
+
+
+def _list(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
+    value = fields.get(key)
+    if not isinstance(value, list):
+        raise BadRecord(where, "a list", _shown(value), key)
+    return value
+
+
+def _text(
+    fields: Mapping[str, Any],
+    key: str,
+    where: str,
+    parent: str,
+    none_is: str | None = None,
+    non_empty: bool = False,
+) -> str:
+    value = fields.get(key)
+    if value is None and none_is is not None:
+        return none_is
+    path = f"{parent}.{key}" if parent else key
+    if not isinstance(value, str):
+        raise BadRecord(where, "a string", _shown(value), path)
+    if non_empty and not value:
+        raise BadRecord(where, "a non-empty string", "an empty one", path)
+    return value
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else quoted(value, 40)
+
+
+def _content(fragment: Fragment) -> bytes:
+    """What makes a fragment a repeat: its entity and its properties, in any order."""
+    properties = sorted((key, sorted(values)) for key, values in fragment.properties.items())
+    return orjson.dumps([fragment.label, properties])
+
+
+def _first_column(path: Path | None) -> frozenset[str]:
+    if path is None:
+        return frozenset()
+    try:
+        cells = [line.split(b"\t")[0].decode() for _, line in read_lines(str(path))]
+    except UnicodeDecodeError as error:
+        raise UsageError(f"relations_file {quoted(str(path), 400)}: {error.reason}") from error
+    return frozenset(cells)
+
+
+def _zip_members(path: str, wanted: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """(name, stream) of each member to read."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason}") from error
+    except zipfile.BadZipFile as error:
+        raise KBForgeError(f"{quoted(path, 400)}: expected a zip file, got {error}") from error
+    with archive:
+        present = sorted(name for name in archive.namelist() if name.endswith(".jsonl"))
+        missing = sorted(set(wanted) - set(present))
+        if missing or not present:
+            expected = f"{missing[0]} in it" if missing else "a .jsonl file in it"
+            got = ", ".join(present) or "none"
+            raise KBForgeError(f"{quoted(path, 400)}: expected {quoted(expected)}, got {got}")
+        for name in wanted or present:
+            try:
+                member = archive.open(name)
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+                raise KBForgeError(f"{quoted(path, 400)}/{quoted(name)}: {error}") from error
+            with member:
+                yield name, cast(BinaryIO, io.BufferedReader(_Member(member), 1 << 20))
+
+
+class _Member(io.RawIOBase):
+    """A member of a zip whose damage is an OSError, as it is for every other stream."""
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        try:
+            data = self._member.read(len(buffer))
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise OSError(str(error) or "it ends too early") from error
+        buffer[: len(data)] = data
+        return len(data)

@@ -1,0 +1,213 @@
+"""From a row of a table to a fragment: what the csv, parquet and hf sources share.
+
+Every column is an attribute of its own name, except the columns of the id, the label and the
+vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,
+dates or lists of them; empty cells, null and NaN are missing values. A row without any value is a
+bad record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.errors import BadRecord, UsageError, quoted
+
+_PACKED = (".gz", ".zst", ".zstd")
+
+
+@dataclass(frozen=True)
+class RowMapping:
+    """Which column becomes what.
+
+    Attributes:
+        id: column of the fragment's id; None mints ids from the file's name and the row number.
+        label: column of the gold entity.
+        name: column that becomes the attribute `name`.
+        map: `column=attribute` pairs; an empty attribute leaves the column out.
+        vector: columns of numbers, in order, that make up the vector.
+        separator: splits the text of a cell into several values.
+
+    """
+
+    id: str | None = None
+    label: str | None = None
+    name: str | None = None
+    map: Sequence[str] = ()
+    vector: Sequence[str] = ()
+    separator: str | None = None
+    renamed: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        renamed = {}
+        for pair in self.map:
+            column, equals, attribute = pair.rpartition("=")
+            if not (equals and column):
+                raise UsageError(f'map: expected column=attribute, got "{quoted(pair)}"')
+            renamed[column] = attribute
+        if self.name is not None:
+            renamed[self.name] = "name"
+        if self.separator == "":
+            raise UsageError("separator: expected at least one character, got none")
+        object.__setattr__(self, "renamed", renamed)
+
+    def over(self, columns: Sequence[str], where: str) -> RowReader:
+        """The reader of a table with these columns.
+
+        Raises:
+            BadRecord: a column that the mapping names is missing, or a column's name is empty or
+                there twice.
+
+        """
+        _check_header(columns, where)
+        place = {column: i for i, column in enumerate(columns)}
+        wanted = [self.id, self.label, *self.vector, *self.renamed]
+        for column in wanted:
+            if column is not None and column not in place:
+                got = "the columns " + ", ".join(quoted(c, 40) for c in columns[:20])
+                got += ", …" if len(columns) > 20 else ""
+                raise BadRecord(where, f'a column "{quoted(column)}"', got)
+        special = {self.id, self.label, *self.vector}
+        attributes = [
+            (place[column], self.renamed.get(column, column))
+            for column in columns
+            if column in self.renamed or column not in special
+        ]
+        return RowReader(
+            columns=tuple(columns),
+            id=None if self.id is None else place[self.id],
+            label=None if self.label is None else place[self.label],
+            vector=tuple(place[column] for column in self.vector),
+            attributes=tuple(pair for pair in attributes if pair[1]),
+            separator=self.separator,
+        )
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """A mapping applied to one table: columns are known by their index."""
+
+    columns: tuple[str, ...]
+    id: int | None
+    label: int | None
+    vector: tuple[int, ...]
+    attributes: tuple[tuple[int, str], ...]
+    separator: str | None
+
+    def fragment(self, cells: Sequence[object], minted: str, where: str) -> Fragment:
+        """The fragment of one row.
+
+        Args:
+            cells: one value a column.
+            minted: the id of this row if no column holds one.
+            where: `file:line` or `file:row`; without its folders it is the fragment's source.
+
+        Raises:
+            BadRecord: the row breaks a law of `Fragment`, or holds what no text can show.
+
+        """
+        properties: dict[str, list[str]] = {}
+        for index, attribute in self.attributes:
+            values = list(self._texts(cells[index], index, where))
+            if values:
+                held = properties.get(attribute, [])
+                properties[attribute] = list(dict.fromkeys(held + values))
+        source = where.rpartition("/")[2]
+        record: dict[str, Any] = {"id": minted, "properties": properties, "source": source}
+        if self.id is not None:
+            record["id"] = self._single(cells, self.id, where) or None
+        if self.label is not None:
+            record["label"] = self._single(cells, self.label, where) or None
+        if self.vector:
+            record["vector"] = [x for i in self.vector for x in self._numbers(cells[i], i, where)]
+        return Fragment.from_json(record, where)
+
+    def _single(self, cells: Sequence[object], index: int, where: str) -> str:
+        values = list(_texts_of(cells[index], None, where, self.columns[index]))
+        if len(values) > 1:
+            raise BadRecord(where, "one value", f"{len(values)}", self.columns[index])
+        return values[0] if values else ""
+
+    def _texts(self, cell: object, index: int, where: str) -> Iterator[str]:
+        return _texts_of(cell, self.separator, where, self.columns[index])
+
+    def _numbers(self, cell: object, index: int, where: str) -> list[float]:
+        items = cell if isinstance(cell, list | tuple) else [cell]
+        return [_number(item, where, self.columns[index]) for item in items]
+
+
+def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
+    """A row as JSON, for the quarantine file."""
+    row = dict(zip(columns, cells, strict=False))
+    return orjson.dumps(row, default=repr, option=orjson.OPT_NON_STR_KEYS)
+
+
+class MintedIds:
+    """`stem-row` for the rows of several files; files of one stem are told apart by `~2`, `~3`."""
+
+    def __init__(self) -> None:
+        self._files: Counter[str] = Counter()
+
+    def stem(self, path: str) -> str:
+        """The stem for the rows of the next file."""
+        name = "stdin" if path == "-" else PurePath(path).name
+        for suffix in _PACKED:
+            name = name.removesuffix(suffix)
+        stem = PurePath(name).stem or "rows"
+        self._files[stem] += 1
+        return stem if self._files[stem] == 1 else f"{stem}~{self._files[stem]}"
+
+
+def _check_header(columns: Sequence[str], where: str) -> None:
+    for number, (column, count) in enumerate(Counter(columns).items(), 1):
+        if not column.strip():
+            raise BadRecord(where, "a name for every column", f"none for column {number}")
+        if count > 1:
+            raise BadRecord(where, "distinct column names", f'"{quoted(column)}" {count} times')
+
+
+def _texts_of(cell: object, separator: str | None, where: str, column: str) -> Iterator[str]:
+    """The values of a cell as texts, stripped; none for a missing one."""
+    match cell:
+        case None:
+            return
+        case str():
+            parts = cell.split(separator) if separator else [cell]
+            yield from filter(None, (part.strip() for part in parts))
+        case bool():
+            yield str(cell).lower()
+        case float():
+            if not math.isnan(cell):
+                yield repr(cell)
+        case int() | decimal.Decimal():
+            yield str(cell)
+        case datetime.date() | datetime.time():  # a datetime is a date
+            yield cell.isoformat()
+        case list() | tuple():
+            for item in cell:
+                yield from _texts_of(item, separator, where, column)
+        case _:
+            kind = type(cell).__name__
+            raise BadRecord(where, "text, a number, a date or a list of these", kind, column)
+
+
+def _number(cell: object, where: str, column: str) -> float:
+    number = math.nan
+    # Python reads True and 1_000 as numbers; no table means that
+    if isinstance(cell, str | int | float | decimal.Decimal) and not isinstance(cell, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            number = math.nan if isinstance(cell, str) and "_" in cell else float(cell)
+    if not math.isfinite(number):
+        missing = cell is None or (isinstance(cell, str) and not cell.strip())
+        raise BadRecord(where, "a finite number", "nothing" if missing else quoted(cell), column)
+    return number
