@@ -60,7 +60,6 @@ def test_black_box_gives_the_same_curve_as_live_tables():
 
 def test_maximum_is_the_best_of_a_fine_grid_and_balances_new_clusters():
     data = draw(6, 4, seed=2) + fragments(["dada", "cbcb"], ["s1", "s2"])
-    data = [f for f in data]
     result = calibrate(data)
     grid = np.linspace(-9, 9, 181)
     assert result.at_edge == ""

@@ -10,12 +10,13 @@ bounds the evidence from below, and because alpha enters a partition only throug
 clusters K, the bound of one run is known at every alpha, not only at its own:
 
     b(alpha) = log_posterior - sum over s of w_s*
-               + sum over subproblems s of logsumexp over i of [w_si + K_si (log alpha - log alpha_0)]
+               + sum over s of logsumexp over i of [w_si + K_si (log alpha - log alpha_0)]
                + lgamma(alpha) - lgamma(alpha + n)
 
-(w_s* is the weight of the heaviest particle, so that the first two terms are the log of the mass
-that the particles hold.) The envelope, the largest bound of the runs so far, is maximised; a run
-at its maximum adds a bound; and so on until the maximum stays. This ascends the best bound known,
+(s runs over subproblems, i over particles, and w_s* is the weight of the heaviest particle: the
+first two terms are the log of the mass that the particles hold). The envelope, the largest bound of
+the runs so far, is maximised; a run at its maximum adds a bound; and so on until the maximum stays.
+This ascends the best bound known,
 needs few runs, and starts from a grid, so a fixed point of cluster-then-refit cannot trap it.
 
 Bias. The bound is tight where the posterior is concentrated and loose where it is diffuse, so it
@@ -155,7 +156,7 @@ def _envelope(bounds: Sequence[EvidenceBound], log_alpha: float) -> float:
 
 def _maximum(bounds: Sequence[EvidenceBound], search: Search) -> float:
     """Where the envelope is largest: the best point of a scan, refined between its neighbours."""
-    points = np.arange(search.low, search.high, _SCAN_STEP).tolist() + [search.high]
+    points = [*np.arange(search.low, search.high, _SCAN_STEP).tolist(), search.high]
     best = max(points, key=lambda log_alpha: _envelope(bounds, log_alpha))
     refined = minimize_scalar(
         lambda log_alpha: -_envelope(bounds, log_alpha),

@@ -111,12 +111,12 @@ def _maximum(alone: FloatArray, kept: FloatArray, search: Search) -> tuple[float
 def _check(labelled: Sequence[Fragment], terms: Terms) -> None:
     """Every fragment must be possible in its gold cluster, or no alpha explains the labels."""
     gold = np.where(terms.alone, terms.new, terms.own)
-    numbers = np.stack([gold, terms.existing, terms.new])
-    bad = np.isnan(numbers).any(axis=0) | np.isneginf(gold)
-    if bad.any():
-        i = int(np.argmax(bad))
-        what = "NaN" if np.isnan(numbers[:, i]).any() else "probability zero in its gold cluster"
-        raise LikelihoodError(
-            f'the likelihood gives fragment "{quoted(labelled[i].id)}" {what}; '
-            f"it cannot be calibrated on these labels"
-        )
+    impossible = np.isneginf(gold)
+    undefined = np.isnan([gold, terms.existing, terms.new]).any(axis=0)
+    for bad, what in ((impossible, "probability zero in its gold cluster"), (undefined, "NaN")):
+        if bad.any():
+            name = quoted(labelled[int(np.argmax(bad))].id)
+            raise LikelihoodError(
+                f'the likelihood gives fragment "{name}" {what}; '
+                f"it cannot be calibrated on these labels"
+            )

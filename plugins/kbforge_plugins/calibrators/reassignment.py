@@ -176,7 +176,7 @@ def _by_scoring_sets(
     own = np.full(len(fragments), -np.inf)
     for i, rest in enumerate(without):
         c = cluster_of[i]
-        if sizes[c] > 1:
+        if sizes[c] > 1 and marginal[c] != -np.inf:
             own[i] = np.log(sizes[c] - 1) + marginal[c] - rest
     candidates = _candidates(fragments, clusters, cluster_of, problem)
     joined = _scores(
