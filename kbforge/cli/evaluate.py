@@ -1,0 +1,45 @@
+"""`kbforge evaluate`: a knowledge base against gold labels."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError
+
+app = typer.Typer()
+
+
+@app.command()
+def evaluate(
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    gold: Annotated[str, typer.Argument(help="Labelled fragments, JSON lines; - likewise.")],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Evaluate the fragments that both files have.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Score a knowledge base against the labels of its fragments.
+
+    Fragments are matched by id. Those without a label are left out and counted.
+
+    Examples:
+
+        kbforge evaluate kb.jsonl gold.jsonl
+
+        kbforge cluster fragments.jsonl -o - | kbforge evaluate - fragments.jsonl --json
+    """
+    from kbforge.evaluate.judge import judge
+    from kbforge.evaluate.table import render
+    from kbforge.kb.read import read_entities
+    from kbforge.load import read_fragments
+
+    if kb == gold == "-":
+        raise UsageError("only one of KB and GOLD can be standard input")
+    judgement = judge(read_entities(kb), read_fragments(gold), partial=partial)
+    if as_json:
+        console.print_json(judgement.to_json())
+    else:
+        console.stdout().print(render(judgement))

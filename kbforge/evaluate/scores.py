@@ -1,0 +1,199 @@
+"""Scores of one labelling of n items against another, from their sparse contingency table.
+
+| symbol | meaning |
+|---|---|
+| n_ij | items in predicted cluster i and gold cluster j; only non-zero cells are stored |
+| a_i, b_j | sizes of predicted and gold clusters |
+| C2(k) | k (k - 1) / 2, the number of pairs among k items |
+
+B-cubed (Bagga and Baldwin 1998) gives item x in cell ij the precision n_ij / a_i and the recall
+n_ij / b_j. Two numbers are called B-cubed F1 in the literature, so both are given by name: the mean
+over items of the item's own F1, 2 n_ij / (a_i + b_j), and the harmonic mean of mean precision and
+mean recall. Rand index: Rand 1971; adjusted: Hubert and Arabie 1985; variation of information:
+Meila 2007.
+
+Where a ratio has nothing to count, nothing is wrong: pairwise precision without predicted pairs and
+pairwise recall without gold pairs are 1, and so are both Rand indices of a single item; the VI of a
+single item is 0, normalised or not. An F1 whose precision and recall are both 0 is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How a predicted clustering compares with gold; every score but VI lies in [0, 1].
+
+    Attributes:
+        items: n.
+        clusters: predicted clusters.
+        gold_clusters: gold clusters.
+        exact_clusters: gold clusters that are predicted exactly.
+        bcubed_precision: mean over items.
+        bcubed_recall: mean over items.
+        bcubed_f1_item_mean: mean over items of the item's F1.
+        bcubed_f1_harmonic: harmonic mean of the two means.
+        pairwise_precision: predicted pairs that are gold pairs.
+        pairwise_recall: gold pairs that are predicted.
+        pairwise_f1: their harmonic mean.
+        rand: pairs on which the two agree.
+        adjusted_rand: Rand corrected for chance; in (-1, 1].
+        vi: variation of information, in nats, H(predicted | gold) + H(gold | predicted).
+        normalised_vi: VI / log n, where log n is the largest VI that n items can have.
+
+    """
+
+    items: int
+    clusters: int
+    gold_clusters: int
+    exact_clusters: int
+    bcubed_precision: float
+    bcubed_recall: float
+    bcubed_f1_item_mean: float
+    bcubed_f1_harmonic: float
+    pairwise_precision: float
+    pairwise_recall: float
+    pairwise_f1: float
+    rand: float
+    adjusted_rand: float
+    vi: float
+    normalised_vi: float
+
+    def to_json(self) -> dict[str, int | float]:
+        """The scores by name, in the order of the attributes."""
+        return asdict(self)
+
+
+def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
+    """Score `predicted` against `gold`, one label an item, in O(n log n).
+
+    Raises:
+        ValueError: the labellings differ in length or are empty.
+
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(f"{len(predicted)} predicted labels for {len(gold)} gold labels")
+    if not predicted:
+        raise ValueError("no items to compare")
+    table = _tabulate(predicted, gold)
+    precision, recall, item_f1 = _bcubed(table)
+    pairs = _count_pairs(table)
+    pair_precision = _ratio(pairs.both, pairs.predicted)
+    pair_recall = _ratio(pairs.both, pairs.gold)
+    vi = _variation_of_information(table)
+    exact = (table.cells == table.a) & (table.cells == table.b)
+    return Scores(
+        items=table.n,
+        clusters=len(table.cluster_sizes),
+        gold_clusters=len(table.gold_sizes),
+        exact_clusters=int(np.count_nonzero(exact)),
+        bcubed_precision=precision,
+        bcubed_recall=recall,
+        bcubed_f1_item_mean=item_f1,
+        bcubed_f1_harmonic=_harmonic(precision, recall),
+        pairwise_precision=pair_precision,
+        pairwise_recall=pair_recall,
+        pairwise_f1=_harmonic(pair_precision, pair_recall),
+        rand=_ratio(pairs.all - pairs.predicted - pairs.gold + 2 * pairs.both, pairs.all),
+        adjusted_rand=_adjusted_rand(pairs),
+        vi=vi,
+        normalised_vi=vi / math.log(table.n) if table.n > 1 else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The non-zero cells: n_ij is `cells[k]`, its row's a_i is `a[k]`, its column's b_j `b[k]`."""
+
+    n: int
+    cells: IntArray
+    a: IntArray
+    b: IntArray
+    cluster_sizes: IntArray
+    gold_sizes: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Pairs of items: together in both, in the prediction, in gold, and all of them.
+
+    Python integers, because products of counts of pairs outgrow 64 bits.
+    """
+
+    both: int
+    predicted: int
+    gold: int
+    all: int
+
+
+def _tabulate(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> _Table:
+    rows, columns = _numbered(predicted), _numbered(gold)
+    width = int(columns.max()) + 1
+    codes, cells = np.unique(rows * width + columns, return_counts=True)
+    cluster_sizes, gold_sizes = np.bincount(rows), np.bincount(columns)
+    a, b = cluster_sizes[codes // width], gold_sizes[codes % width]
+    return _Table(len(rows), cells, a, b, cluster_sizes, gold_sizes)
+
+
+def _numbered(labels: Sequence[Hashable]) -> IntArray:
+    """Labels as 0, 1, 2, ... in order of first appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.fromiter(
+        (numbers.setdefault(label, len(numbers)) for label in labels), np.int64, len(labels)
+    )
+
+
+def _bcubed(table: _Table) -> tuple[float, float, float]:
+    """Mean precision, mean recall and mean item F1; a cell's n_ij items share one value each."""
+    squares: FloatArray = table.cells.astype(np.float64) ** 2
+    precision = _sum(squares / table.a) / table.n
+    recall = _sum(squares / table.b) / table.n
+    item_f1 = _sum(2 * squares / (table.a + table.b)) / table.n
+    return precision, recall, item_f1
+
+
+def _count_pairs(table: _Table) -> _Pairs:
+    def pairs(sizes: IntArray) -> int:
+        return int((sizes * (sizes - 1) // 2).sum())
+
+    n = table.n
+    return _Pairs(
+        pairs(table.cells), pairs(table.cluster_sizes), pairs(table.gold_sizes), n * (n - 1) // 2
+    )
+
+
+def _adjusted_rand(pairs: _Pairs) -> float:
+    """(both - expected) / (mean of predicted and gold - expected), multiplied out to integers."""
+    expected = 2 * pairs.predicted * pairs.gold
+    return _ratio(
+        2 * pairs.both * pairs.all - expected,
+        (pairs.predicted + pairs.gold) * pairs.all - expected,
+    )
+
+
+def _variation_of_information(table: _Table) -> float:
+    cells = table.cells.astype(np.float64)
+    nats = cells * (np.log(table.a / cells) + np.log(table.b / cells))
+    return _sum(nats) / table.n
+
+
+def _sum(values: FloatArray) -> float:
+    # exactly rounded, so that the order of the items cannot show in the last digit
+    return math.fsum(values.tolist())
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
+
+
+def _harmonic(precision: float, recall: float) -> float:
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0

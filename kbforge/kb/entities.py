@@ -1,0 +1,153 @@
+"""From a posterior over groupings to entities with provenance, confidence and alternatives.
+
+An entity is a cluster of its subproblem's heaviest particle. Its confidence is the total
+probability of the particles that contain exactly that cluster; its alternatives are what the other
+particles make of its fragments:
+
+| symbol | meaning |
+|---|---|
+| p_i | probability of particle i of the subproblem, exp(log weight) |
+| C | a cluster of particle 1, the heaviest |
+| z_i \\| C | the clusters of particle i that touch a fragment of C |
+| confidence(C) | the sum of p_i over the i with z_i \\| C = {C} |
+| alternative | a value G != {C} of z_i \\| C, with the sum of p_i over the i that take it |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+
+from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
+from kbforge.kb.properties import collect, mean_vector, name_of
+
+_ID_DIGITS = 12
+
+
+def assemble(
+    fragments: Sequence[Fragment],
+    posterior: Posterior,
+    most_alternatives: int = 3,
+    least_probability: float = 0.01,
+) -> Iterator[Entity]:
+    """The entities of the point estimate, by subproblem, then by earliest fragment.
+
+    Args:
+        fragments: what was clustered, in order of arrival; an interrupted run's posterior covers
+            a prefix of them.
+        posterior: a clusterer's result.
+        most_alternatives: how many alternatives an entity keeps, the most probable ones.
+        least_probability: alternatives must exceed this.
+
+    Raises:
+        AssertionError: the point estimate is not a partition of the fragments, which is a bug of
+            the clusterer; raised before the first entity.
+
+    """
+    _check_partition(posterior)
+    taken: set[str] = set()
+    for number, subproblem in enumerate(posterior.subproblems):
+        beliefs = _Beliefs(subproblem)
+        for cluster in sorted(subproblem.particles[0].clusters):
+            confidence, rivals = beliefs.about(cluster)
+            kept = [rival for rival in rivals if rival[0] > least_probability][:most_alternatives]
+            entity_id = _fresh_id(fragments[cluster[0]].id, taken)
+            yield _entity(fragments, cluster, entity_id, number, confidence, kept)
+
+
+def _check_partition(posterior: Posterior) -> None:
+    seen = sorted(fragment for cluster in posterior.clusters() for fragment in cluster)
+    if seen != list(range(posterior.n_fragments)):
+        raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
+
+
+def _fresh_id(earliest: str, taken: set[str]) -> str:
+    """An id that depends on the earliest fragment alone, as long as no earlier entity has it.
+
+    The digits are hexadecimal behind "e-", so that no reader takes it for a Wikidata id.
+    """
+    digest = hashlib.blake2b(earliest.encode(), digest_size=32).hexdigest()
+    digits = _ID_DIGITS
+    while (entity_id := f"e-{digest[:digits]}") in taken:
+        if digits > len(digest):
+            raise AssertionError("two fragments have one id")
+        digits += 1
+    taken.add(entity_id)
+    return entity_id
+
+
+def _entity(
+    fragments: Sequence[Fragment],
+    cluster: Cluster,
+    entity_id: str,
+    subproblem: int,
+    confidence: float,
+    rivals: Sequence[tuple[float, tuple[Cluster, ...]]],
+) -> Entity:
+    members = [fragments[index] for index in cluster]
+    properties = collect(members)
+    return Entity(
+        id=entity_id,
+        name=name_of(properties) or members[0].id,
+        properties=properties,
+        fragments=tuple(member.id for member in members),
+        confidence=confidence,
+        subproblem=subproblem,
+        alternatives=tuple(
+            Alternative(probability, tuple(_ids(fragments, group) for group in groups))
+            for probability, groups in rivals
+        ),
+        vector=mean_vector(members),
+    )
+
+
+def _ids(fragments: Sequence[Fragment], cluster: Cluster) -> tuple[str, ...]:
+    return tuple(fragments[index].id for index in cluster)
+
+
+class _Beliefs:
+    """What the particles of a subproblem say about its fragments.
+
+    Clusters recur from particle to particle, so each distinct one gets a number, and each particle
+    becomes a row of numbers, one a fragment. A particle contains a cluster exactly if the row
+    holds the cluster's number at any one of its fragments; so agreement costs one look-up a
+    particle, and only disagreement costs a walk over the cluster.
+    """
+
+    def __init__(self, subproblem: Subproblem) -> None:
+        self._position = {fragment: at for at, fragment in enumerate(subproblem.fragments)}
+        self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
+        self._numbers: dict[Cluster, int] = {}
+        self._clusters: list[Cluster] = []
+        self._rows = [self._row(particle.clusters) for particle in subproblem.particles]
+
+    def about(self, cluster: Cluster) -> tuple[float, list[tuple[float, tuple[Cluster, ...]]]]:
+        """The cluster's confidence, and its alternatives, most probable first."""
+        positions = [self._position[fragment] for fragment in cluster]
+        number = self._numbers[cluster]
+        agreeing: list[float] = []
+        rivals: dict[tuple[int, ...], list[float]] = {}
+        for row, probability in zip(self._rows, self._probabilities, strict=True):
+            if row[positions[0]] == number:
+                agreeing.append(probability)
+            else:
+                groups = tuple(sorted({row[position] for position in positions}))
+                rivals.setdefault(groups, []).append(probability)
+        # exactly 1 when nothing disagrees: rounding must not read as doubt
+        confidence = min(math.fsum(agreeing), 1.0) if rivals else 1.0
+        found = [
+            (min(math.fsum(mass), 1.0), tuple(sorted(self._clusters[n] for n in groups)))
+            for groups, mass in rivals.items()
+        ]
+        return confidence, sorted(found, key=lambda rival: (-rival[0], rival[1]))
+
+    def _row(self, clusters: Sequence[Cluster]) -> list[int]:
+        row = [-1] * len(self._position)
+        for cluster in clusters:
+            number = self._numbers.setdefault(cluster, len(self._clusters))
+            if number == len(self._clusters):
+                self._clusters.append(cluster)
+            for fragment in cluster:
+                row[self._position[fragment]] = number
+        return row
