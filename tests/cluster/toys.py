@@ -1,0 +1,109 @@
+"""Small exact likelihoods for clustering tests, with nothing in them to get wrong.
+
+`Chain` models one point a fragment by a chain of posterior predictives. Its live table calls the
+same function for every slot, so that the fast engine and the slow one see the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+
+Point = tuple[float, ...]
+Predictive = Callable[[Sequence[Point], Point], float]
+
+
+def fragments_of(points: Sequence[Point]) -> list[Fragment]:
+    return [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
+
+
+def normal(spread: float = 1.0, prior_spread: float = 10.0) -> Predictive:
+    """Known variance, normal prior on the mean, independent dimensions."""
+
+    def predictive(members: Sequence[Point], x: Point) -> float:
+        precision = 1 / prior_spread**2 + len(members) / spread**2
+        variance = 1 / precision + spread**2
+        out = 0.0
+        for d, value in enumerate(x):
+            mean = sum(m[d] for m in members) / spread**2 / precision
+            out -= 0.5 * (math.log(2 * math.pi * variance) + (value - mean) ** 2 / variance)
+        return out
+
+    return predictive
+
+
+def categories(kinds: int = 3, concentration: float = 0.7) -> Predictive:
+    """Dirichlet-categorical on the first coordinate."""
+
+    def predictive(members: Sequence[Point], x: Point) -> float:
+        same = sum(m[0] == x[0] for m in members)
+        return math.log((same + concentration) / (len(members) + kinds * concentration))
+
+    return predictive
+
+
+class Chain:
+    """A conjugate likelihood from a posterior predictive."""
+
+    def __init__(self, predictive: Predictive) -> None:
+        self.predictive = predictive
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        out = []
+        for cluster in clusters:
+            values = [fragment.vector for fragment in cluster if fragment.vector]
+            out.append(sum(self.predictive(values[:i], value) for i, value in enumerate(values)))
+        return np.array(out)
+
+    def live_clusters(self) -> ChainTable:
+        return ChainTable(self.predictive)
+
+
+class BlackBox:
+    """The same likelihood with its sufficient statistics hidden, counting its calls."""
+
+    def __init__(self, predictive: Predictive) -> None:
+        self._inner = Chain(predictive)
+        self.asked: list[int] = []
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        self.asked.append(len(clusters))
+        return self._inner.log_marginal(clusters)
+
+
+class ChainTable:
+    """Members by slot, and a loop."""
+
+    def __init__(self, predictive: Predictive) -> None:
+        self._predictive = predictive
+        self._members: dict[int, list[Point]] = {}
+
+    def encode(self, fragment: Fragment) -> Any:
+        assert fragment.vector is not None
+        return fragment.vector
+
+    def log_predictive(self, x: Any, slots: int) -> FloatArray:
+        out = np.zeros(slots)
+        for slot, members in self._members.items():
+            out[slot] = self._predictive(members, x)
+        return out
+
+    def log_predictive_new(self, x: Any) -> float:
+        return self._predictive([], x)
+
+    def extend(self, x: Any, parents: IntArray, children: IntArray) -> None:
+        made = {
+            child: [*self._members.get(parent, []), x]
+            for parent, child in zip(parents.tolist(), children.tolist(), strict=True)
+        }
+        assert not set(made) & set(self._members), "a child took a live slot"
+        self._members.update(made)
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            del self._members[slot]
