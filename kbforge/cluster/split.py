@@ -7,6 +7,8 @@ proposition 3.1: this never raises the reverse KL divergence to the posterior).
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -40,7 +42,7 @@ def split(state: State, block: Block, weights: Weights) -> list[Block]:
     out = []
     for slots, begin, end in zip(components, ends - counts, ends, strict=True):
         part = by_component[begin:end]
-        out.append(_part(state, block, np.array(slots), block.cells[part], row[part], weights))
+        out.append(_part(state, block, slots, block.cells[part], row[part], weights))
     return out
 
 
@@ -103,21 +105,34 @@ def _weigh(
         return np.log(mass)
 
 
-def _components(state: State, block: Block) -> list[list[int]]:
-    """The block's clusters by connected component, in order of the smallest fragment."""
-    masks: list[int] = []
-    groups: list[list[int]] = []
+def _components(state: State, block: Block) -> list[IntArray]:
+    """The block's clusters by connected component, in order of the smallest fragment.
+
+    The clusters of one particle are disjoint and hold all fragments; every other cluster can
+    only connect some of them.
+    """
+    masks = state.mask
+    parts = [masks[slot] for slot in block.cells[: block.row_start[1]].tolist()]
+    # newest clusters first: they hold the new fragment, which is what connects
+    for slot in reversed(block.slots.tolist()):
+        if len(parts) == 1:
+            return [block.slots]
+        mask = masks[slot]
+        touched = [part for part in parts if part & mask]
+        if len(touched) > 1:
+            parts = [part for part in parts if not part & mask]
+            parts.append(reduce(or_, touched))
+    if len(parts) == 1:
+        return [block.slots]
+    groups: list[list[int]] = [[] for _ in parts]
     for slot in block.slots.tolist():
-        mask, group = state.mask[slot], [slot]
-        touching = [i for i, other in enumerate(masks) if other & mask]
-        for i in reversed(touching):
-            mask |= masks.pop(i)
-            group += groups.pop(i)
-        masks.append(mask)
-        groups.append(group)
-    if len(groups) > 1:
-        groups.sort(key=lambda group: min(state.members[slot][0] for slot in group))
-    return groups
+        mask = masks[slot]
+        for part, group in zip(parts, groups, strict=True):
+            if part & mask:
+                group.append(slot)
+                break
+    arrays = [np.array(group) for group in groups]
+    return sorted(arrays, key=lambda slots: int(state.first[slots].min()))
 
 
 def _renumbered(state: State, slots: IntArray, bits: int) -> int:
