@@ -20,6 +20,7 @@ from kbforge.contracts.calibrator import CalibrationResult, Search
 from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
+from kbforge.evaluate.scores import compare
 from kbforge_plugins.calibrators.clustering import Runs
 from kbforge_plugins.calibrators.gold import labelled_only
 
@@ -57,8 +58,6 @@ class BCubed:
             KBForgeError: no fragment has a label.
 
         """
-        from kbforge.evaluate import compare
-
         labelled_only(fragments, "bcubed")
         gold = [fragment.label for fragment in fragments]
         runs = Runs(fragments, problem, clusterer, rng)
@@ -108,9 +107,10 @@ def best_plateau(curve: dict[float, float]) -> tuple[float, float]:
 def _flanks(curve: dict[float, float]) -> list[float]:
     """Halfway from each end of the best plateau to the next point outside it."""
     first, last = best_plateau(curve)
-    below = [a for a in curve if a < first]
-    above = [a for a in curve if a > last]
-    return [(first + max(below)) / 2] * bool(below) + [(last + min(above)) / 2] * bool(above)
+    below = max((a for a in curve if a < first), default=None)
+    above = min((a for a in curve if a > last), default=None)
+    flanks = ((first, below), (last, above))
+    return [(end + outside) / 2 for end, outside in flanks if outside is not None]
 
 
 def _near(target: float) -> Callable[[float], float]:

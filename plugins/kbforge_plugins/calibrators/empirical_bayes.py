@@ -16,8 +16,8 @@ clusters K, the bound of one run is known at every alpha, not only at its own:
 (s runs over subproblems, i over particles, and w_s* is the weight of the heaviest particle: the
 first two terms are the log of the mass that the particles hold). The envelope, the largest bound of
 the runs so far, is maximised; a run at its maximum adds a bound; and so on until the maximum stays.
-This ascends the best bound known,
-needs few runs, and starts from a grid, so a fixed point of cluster-then-refit cannot trap it.
+This ascends the best bound known, needs few runs, and starts from a grid, so that no fixed point of
+cluster-then-refit can trap it.
 
 Bias. The bound is tight where the posterior is concentrated and loose where it is diffuse, so it
 leans away from diffuse alphas, by less the more particles are kept. It is a bound under greedy
