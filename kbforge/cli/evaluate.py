@@ -9,7 +9,7 @@ import typer
 from kbforge.cli import console
 from kbforge.errors import UsageError
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

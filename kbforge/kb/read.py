@@ -55,7 +55,7 @@ def entity_from_json(record: object, where: str) -> Entity:
         raise BadRecord(where, "a JSON object", _kind(record))
     for key in _REQUIRED:
         if key not in record:
-            raise BadRecord(where, "an entity", "no such key (is this a fragment file?)", key)
+            raise BadRecord(where, "an entity, as kbforge cluster writes", "no such key", key)
     unknown = sorted(set(record) - {*_REQUIRED, *_OPTIONAL})
     if unknown:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))

@@ -1,1 +1,1 @@
-""""""
+"""Exporters: knowledge bases as files of other programs."""

@@ -1,0 +1,53 @@
+"""`kbforge export`: a knowledge base in another format."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def export(
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write; - is standard output.")
+    ] = "-",
+    format_name: Annotated[
+        str, typer.Option("--format", help="An exporter; kbforge plugins list shows them.")
+    ] = "jsonl",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="An option of the exporter, as exporter.option=value."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as one JSON object.")
+    ] = False,
+) -> None:
+    """Write a knowledge base in the format of an exporter.
+
+    Examples:
+
+        kbforge export kb.jsonl --format csv -o kb.csv
+
+        kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
+    """
+    from kbforge import registry
+    from kbforge.config import parse_settings
+    from kbforge.kb import export as kb_export
+    from kbforge.kb.read import read_entities
+
+    if as_json and output == "-":
+        raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
+    options = parse_settings(settings or [], ["exporter"])["exporter"]
+    exporter = registry.create("exporters", format_name, options)
+    count = kb_export.export(read_entities(kb), exporter, output)
+    if as_json:
+        console.print_json({"entities": count, "format": format_name, "output": output})
+    elif output != "-":
+        console.note(f"wrote {count:,} {'entity' if count == 1 else 'entities'} to {output}")

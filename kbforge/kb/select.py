@@ -1,0 +1,72 @@
+"""Choosing which entities of a knowledge base to show, in one pass and bounded memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from kbforge.contracts import Entity, Fragment
+from kbforge.errors import UsageError, quoted
+
+
+def largest(entities: Iterable[Entity], top: int) -> list[Entity]:
+    """The entities with the most fragments; of equals the earlier."""
+    return heapq.nlargest(top, entities, key=lambda entity: len(entity.fragments))
+
+
+def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
+    """The entities with the lowest confidence; of equals those with more fragments."""
+    return heapq.nsmallest(top, entities, key=lambda e: (e.confidence, -len(e.fragments)))
+
+
+def with_id(entities: Iterable[Entity], entity_id: str) -> Entity:
+    """The entity of that id.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    for entity in entities:
+        if entity.id == entity_id:
+            return entity
+    raise UsageError(
+        f'the knowledge base has no entity "{quoted(entity_id)}"; --fragment finds an entity by '
+        f"one of its fragments"
+    )
+
+
+def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
+    """The entity that holds that fragment.
+
+    Raises:
+        UsageError: there is none.
+
+    """
+    for entity in entities:
+        if fragment_id in entity.fragments:
+            return entity
+    raise UsageError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
+
+
+def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:
+    """Fragment id -> source, for those of the entities' fragments that name one.
+
+    Raises:
+        UsageError: the entities have a fragment that is not among `fragments`.
+
+    """
+    wanted = {fragment for entity in entities for fragment in entity.fragments}
+    sources = {}
+    for fragment in fragments:
+        if fragment.id in wanted:
+            wanted.remove(fragment.id)
+            if fragment.source is not None:
+                sources[fragment.id] = fragment.source
+            if not wanted:
+                return sources
+    if wanted:
+        raise UsageError(
+            f'--fragments lacks the fragment "{quoted(min(wanted))}" of the knowledge base; give '
+            f"the file that was clustered"
+        )
+    return sources

@@ -1,0 +1,134 @@
+"""Entities for human eyes: panels on a terminal, plain lines elsewhere.
+
+Everything that comes from data passes through `quoted`, which leaves no control character, and is
+printed as `Text`, in which rich sees no markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from kbforge.contracts import Entity, Value
+from kbforge.errors import quoted
+from kbforge.kb.words import counted, grouping, listed, percent
+
+MOST_WIDTH = 120
+_MOST_VALUES = 6
+_MOST_FRAGMENTS = 4
+_MOST_NUMBERS = 8
+_VALUE_CHARACTERS = 120
+_UNBOUNDED = 100_000  # columns: plain lines are for pipes, which do not wrap
+
+
+def show(entities: Sequence[Entity], sources: Mapping[str, str], console: Console) -> None:
+    """Print the entities.
+
+    Args:
+        entities: what to print, in order.
+        sources: fragment id -> source, shown behind the id; may be empty.
+        console: where; a terminal gets panels of at most `MOST_WIDTH` columns.
+
+    """
+    for entity in entities:
+        if console.is_terminal:
+            console.print(_panel(entity, sources), width=min(console.width, MOST_WIDTH))
+        else:
+            console.print("\n".join(_plain_lines(entity, sources)), markup=False, soft_wrap=True)
+
+
+def _panel(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
+    return Panel(
+        _body(entity, sources),
+        title=Text(quoted(entity.name), style="bold"),
+        title_align="left",
+        subtitle=Text(quoted(entity.id), style="dim"),
+        subtitle_align="right",
+        padding=(0, 1),
+    )
+
+
+def _plain_lines(entity: Entity, sources: Mapping[str, str]) -> Iterator[str]:
+    yield f"{quoted(entity.name)} ({quoted(entity.id)})"
+    plain = Console(width=_UNBOUNDED, color_system=None, highlight=False)
+    with plain.capture() as captured:
+        plain.print(_body(entity, sources))
+    # rich fills columns with spaces up to the right edge
+    yield from (f"  {line}".rstrip() for line in captured.get().splitlines())
+    yield ""
+
+
+def _body(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
+    parts: list[RenderableType] = [_summary(entity), Text(), _values(entity, sources)]
+    if entity.alternatives:
+        parts += [Text(), Text("other groupings", style="bold"), _alternatives(entity)]
+    return Group(*parts)
+
+
+def _summary(entity: Entity) -> Text:
+    unrivalled = " (no other grouping kept)" if entity.confidence == 1 else ""
+    return Text.assemble(
+        (counted(len(entity.fragments), "fragment"), "bold"),
+        ", ",
+        (f"confidence {percent(entity.confidence)}", _colour(entity.confidence)),
+        f"{unrivalled}, subproblem {entity.subproblem}",
+    )
+
+
+def _colour(confidence: float) -> str:
+    return "green" if confidence >= 0.9 else "yellow" if confidence >= 0.5 else "red"
+
+
+def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
+    table = _table()
+    table.add_column("attribute", style="cyan", overflow="fold", max_width=24)
+    table.add_column("value", overflow="fold")
+    table.add_column("count", justify="right")
+    table.add_column("stated by", style="dim", overflow="fold")
+    for attribute in sorted(entity.properties, key=lambda a: (a != "name", a)):
+        values = entity.properties[attribute]
+        heading = quoted(attribute)
+        for value in values[:_MOST_VALUES]:
+            table.add_row(Text(heading), *_value(value, sources))
+            heading = ""
+        if len(values) > _MOST_VALUES:
+            more = counted(len(values) - _MOST_VALUES, "more value")
+            table.add_row("", Text(more, style="dim"), "", "")
+    if entity.vector is not None:
+        numbers = [f"{number:.6g}" for number in entity.vector]
+        mean = Text(listed(numbers, _MOST_NUMBERS))
+        table.add_row("mean vector", mean, str(len(entity.fragments)), "")
+    return table
+
+
+def _value(value: Value, sources: Mapping[str, str]) -> tuple[Text, Text, Text]:
+    stated_by = [
+        f"{fragment} ({sources[fragment]})" if fragment in sources else fragment
+        for fragment in value.fragments[:_MOST_FRAGMENTS]
+    ]
+    stated_by += value.fragments[_MOST_FRAGMENTS:]
+    return (
+        Text(quoted(value.value, _VALUE_CHARACTERS)),
+        Text(f"{value.count:,}"),
+        Text(listed(stated_by, _MOST_FRAGMENTS)),
+    )
+
+
+def _alternatives(entity: Entity) -> RenderableType:
+    table = _table(show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for alternative in entity.alternatives:
+        table.add_row(Text(percent(alternative.probability)), Text(grouping(alternative, entity)))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _table(show_header: bool = True) -> Table:
+    return Table(
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=show_header
+    )

@@ -1,0 +1,44 @@
+"""Probabilities and groupings in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbforge.contracts import Alternative, Entity
+from kbforge.errors import quoted
+
+_SHOWN = 80  # characters of an id and its source
+
+
+def percent(probability: float) -> str:
+    """A probability to the percent, never rounded to certainty."""
+    if 0.995 <= probability < 1:
+        return "over 99 %"
+    if 0 < probability < 0.005:
+        return "under 1 %"
+    return f"{probability:.0%}".replace("%", " %")
+
+
+def counted(count: int, noun: str) -> str:
+    """`3 fragments`, `1 fragment`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """The first items, and how many more there are."""
+    shown = ", ".join(quoted(item, _SHOWN) for item in items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+
+
+def grouping(alternative: Alternative, entity: Entity, most: int = 4) -> str:
+    """What an alternative makes of the entity: joined with other fragments, or several entities."""
+    mine = frozenset(entity.fragments)
+    parts = []
+    for group in alternative.groups:
+        inside = [fragment for fragment in group if fragment in mine]
+        outside = [fragment for fragment in group if fragment not in mine]
+        if len(inside) == len(mine):
+            return f"joined with {listed(outside, most)}"
+        joined = f" joined with {listed(outside, most)}" if outside else ""
+        parts.append(listed(inside, most) + joined)
+    return f"{len(parts)} entities: {' | '.join(parts)}"
