@@ -13,7 +13,7 @@ import orjson
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
-from kbforge.errors import BadRecord
+from kbforge.errors import BadRecord, quoted
 from kbforge.io import called, read_lines
 
 
@@ -72,6 +72,11 @@ def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
             on_bad(error, line)
             continue
         yield where, fragment
+
+
+def shown(value: object) -> str:
+    """A JSON value for an error's `got`: as JSON, cut short; "nothing" for a missing one."""
+    return "nothing" if value is None else quoted(orjson.dumps(value).decode(), 40)
 
 
 def to_line(fragment: Fragment) -> bytes:

@@ -168,5 +168,5 @@ def _distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterato
         if seen.add(fragment.id.encode()):
             yield fragment
         else:
-            error = BadRecord(where, "an id of its own", f"{quoted(fragment.id)} again", "id")
+            error = BadRecord(where, "an id of its own", f'"{quoted(fragment.id)}" again', "id")
             on_bad(error, to_line(fragment).rstrip(b"\n"))

@@ -133,6 +133,8 @@ def _reason(error: csv.Error) -> str:
         return "a quote that is never closed"
     if "field larger" in text:
         return f"a field of more than {csv.field_size_limit():,} characters (an unclosed quote?)"
+    if "new-line character" in text:
+        return "a carriage return outside quotes"
     return quoted(text)
 
 

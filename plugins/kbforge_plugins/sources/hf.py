@@ -17,6 +17,8 @@ from typing import Any
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.io import open_input
+from kbforge.jsonl import read_json_lines, stop
 from kbforge_plugins.sources.rows import MintedIds, RowMapping, row_json
 
 _BUILDERS = {
@@ -95,9 +97,11 @@ class HuggingFaceSource:
             raise
         # datasets lets errors of a dozen libraries through, all of them about its input
         except Exception as error:
-            place = f"{quoted(name, 400)}:{number + 1}"
+            if name.endswith(".jsonl"):
+                _raise_at_first_bad_line(name)
             raise KBForgeError(
-                f"{place}: expected rows that datasets can read, got {_cause(error)}"
+                f"{quoted(name, 400)}:{number + 1}: expected rows that datasets can read, "
+                f"got {_cause(error)}"
             ) from error
 
     def _open(self, name: str) -> Any:
@@ -109,10 +113,10 @@ class HuggingFaceSource:
             )
         builder = _builder(path)
         if builder is None and (path.exists() or name.startswith(("/", "."))):
-            what = f"one of {', '.join(_BUILDERS)}" if path.is_file() else "a file"
-            raise KBForgeError(f"cannot read {quoted(name, 400)}: expected {what}")
+            expected = f"a file that ends in one of {', '.join(_BUILDERS)}"
+            raise KBForgeError(f"cannot read {quoted(name, 400)}: expected {expected}")
         if builder is not None:
-            with open(path, "rb"):  # the reason of the operating system, before datasets' own
+            with open_input(name):  # says why a file cannot be opened better than datasets does
                 pass
         return self._load(name, builder)
 
@@ -134,10 +138,17 @@ def _builder(path: Path) -> str | None:
     return _BUILDERS.get(suffixes[-1]) if suffixes else None
 
 
+def _raise_at_first_bad_line(path: str) -> None:
+    """Datasets says where in a block of lines it failed, which helps nobody; find the line."""
+    for _ in read_json_lines(path, stop):
+        pass
+
+
 def _cause(error: BaseException) -> str:
     """The innermost cause, on one line."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
+    if isinstance(error, StopIteration):
+        return "none"
     text = str(error).strip()
-    first = text.splitlines()[0] if text else ""
-    return quoted(f"{type(error).__name__}: {first}", 200)
+    return quoted(f"{type(error).__name__}: {text.splitlines()[0] if text else 'no reason'}", 200)

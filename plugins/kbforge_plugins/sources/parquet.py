@@ -58,7 +58,6 @@ class ParquetSource:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        number = 0
         with _seekable(path) as file:
             try:
                 table = pq.ParquetFile(file)
@@ -66,21 +65,13 @@ class ParquetSource:
                 got = f"something else ({_brief(error)})"
                 raise BadRecord(called(path), "a Parquet file", got) from error
             reader = self._mapping.over(table.schema_arrow.names, called(path))
-            batches = table.iter_batches(batch_size=_BATCH_ROWS)
-            while True:
-                try:
-                    batch = next(batches, None)
-                except (pa.ArrowException, OSError) as error:
-                    where = f"{called(path)}:{number + 1}"
-                    on_bad(BadRecord(where, "a whole file", f"damage ({_brief(error)})"), b"")
-                    return
-                if batch is None:
-                    return
-                for cells in _rows(batch):
-                    number += 1
+            first = 1
+            for group in range(table.num_row_groups):
+                for number, cells in _numbered_rows(table, group, first, called(path), on_bad):
                     fragment = self._fragment(reader, cells, stem, number, path, on_bad)
                     if fragment is not None:
                         yield fragment
+                first += table.metadata.row_group(group).num_rows
 
     def _fragment(
         self,
@@ -114,6 +105,29 @@ def _seekable(path: str) -> Iterator[Any]:
         shutil.copyfileobj(stream, copy, 1 << 20)
         copy.seek(0)
         yield copy
+
+
+def _numbered_rows(
+    table: Any, group: int, first: int, name: str, on_bad: OnBad
+) -> Iterator[tuple[int, list[object]]]:
+    """(row number, cells) of one row group; damage costs the rest of the group, not of the file."""
+    import pyarrow as pa
+
+    last = first + table.metadata.row_group(group).num_rows - 1
+    batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
+    number = first
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError) as error:
+            got = f"damage up to row {last} ({_brief(error)})"
+            on_bad(BadRecord(f"{name}:{number}", "readable rows", got), b"")
+            return
+        if batch is None:
+            return
+        for cells in _rows(batch):
+            yield number, cells
+            number += 1
 
 
 def _rows(batch: Any) -> Iterator[list[object]]:

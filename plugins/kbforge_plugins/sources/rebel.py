@@ -35,7 +35,7 @@ from kbforge.contracts.source import OnBad
 from kbforge.digests import DigestSet
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.io import called, lines_of, read_lines
-from kbforge.jsonl import parse_json
+from kbforge.jsonl import parse_json, shown
 from kbforge_plugins.sources.spans import nearest
 
 _ITEM = re.compile(r"Q[1-9][0-9]*")
@@ -142,8 +142,7 @@ class _Mention:
         if bounds is not None:
             good = isinstance(bounds, list) and len(bounds) == 2
             if not good or any(type(bound) is not int for bound in bounds):
-                got = quoted(bounds)
-                raise BadRecord(where, "two whole numbers", got, f"{field}.boundaries")
+                raise BadRecord(where, "two whole numbers", shown(bounds), f"{field}.boundaries")
             self.start = max(0, bounds[0])
 
 
@@ -226,14 +225,14 @@ def _triple(record: object, where: str, field: str) -> tuple[_Mention, _Mention,
 
 def _object(value: object, where: str, field: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise BadRecord(where, "a JSON object", quoted(value, 40), field)
+        raise BadRecord(where, "a JSON object", shown(value), field)
     return value
 
 
 def _list(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
     value = fields.get(key)
     if not isinstance(value, list):
-        raise BadRecord(where, "a list", _shown(value), key)
+        raise BadRecord(where, "a list", shown(value), key)
     return value
 
 
@@ -250,14 +249,10 @@ def _text(
         return none_is
     path = f"{parent}.{key}" if parent else key
     if not isinstance(value, str):
-        raise BadRecord(where, "a string", _shown(value), path)
+        raise BadRecord(where, "a string", shown(value), path)
     if non_empty and not value:
         raise BadRecord(where, "a non-empty string", "an empty one", path)
     return value
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value is None else quoted(value, 40)
 
 
 def _content(fragment: Fragment) -> bytes:

@@ -32,7 +32,7 @@ from kbforge.contracts.source import OnBad
 from kbforge.digests import DigestSet
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.io import called, read_lines
-from kbforge.jsonl import parse_json
+from kbforge.jsonl import parse_json, shown
 from kbforge_plugins.sources.spans import nearest
 
 _FIELDS = "tweet_id, phrase, start, end, entityId and score"
@@ -216,7 +216,11 @@ class _Row:
             entity,
             _integer(score, where, "score"),
         )
-        if entity != "NO_ENTITY" and not 0 <= row.start < row.end:
+        if entity == "NO_ENTITY":
+            return row
+        if not phrase:
+            raise BadRecord(where, "a non-empty string", "an empty one", "phrase")
+        if not 0 <= row.start < row.end:
             raise BadRecord(where, "0 <= start < end", f"{row.start} and {row.end}", "start")
         return row
 
@@ -263,10 +267,8 @@ def _tweet(line: bytes, where: str) -> tuple[str, str]:
     record = parse_json(line, where)
     key = record.get("tweet_id", record.get("id_str", record.get("id")))
     if isinstance(key, bool) or not isinstance(key, str | int):
-        got = "nothing" if key is None else quoted(key)
-        raise BadRecord(where, "the tweet's number", got, "tweet_id")
+        raise BadRecord(where, "the tweet's number", shown(key), "tweet_id")
     text = record.get("text", record.get("full_text"))
     if not isinstance(text, str):
-        got = "nothing" if text is None else quoted(text)
-        raise BadRecord(where, "the tweet's text", got, "text")
+        raise BadRecord(where, "the tweet's text", shown(text), "text")
     return str(key), text
