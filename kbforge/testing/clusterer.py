@@ -1,0 +1,154 @@
+"""The laws of `kbforge.contracts.clusterer`, as tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import (
+    FloatArray,
+    Fragment,
+    Interrupted,
+    Posterior,
+    Problem,
+    Progress,
+)
+from kbforge.errors import LikelihoodError
+from kbforge.testing import examples
+from kbforge.testing.contract import Contract
+from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood
+
+
+class ClustererContract(Contract):
+    """A posterior over groupings: whole, factorised, normalised, reproducible, blind to labels."""
+
+    kind: ClassVar[str] = "clusterers"
+
+    def fragments(self) -> list[Fragment]:
+        """What is clustered: three colours of fragments in random order."""
+        return examples.fragments(24)
+
+    def problems(self) -> dict[str, Problem]:
+        """Conjugate, uniform, a black box alone, and a black box with a surrogate."""
+        model = Categorical()
+        return {
+            "conjugate": Problem(model, alpha=0.5),
+            "prior only": Problem(UniformLikelihood(), alpha=1.0),
+            "black box": Problem(BlackBox(model), alpha=0.5),
+            "surrogate": Problem(
+                BlackBox(model), alpha=0.5, surrogate=Categorical(beta=0.5), max_evals=10
+            ),
+        }
+
+    def posterior(self, problem: Problem, items: Sequence[Fragment] | None = None) -> Posterior:
+        """One run with a fixed seed."""
+        chosen = self.fragments() if items is None else items
+        found: Posterior = self.make().cluster(chosen, problem, np.random.default_rng(10))
+        return found
+
+    def test_every_fragment_is_in_one_cluster_of_every_particle(self) -> None:
+        for problem in self.problems().values():
+            _check_partition(self.posterior(problem), len(self.fragments()))
+
+    def test_particles_of_a_subproblem_are_distinct(self) -> None:
+        for problem in self.problems().values():
+            for subproblem in self.posterior(problem).subproblems:
+                groupings = [frozenset(p.clusters) for p in subproblem.particles]
+                assert len(set(groupings)) == len(groupings)
+
+    def test_weights_are_normalised_and_sorted(self) -> None:
+        for problem in self.problems().values():
+            for subproblem in self.posterior(problem).subproblems:
+                weights = [particle.log_weight for particle in subproblem.particles]
+                assert weights == sorted(weights, reverse=True)
+                assert np.logaddexp.reduce(weights) == pytest.approx(0.0, abs=1e-9)
+
+    def test_same_seed_same_posterior(self) -> None:
+        for problem in self.problems().values():
+            assert self.posterior(problem) == self.posterior(problem)
+
+    def test_labels_are_not_read(self) -> None:
+        blind = examples.without_gold(self.fragments())
+        for problem in self.problems().values():
+            assert self.posterior(problem, blind) == self.posterior(problem)
+
+    def test_log_posterior_is_that_of_the_point_estimate(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            found = self.posterior(problem)
+            clusters = found.clusters()
+            marginals = problem.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
+            expected = sum(
+                math.log(problem.alpha) + math.lgamma(len(c)) + m
+                for c, m in zip(clusters, marginals, strict=True)
+            )
+            assert found.log_posterior == pytest.approx(expected, abs=1e-6)
+
+    def test_one_fragment_is_one_entity(self) -> None:
+        found = self.posterior(self.problems()["conjugate"], self.fragments()[:1])
+        assert found.clusters() == [(0,)]
+        assert found.complete
+
+    def test_an_interrupt_keeps_the_prefix(self) -> None:
+        items, problem = self.fragments(), self.problems()["conjugate"]
+        seen: list[int] = []
+
+        def stop(progress: Progress) -> None:
+            assert progress.total == len(items)
+            seen.append(progress.fragments)
+            if progress.fragments >= len(items) // 2:
+                raise Interrupted
+
+        found = self.make().cluster(items, problem, np.random.default_rng(10), stop)
+        assert not found.complete
+        assert found.n_fragments == seen[-1]
+        assert seen == sorted(seen)
+        _check_partition(found, seen[-1])
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        with pytest.raises(LikelihoodError):
+            self.posterior(Problem(_Constant(math.nan), alpha=1.0))
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        items = self.fragments()
+        items[7] = replace(items[7], id="the-odd-one", properties={"colour": ("no such",)})
+        with pytest.raises(LikelihoodError, match="the-odd-one"):
+            self.posterior(Problem(_Forbids("no such"), alpha=1.0), items)
+
+
+class _Constant:
+    """L(C) is the same number for every cluster."""
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return np.array([self._value if cluster else 0.0 for cluster in clusters])
+
+
+class _Forbids:
+    """L(C) is -inf for a cluster that has a fragment of the forbidden colour, else 0."""
+
+    def __init__(self, colour: str) -> None:
+        self._colour = colour
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        forbidden = [any(self._colour in f.properties["colour"] for f in c) for c in clusters]
+        return np.where(forbidden, -np.inf, 0.0)
+
+
+def _check_partition(found: Posterior, n: int) -> None:
+    assert found.n_fragments == n
+    blocks = [subproblem.fragments for subproblem in found.subproblems]
+    assert sorted(i for block in blocks for i in block) == list(range(n))
+    assert [block[0] for block in blocks] == sorted(block[0] for block in blocks)
+    for subproblem in found.subproblems:
+        for particle in subproblem.particles:
+            members = [i for cluster in particle.clusters for i in cluster]
+            assert sorted(members) == list(subproblem.fragments)
+            assert all(list(cluster) == sorted(cluster) for cluster in particle.clusters)

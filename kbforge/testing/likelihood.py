@@ -1,0 +1,164 @@
+"""The laws of `kbforge.contracts.likelihood`, as tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import ConjugateLikelihood, Fragment, SelfFitting
+from kbforge.testing import examples
+from kbforge.testing.contract import Contract
+
+_STEPS = 60
+_MOST_CLUSTERS = 10
+
+
+class LikelihoodContract(Contract):
+    """Exchangeable, deterministic, never NaN, blind to labels, and consistent."""
+
+    kind: ClassVar[str] = "likelihoods"
+
+    def fragments(self) -> Sequence[Fragment]:
+        """At least eight fragments that the model can read; override for other attributes."""
+        return examples.fragments()
+
+    def fitted(self) -> Any:
+        """The likelihood, fitted to the fragments if it fits itself."""
+        likelihood = self.make()
+        if isinstance(likelihood, SelfFitting):
+            likelihood.fit(self.fragments())
+        return likelihood
+
+    def clusters(self, seed: int = 1) -> list[list[Fragment]]:
+        """Clusters of all sizes, with a repeated fragment among them."""
+        rng = np.random.default_rng(seed)
+        items = list(self.fragments())
+        sizes = [*range(len(items) + 1), 2, 3]
+        drawn = [[items[i] for i in rng.permutation(len(items))[:size]] for size in sizes]
+        return [*drawn, [items[0], items[0], items[1]]]
+
+    def test_one_number_a_cluster(self) -> None:
+        clusters = self.clusters()
+        values = self.fitted().log_marginal(clusters)
+        assert isinstance(values, np.ndarray)
+        assert (values.shape, values.dtype) == ((len(clusters),), np.dtype(np.float64))
+        assert self.fitted().log_marginal([]).shape == (0,)
+
+    def test_no_fragments_have_probability_one(self) -> None:
+        assert self.fitted().log_marginal([[]]).tolist() == [0.0]
+
+    def test_exchangeable(self) -> None:
+        likelihood, rng = self.fitted(), np.random.default_rng(2)
+        clusters = self.clusters()
+        shuffled = [[c[i] for i in rng.permutation(len(c))] for c in clusters]
+        np.testing.assert_allclose(
+            likelihood.log_marginal(shuffled), likelihood.log_marginal(clusters), rtol=1e-9
+        )
+
+    def test_deterministic(self) -> None:
+        likelihood, clusters = self.fitted(), self.clusters()
+        first = likelihood.log_marginal(clusters).tolist()
+        assert likelihood.log_marginal(clusters).tolist() == first
+        assert self.fitted().log_marginal(clusters).tolist() == first
+
+    def test_never_nan_nor_certain_beyond_measure(self) -> None:
+        values = self.fitted().log_marginal(self.clusters())
+        assert not np.isnan(values).any()
+        assert not np.isposinf(values).any()
+
+    def test_labels_are_not_read(self) -> None:
+        clusters = self.clusters()
+        blind = [examples.without_gold(cluster) for cluster in clusters]
+        likelihood = self.fitted()
+        assert likelihood.log_marginal(blind).tolist() == likelihood.log_marginal(clusters).tolist()
+
+    def test_predictives_sum_to_the_marginal_in_any_order(self) -> None:
+        likelihood, items = self._conjugate(), list(self.fragments())
+        rng = np.random.default_rng(3)
+        marginal = float(likelihood.log_marginal([items])[0])
+        for _ in range(3):
+            table, total, slot = likelihood.live_clusters(), 0.0, -1
+            for i in rng.permutation(len(items)):
+                x = table.encode(items[i])
+                if slot < 0:
+                    total += float(table.log_predictive_new(x))
+                else:
+                    total += float(table.log_predictive(x, slot + 1)[slot])
+                child = 1 if slot == 0 else 0
+                table.extend(x, np.array([slot]), np.array([child]))
+                if slot >= 0:
+                    table.release(np.array([slot]))
+                slot = child
+            assert total == pytest.approx(marginal, rel=1e-8, abs=1e-8)
+
+    def test_live_clusters_branch_release_and_reuse_slots(self) -> None:
+        """A random life of a table, compared with L at every step and every live slot."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        rng = np.random.default_rng(4)
+        table = likelihood.live_clusters()
+        live: dict[int, list[Fragment]] = {}
+        free: list[int] = []
+        slots = 0
+        for _ in range(_STEPS):
+            fragment = items[rng.integers(len(items))]
+            x = table.encode(fragment)
+            _compare(likelihood, table, x, fragment, live, slots)
+            parents = [-1, *rng.permutation(sorted(live))[:3].tolist()]
+            children = []
+            for parent in parents:
+                if free:
+                    child = free.pop(int(rng.integers(len(free))))
+                else:
+                    child, slots = slots, slots + 1
+                children.append(child)
+                live[child] = [*live.get(parent, []), fragment]
+            table.extend(x, np.array(parents), np.array(children))
+            drop = rng.permutation(sorted(live))[_MOST_CLUSTERS // 2 :].tolist()
+            if len(live) > _MOST_CLUSTERS:
+                table.release(np.array(drop))
+                for slot in drop:
+                    del live[slot]
+                free += drop
+        assert slots < _STEPS, "the test itself must have reused slots"
+
+    def test_live_clusters_do_not_read_labels(self) -> None:
+        likelihood, items = self._conjugate(), list(self.fragments())
+        table, blind = likelihood.live_clusters(), likelihood.live_clusters()
+        for i, (item, cleared) in enumerate(zip(items, examples.without_gold(items), strict=True)):
+            x, y = table.encode(item), blind.encode(cleared)
+            assert table.log_predictive(x, i).tolist() == blind.log_predictive(y, i).tolist()
+            parent, child = np.array([i - 1]), np.array([i])
+            table.extend(x, parent, child)
+            blind.extend(y, parent, child)
+
+    def _conjugate(self) -> Any:
+        likelihood = self.fitted()
+        if not isinstance(likelihood, ConjugateLikelihood):
+            pytest.skip("a black box: it has no live_clusters()")
+        return likelihood
+
+
+def _compare(
+    likelihood: ConjugateLikelihood,
+    table: Any,
+    x: Any,
+    fragment: Fragment,
+    live: dict[int, list[Fragment]],
+    slots: int,
+) -> None:
+    order = sorted(live)
+    before = likelihood.log_marginal([live[slot] for slot in order])
+    after = likelihood.log_marginal([[*live[slot], fragment] for slot in order])
+    predictive = table.log_predictive(x, slots)
+    assert predictive.shape == (slots,)
+    assert not np.isnan(predictive).any()
+    possible = np.isfinite(before)
+    # a difference of two marginals carries the rounding of both
+    scale = 1e-9 * np.maximum(1.0, np.abs(before[possible]))
+    error = np.abs(predictive[order][possible] - (after - before)[possible])
+    assert (error <= 1e-8 + scale).all()
+    alone = float(likelihood.log_marginal([[fragment]])[0])
+    assert float(table.log_predictive_new(x)) == pytest.approx(alone, rel=1e-9, abs=1e-9)

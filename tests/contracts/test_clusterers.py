@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from kbforge.testing import ClustererContract
+
+
+class TestGreedy(ClustererContract):
+    name = "greedy"
+
+
+class TestSmc(ClustererContract):
+    name = "smc"
+    options = {"particles": 20}
+
+
+class TestSplitSmc(ClustererContract):
+    name = "split-smc"
+    options = {"particles": 20}
+
+
+class TestSplitSmcAsPublished(ClustererContract):
+    name = "split-smc"
+    options = {"particles": 10, "weights": "marginal", "merge": "multinomial"}
+
+
+class TestSplitSmcStratified(ClustererContract):
+    name = "split-smc"
+    options = {"particles": 10, "resampler": "stratified"}

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from kbforge.testing import CommandContract
+
+
+class TestCalibrate(CommandContract):
+    name = "calibrate"
+
+
+class TestCluster(CommandContract):
+    name = "cluster"
+
+
+class TestEvaluate(CommandContract):
+    name = "evaluate"
+
+
+class TestExport(CommandContract):
+    name = "export"
+
+
+class TestInit(CommandContract):
+    name = "init"
+
+
+class TestLoad(CommandContract):
+    name = "load"
+
+
+class TestPlugins(CommandContract):
+    name = "plugins"
+
+
+class TestRun(CommandContract):
+    name = "run"
+
+
+class TestSample(CommandContract):
+    name = "sample"
+
+
+class TestShow(CommandContract):
+    name = "show"
+
+
+class TestTrainNgram(CommandContract):
+    name = "train-ngram"

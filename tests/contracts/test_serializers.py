@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from kbforge.testing import SerializerContract
+
+
+class TestCanonicalJson(SerializerContract):
+    name = "canonical-json"
