@@ -79,8 +79,9 @@ def posterior_of(state: State, evaluations: int, complete: bool = True) -> Poste
 def _subproblem(state: State, block: Block) -> Subproblem:
     cells = block.cells.tolist()
     bounds = block.row_start.tolist()
+    members = {slot: state.members(slot) for slot in block.slots.tolist()}
     particles = tuple(
-        Particle(weight, tuple(state.members[slot] for slot in cells[begin:end]))
+        Particle(weight, tuple(members[slot] for slot in cells[begin:end]))
         for weight, begin, end in zip(block.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
     )
     fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)

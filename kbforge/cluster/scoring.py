@@ -191,7 +191,7 @@ class BlackBoxScorer:
 
     def _score_joins(self, state: State, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""
-        sets = [(*state.members[slot], self._fragment) for slot in slots.tolist()]
+        sets = [(*state.members(slot), self._fragment) for slot in slots.tolist()]
         scores = self._cache.score([*sets, (self._fragment,)])[:-1]
         self._joined[slots] = scores
         return scores

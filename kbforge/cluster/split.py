@@ -143,8 +143,8 @@ def _renumbered(state: State, slots: IntArray, bits: int) -> int:
         used |= state.mask[slot]
     if bits <= 2 * used.bit_count() + _SLACK_BITS:
         return bits
-    fragments = sorted({fragment for slot in listed for fragment in state.members[slot]})
+    fragments = sorted({fragment for slot in listed for fragment in state.members(slot)})
     bit = {fragment: 1 << i for i, fragment in enumerate(fragments)}
     for slot in listed:
-        state.mask[slot] = sum(bit[fragment] for fragment in state.members[slot])
+        state.mask[slot] = sum(bit[fragment] for fragment in state.members(slot))
     return len(fragments)

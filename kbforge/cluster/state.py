@@ -13,7 +13,7 @@ compacted when more than half of it is dead.
 
 | array | indexed by | meaning |
 |---|---|---|
-| log_size | slot | log |C| |
+| size, log_size | slot | |C| and its log |
 | score | slot | L(C), nats |
 | term | slot | log alpha + lgamma(|C|) + L(C): the cluster's part of the log posterior |
 | reach | slot | max over particles i holding C of w_i, plus log |C|; -inf if the slot is free |
@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, IntArray
 
 _START_CAPACITY = 256
+
+Link: TypeAlias = "tuple[Link | None, int]"
+"""A cluster as a linked list: the cluster before its newest fragment, and that fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class State:
         self.blocks: dict[int, Block] = {}
         # clusters
         self.n_slots = 0
+        self.size: IntArray = np.zeros(0, dtype=np.int64)
         self.log_size: FloatArray = np.zeros(0)
         self.score: FloatArray = np.zeros(0)
         self.term: FloatArray = np.zeros(0)
@@ -75,8 +80,9 @@ class State:
         self.owner: IntArray = np.zeros(0, dtype=np.int64)
         self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.hash: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
-        self.members: list[Cluster] = []
         self.mask: list[int] = []
+        # a cluster shares its members with the cluster that it grew from
+        self._members: list[Link | None] = []
         self._free: list[int] = []
         self._log_gamma = np.zeros(0)
         # arena
@@ -108,24 +114,34 @@ class State:
 
         """
         children = self._allocate(len(parents))
-        slots = children.tolist()
-        for slot, parent, bit_mask in zip(slots, parents.tolist(), bits, strict=True):
-            held = self.members[parent] if parent >= 0 else ()
-            self.members[slot] = (*held, fragment)
-            self.mask[slot] = bit_mask
-            self.first[slot] = self.members[slot][0]
-        sizes = np.array([len(self.members[slot]) for slot in slots])
+        grown = parents >= 0
+        self.size[children] = np.where(grown, self.size[parents], 0) + 1
+        self.first[children] = np.where(grown, self.first[parents], fragment)
+        sizes = self.size[children]
         self.log_size[children] = np.log(sizes)
         self.score[children] = scores
         self.term[children] = self._log_cluster(sizes) + scores
+        held, masks = self._members, self.mask
+        for slot, parent, bit_mask in zip(children.tolist(), parents.tolist(), bits, strict=True):
+            held[slot] = (held[parent] if parent >= 0 else None, fragment)
+            masks[slot] = bit_mask
         return children
+
+    def members(self, slot: int) -> Cluster:
+        """The fragments of a cluster, ascending."""
+        out = []
+        link = self._members[slot]
+        while link is not None:
+            link, fragment = link
+            out.append(fragment)
+        return tuple(reversed(out))
 
     def release(self, slots: IntArray) -> None:
         """Free clusters that no particle holds any more."""
         self.reach[slots] = -np.inf
         freed = slots.tolist()
         for slot in freed:
-            self.members[slot] = ()
+            self._members[slot] = None
             self.mask[slot] = 0
         self._free.extend(freed)
 
@@ -140,6 +156,7 @@ class State:
     def _grow_slots(self, capacity: int) -> None:
         old = len(self.log_size)
         extra = capacity - old
+        self.size = np.concatenate([self.size, np.zeros(extra, dtype=np.int64)])
         self.log_size = np.concatenate([self.log_size, np.zeros(extra)])
         self.score = np.concatenate([self.score, np.zeros(extra)])
         self.term = np.concatenate([self.term, np.zeros(extra)])
@@ -148,7 +165,7 @@ class State:
         self.owner = np.concatenate([self.owner, np.zeros(extra, dtype=np.int64)])
         self.mark = np.zeros(capacity, dtype=np.bool_)
         self.hash = _mixed(np.arange(capacity, dtype=np.uint64))
-        self.members.extend(() for _ in range(extra))
+        self._members.extend(None for _ in range(extra))
         self.mask.extend(0 for _ in range(extra))
 
     def _log_cluster(self, sizes: IntArray) -> FloatArray:

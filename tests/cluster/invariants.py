@@ -15,13 +15,13 @@ def check_invariants(state: State) -> None:
     for name, block in state.blocks.items():
         bounds = block.row_start.tolist()
         rows = [block.cells[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        fragments = sorted(f for slot in rows[0] for f in state.members[slot])
+        fragments = sorted(f for slot in rows[0] for f in state.members(slot))
         assert fragments[0] == name
         seen += fragments
         groupings = set()
         reach: dict[int, float] = {}
         for row, weight in zip(rows, block.weights, strict=True):
-            groups = [state.members[slot] for slot in row]
+            groups = [state.members(slot) for slot in row]
             # every fragment once, no cluster beyond the subproblem, canonical order
             assert sorted(f for group in groups for f in group) == fragments
             assert groups == sorted(groups, key=lambda group: group[0])
@@ -35,8 +35,8 @@ def check_invariants(state: State) -> None:
         for slot in block.slots.tolist():
             assert state.owner[slot] == name
             assert state.reach[slot] == reach[slot]
-            assert state.first[slot] == state.members[slot][0]
-            assert state.mask[slot].bit_count() == len(state.members[slot])
+            assert state.first[slot] == state.members(slot)[0]
+            assert state.mask[slot].bit_count() == len(state.members(slot))
         live.update(block.slots.tolist())
         arena = slice(state.start[name], state.stop[name])
         assert state.cell_slot[arena].tolist() == block.cells.tolist()
@@ -44,7 +44,7 @@ def check_invariants(state: State) -> None:
         for slot in block.slots.tolist():
             # overlap of masks is overlap of members
             for other in block.slots.tolist():
-                overlap = set(state.members[slot]) & set(state.members[other])
+                overlap = set(state.members(slot)) & set(state.members(other))
                 assert (state.mask[slot] & state.mask[other]).bit_count() == len(overlap)
             bits[slot] = state.mask[slot]
         assert max(mask.bit_length() for mask in bits.values()) <= block.bits

@@ -47,7 +47,7 @@ def compare(state: State, slow: SlowSmc) -> None:
         block = state.blocks[name]
         bounds = block.row_start.tolist()
         rows = [
-            frozenset(state.members[slot] for slot in block.cells[a:b].tolist())
+            frozenset(state.members(slot) for slot in block.cells[a:b].tolist())
             for a, b in zip(bounds[:-1], bounds[1:], strict=True)
         ]
         assert rows == [grouping for _, grouping in particles]
