@@ -32,7 +32,7 @@ class ResamplerContract(Contract):
             (skewed, 6),
             (skewed - 2000.0, 6),
             (np.zeros(9), 4),
-            (np.log(np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.05])), 3),
+            (np.log(np.array([0.45, 0.25, 0.1, 0.1, 0.05, 0.05])), 3),
             (np.array([0.0, -1.0, -1.0, -800.0, -900.0]), 2),
             (np.array([0.0, -0.5, -np.inf, -np.inf]), 1),
             (np.array([0.0, -0.5, -1.0, -np.inf, -np.inf]), 4),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kbforge.testing import ClustererContract
 
 
@@ -9,19 +11,19 @@ class TestGreedy(ClustererContract):
 
 class TestSmc(ClustererContract):
     name = "smc"
-    options = {"particles": 20}
+    options: ClassVar = {"particles": 20}
 
 
 class TestSplitSmc(ClustererContract):
     name = "split-smc"
-    options = {"particles": 20}
+    options: ClassVar = {"particles": 20}
 
 
 class TestSplitSmcAsPublished(ClustererContract):
     name = "split-smc"
-    options = {"particles": 10, "weights": "marginal", "merge": "multinomial"}
+    options: ClassVar = {"particles": 10, "weights": "marginal", "merge": "multinomial"}
 
 
 class TestSplitSmcStratified(ClustererContract):
     name = "split-smc"
-    options = {"particles": 10, "resampler": "stratified"}
+    options: ClassVar = {"particles": 10, "resampler": "stratified"}
