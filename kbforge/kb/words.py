@@ -14,7 +14,7 @@ def percent(probability: float) -> str:
     """A probability to the percent, never rounded to certainty."""
     if 0.995 <= probability < 1:
         return "over 99 %"
-    if 0 < probability < 0.005:
+    if 0 < probability < 0.01:
         return "under 1 %"
     return f"{probability:.0%}".replace("%", " %")
 

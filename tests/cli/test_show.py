@@ -1,0 +1,79 @@
+"""`kbforge show` as users run it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_the_largest_entities_are_shown_with_their_sources(kbforge, files):
+    code, out, err = kbforge("show", "kb.jsonl", "--fragments", "gold.jsonl", "--top", 1)
+    assert (code, err) == (0, "")
+    assert out == (
+        f"Ada ({files[0].id})\n"
+        "  3 fragments, confidence 75 %, subproblem 0\n"
+        "\n"
+        "  attribute  value         count  stated by\n"
+        "  name       Ada               2  r2, r3\n"
+        "             Ada Lovelace      1  r1 (census)\n"
+        "  born       1815              1  r2\n"
+        "\n"
+        "  other groupings\n"
+        "    25 %  2 entities: r1, r2 | r3\n"
+        "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        (("--fragment", "r4"), 1),
+        (("--fragment", "r3"), 0),
+        (("--ambiguous", "--top", "1"), 0),
+        (("--top", "1"), 0),
+    ],
+)
+def test_json_shows_the_chosen_entity_whole(kbforge, files, arguments, number):
+    code, out, _ = kbforge("show", "kb.jsonl", *arguments, "--json")
+    assert code == 0
+    assert json.loads(out) == {"entities": [files[number].to_json()], "sources": {}}
+
+
+def test_an_id_chooses(kbforge, files):
+    code, out, _ = kbforge("show", "kb.jsonl", "--id", files[1].id)
+    assert code == 0
+    assert out.startswith(f"Zoë ({files[1].id})\n")
+
+
+def test_a_pipe_can_be_shown(kbforge, files, tmp_path):
+    code, out, _ = kbforge("show", "-", stdin=(tmp_path / "kb.jsonl").read_bytes())
+    assert code == 0
+    assert out.count("fragment") == 2
+
+
+def test_an_empty_knowledge_base_is_no_error(kbforge):
+    assert kbforge("show", "-") == (0, "", "the knowledge base is empty\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--id", "Q1"), 'the knowledge base has no entity "Q1"'),
+        (("--fragment", "Q1"), 'the knowledge base has no fragment "Q1"'),
+        (("--id", "a", "--fragment", "b"), "--id and --fragment exclude each other"),
+        (("--fragments", "/dev/null"), '--fragments lacks the fragment "r1"'),
+        (("--fragments", "none"), "cannot read none: no such file"),
+    ],
+)
+def test_errors_are_one_sentence(kbforge, files, arguments, sentence):
+    code, out, err = kbforge("show", "kb.jsonl", *arguments)
+    assert code in (1, 2)
+    assert out == ""
+    assert err.startswith(f"kbforge: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_only_one_input_can_be_standard_input(kbforge):
+    code, _, err = kbforge("show", "-", "--fragments", "-")
+    assert (code, err) == (2, "kbforge: only one of KB and --fragments can be standard input\n")

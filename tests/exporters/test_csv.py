@@ -1,0 +1,100 @@
+"""CSV beyond its contract: the columns, ids that contain the separator, and formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from kbforge.contracts import Entity, Value
+from kbforge.errors import UsageError
+from kbforge_plugins.exporters.csv import COLUMNS, CsvExporter
+
+
+def rows(data):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def exported(entities, **options):
+    out = io.BytesIO()
+    CsvExporter(**options).export(entities, out)
+    return rows(out.getvalue())
+
+
+def test_one_row_a_value():
+    ada = Entity(
+        "e-1",
+        "Ada",
+        {"name": (Value("Ada", ("a|1", "b\\")), Value("A.", ("c",)))},
+        ("a|1", "b\\", "c"),
+        0.75,
+        3,
+        vector=(0.5, -2.0),
+    )
+    shared = {"entity_id": "e-1", "name": "Ada", "confidence": "0.75", "subproblem": "3"}
+    assert exported([ada]) == [
+        {
+            **shared,
+            "attribute": "name",
+            "value": "Ada",
+            "count": "2",
+            "fragments": "a\\|1|b\\\\",
+        },
+        {**shared, "attribute": "name", "value": "A.", "count": "1", "fragments": "c"},
+        {
+            **shared,
+            "attribute": "",
+            "value": "0.5 -2.0",
+            "count": "3",
+            "fragments": "a\\|1|b\\\\|c",
+        },
+    ]
+
+
+def test_an_entity_without_properties_is_not_lost():
+    (row,) = exported([Entity("e-1", "p", {}, ("p",), 1.0, 0)])
+    assert (row["entity_id"], row["attribute"], row["value"]) == ("e-1", "", "")
+
+
+def test_the_separator_is_an_option():
+    (row,) = exported([Entity("e", "p", {}, ("p", "q|r", "s;t"), 1.0, 0)], separator=";")
+    assert row["fragments"] == "p;q|r;s\\;t"
+
+
+@pytest.mark.parametrize("separator", ["", "||", "\\"])
+def test_impossible_separators_are_refused(separator):
+    with pytest.raises(UsageError, match="separator must be one character"):
+        CsvExporter(separator=separator)
+
+
+@pytest.mark.parametrize(
+    ("value", "guarded"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("+1-1", "'+1-1"),
+        ("-cmd' /C calc'!A0", "'-cmd' /C calc'!A0"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("  =1", "'  =1"),
+        ("-5", "-5"),
+        ("+3.25e-4", "+3.25e-4"),
+        ("1,000", "1,000"),
+        ("a=1", "a=1"),
+        ("'quoted'", "'quoted'"),
+    ],
+)
+def test_formulas_are_guarded_and_numbers_are_not(value, guarded):
+    entity = Entity(value, value, {value: (Value(value, (value,)),)}, (value,), 1.0, 0)
+    (row,) = exported([entity])
+    cells = [row[c] for c in ("entity_id", "name", "attribute", "value", "fragments")]
+    assert cells == [guarded] * 5
+    (row,) = exported([entity], guard_formulas=False)
+    assert row["value"] == value
+
+
+def test_the_header_stands_alone_when_there_are_no_entities():
+    out = io.BytesIO()
+    CsvExporter().export([], out)
+    assert out.getvalue().decode() == ",".join(COLUMNS) + "\r\n"

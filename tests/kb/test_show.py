@@ -1,0 +1,121 @@
+"""Entities as people read them: panels on a terminal, plain lines elsewhere, data never obeyed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from kbforge.contracts import Alternative, Entity, Value
+from kbforge.kb.show import show
+from kbforge.kb.words import counted, grouping, listed, percent
+
+ADA = Entity(
+    id="e-1",
+    name="Ada Lovelace",
+    properties={
+        "born": (Value("1815", ("f2",)),),
+        "name": (Value("Ada Lovelace", ("f1", "f2")), Value("Countess", ("f3",))),
+    },
+    fragments=("f1", "f2", "f3"),
+    confidence=0.6,
+    subproblem=4,
+    alternatives=(
+        Alternative(0.3, (("f1", "f2"), ("f3", "g1"))),
+        Alternative(0.1, (("f1", "f2", "f3", "g1", "g2"),)),
+    ),
+)
+HOSTILE = Entity(
+    id="\x1b]0;owned\x07",
+    name="[red]n[/red]\x1b[2J",
+    properties={
+        "a\x1b[31m[/]": (Value("[link=http://x]v[/link]\r\n\x9b" + "w" * 500, ("\x1b[1mf",)),)
+    },
+    fragments=("\x1b[1mf",),
+    confidence=1.0,
+    subproblem=0,
+    alternatives=(Alternative(0.5, (("\x1b[1mf", "[bold]g"),)),),
+)
+
+
+def shown(entity, sources=None, terminal=False, width=80):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=width, color_system=None)
+    show([entity], sources or {}, console)
+    return out.getvalue()
+
+
+def test_plain_output_word_for_word():
+    assert shown(ADA, {"f1": "a book"}) == (
+        "Ada Lovelace (e-1)\n"
+        "  3 fragments, confidence 60 %, subproblem 4\n"
+        "\n"
+        "  attribute  value         count  stated by\n"
+        "  name       Ada Lovelace      2  f1 (a book), f2\n"
+        "             Countess          1  f3\n"
+        "  born       1815              1  f2\n"
+        "\n"
+        "  other groupings\n"
+        "    30 %  2 entities: f1, f2 | f3 joined with g1\n"
+        "    10 %  joined with g1, g2\n"
+        "\n"
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
+def test_panels_fit_the_terminal(width):
+    for entity in (ADA, HOSTILE):
+        lines = shown(entity, terminal=True, width=width).splitlines()
+        assert {cell_len(line) for line in lines} == {min(width, 120)}
+        assert lines[0].startswith("╭")
+        assert lines[-1].endswith("╯")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_data_reach_the_terminal_escaped(terminal):
+    text = shown(HOSTILE, {"\x1b[1mf": "[red]\x1b[0m"}, terminal, 120)
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert "[red]n[/red]\\x1b[2J" in text
+    assert "[link=http://x]v[/link]" in text
+
+
+def test_long_lists_are_cut_and_counted():
+    values = tuple(Value(f"v{i}", (f"f{i}",)) for i in range(10))
+    everything = Value("all", tuple(f"f{i}" for i in range(10)))
+    entity = Entity("e", "x", {"a": (everything, *values)}, everything.fragments, 1.0, 0)
+    text = shown(entity)
+    assert "f0, f1, f2, f3 and 6 more" in text
+    assert "5 more values" in text
+    assert "no other grouping kept" in text
+
+
+def test_vectors_are_shown():
+    text = shown(Entity("e", "p", {}, ("p", "q"), 1.0, 0, vector=(0.25, -1e-9, 12345.678)))
+    assert "mean vector  0.25, -1e-09, 12345.7      2" in text
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"),
+    [
+        (0.0, "0 %"),
+        (0.0099, "under 1 %"),
+        (0.01, "1 %"),
+        (0.65, "65 %"),
+        (0.994, "99 %"),
+        (0.9999, "over 99 %"),
+        (1.0, "100 %"),
+    ],
+)
+def test_percent(probability, text):
+    assert percent(probability) == text
+
+
+def test_words():
+    assert counted(1, "fragment") == "1 fragment"
+    assert counted(1_000, "fragment") == "1,000 fragments"
+    assert listed(["a", "b"], 2) == "a, b"
+    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    apart = Alternative(0.1, (("f1",), ("f2",), ("f3",)))
+    assert grouping(apart, ADA) == "3 entities: f1 | f2 | f3"

@@ -1,0 +1,139 @@
+"""Equal sets give equal text, the text parses back exactly, and nothing else parses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment
+from kbforge.serialize.canonical import CanonicalJson, canonical, content_key, parse, serialize
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+VALUES = st.lists(TEXT, min_size=1, max_size=4)
+PROPERTIES = st.dictionaries(TEXT, VALUES.map(tuple), max_size=4)
+# few letters, so that repeated values and fragments do occur
+CLOSE = st.dictionaries(
+    st.sampled_from(["a", "b"]), st.lists(st.sampled_from("xyz"), min_size=1).map(tuple)
+)
+SETS = st.lists(PROPERTIES | CLOSE, max_size=6)
+VECTORS = st.none() | st.lists(st.sampled_from([0.0, -0.0, 1.0, 5e-324]), min_size=1).map(tuple)
+
+
+def fragments(sets):
+    return [Fragment(str(i), properties) for i, properties in enumerate(sets)]
+
+
+def form(properties):
+    return frozenset((key, frozenset(values)) for key, values in properties.items())
+
+
+@given(SETS)
+def test_text_parses_back_to_the_canonical_form(sets):
+    text = serialize(fragments(sets))
+    assert "\n" not in text
+    assert tuple(tuple(one.items()) for one in parse(text)) == canonical(fragments(sets))
+
+
+@given(SETS, st.randoms(use_true_random=False))
+def test_equal_sets_serialize_equally(sets, rng):
+    shuffled = []
+    for properties in rng.sample(sets, len(sets)):
+        keys = rng.sample(sorted(properties), len(properties))
+        shuffled.append(
+            {
+                key: tuple(rng.sample(properties[key], len(properties[key]))) + properties[key][:1]
+                for key in keys
+            }
+        )
+    assert serialize(fragments(shuffled)) == serialize(fragments(sets))
+
+
+@given(SETS, SETS)
+def test_different_multisets_serialize_differently(one, other):
+    def multiset(sets):
+        return sorted(map(form, sets), key=lambda f: sorted((k, sorted(v)) for k, v in f))
+
+    same = multiset(one) == multiset(other)
+    assert (serialize(fragments(one)) == serialize(fragments(other))) == same
+
+
+@given(st.text('{}[]",:ab\\ \n', max_size=30) | SETS.map(lambda s: serialize(fragments(s))))
+@settings(max_examples=300)
+def test_what_parses_is_what_serialize_writes(text):
+    try:
+        sets = parse(text)
+    except ValueError:
+        return
+    assert serialize(fragments(sets)) == text
+
+
+def test_the_text_of_a_small_set():
+    one = Fragment("1", {"name": ("Ada Lovelace", "Ada L.", "Ada L."), "born": ("1952",)})
+    two = Fragment("2", {"name": ('say "é"\\\n\x1f\x7f',)})
+    assert serialize([two, one, two]) == (
+        '{"born":["1952"],"name":["Ada L.","Ada Lovelace"]}'
+        '{"name":["say \\"é\\"\\\\\\n\\u001f\x7f"]}'
+        '{"name":["say \\"é\\"\\\\\\n\\u001f\x7f"]}'
+    )
+    assert serialize([]) == ""
+    assert list(parse("")) == []
+
+
+def test_order_is_by_code_point_not_utf16():
+    below, above = "\uffff", "\U00010000"
+    text = serialize([Fragment("1", {"a": (above, below)})])
+    assert text.index(below) < text.index(above)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":["x"]} ',
+        '{"a": ["x"]}',
+        '[{"a":["x"]}]',
+        '{"a":["x"]},{"a":["y"]}',
+        '{"a":["x"],}',
+        '{"a":["y","x"]}',
+        '{"a":["x","x"]}',
+        '{"b":["x"],"a":["x"]}',
+        '{"a":["x"],"a":["y"]}',
+        '{"b":["x"]}{"a":["x"]}',
+        '{"a":["\\u0041"]}',
+        '{"a":["\\/"]}',
+        '{"a":["\\ud800"]}',
+        '{"a":"x"}',
+        '{"a":[1]}',
+        '{"a":[["x"]]}',
+        '{"a":[]}',
+        '{"a":[""]}',
+        '{"":["x"]}',
+        '{"a":{}}',
+        '{"a":["x"]',
+        '{"a":["x',
+        '"a"',
+        "1" * 5_000,
+        "[" * 100_000,
+        "{" * 100_000,
+        '{"a":' * 50_000,
+    ],
+)
+def test_other_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"character|order"):
+        CanonicalJson().parse(text)
+
+
+@given(CLOSE, VECTORS, CLOSE, VECTORS)
+def test_content_keys_are_equal_exactly_when_content_is(one, vector, other, other_vector):
+    same = form(one) == form(other) and vector == other_vector
+    a = content_key(Fragment("1", one, vector, "label", "source", {"page": 1}))
+    b = content_key(Fragment("2", other, other_vector))
+    assert (a == b) == same
+
+
+def test_content_keys_tell_neighbouring_numbers_apart():
+    keys = {content_key(Fragment("1", {}, (x,))) for x in (1.0, math.nextafter(1.0, 2), -1.0)}
+    assert len(keys) == 3
+    assert content_key(Fragment("1", {}, (0.0,))) != content_key(Fragment("1", {}, (0.0, 0.0)))
