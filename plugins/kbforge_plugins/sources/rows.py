@@ -57,8 +57,6 @@ class RowMapping:
             renamed[column] = attribute
         if self.name is not None:
             renamed[self.name] = "name"
-        if self.separator == "":
-            raise UsageError("separator: expected at least one character, got none")
         object.__setattr__(self, "renamed", renamed)
 
     def over(self, columns: Sequence[str], where: str) -> RowReader:
