@@ -1,0 +1,173 @@
+"""The direction of imports, read from the syntax trees.
+
+    contracts <- {serialize, grammar, cluster, kb, evaluate} <- pipeline <- cli
+
+Plugins and training import the library; the library reaches them through the registry by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {"torch", "datasets", "pyarrow", "tokenizers", "transformers"}
+TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
+
+FOUNDATION = {"", "errors", "contracts", "config", "registry", "io", "jsonl", "digests", "describe"}
+ROOMS = {"serialize", "grammar", "cluster", "kb", "evaluate"}
+# what is neither is a use case, of which the pipeline is the longest: load, clustering, ...
+RANKS = dict.fromkeys(FOUNDATION, 0) | dict.fromkeys(ROOMS, 1) | {"cli": 3, "testing": 3}
+USE_CASE = 2
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: who, whom, and whether it runs when the module is imported."""
+
+    module: str
+    target: str
+    line: int
+    at_import_time: bool
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.target}"
+
+
+def imports_below(folder: str) -> list[Import]:
+    """All imports of a package's modules, type-checking ones left out."""
+    found: list[Import] = []
+    package = ROOT / folder
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        found += _imports(ast.parse(path.read_text(encoding="utf-8")), name, top=True)
+    assert found
+    return found
+
+
+def _imports(node: ast.AST, module: str, top: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from _imports(other, module, top)
+        elif isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(module, alias.name, child.lineno, top)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, f"{module}:{child.lineno}: a relative import"
+            for alias in child.names:
+                # `from kbforge import registry` names a module, too
+                yield Import(module, f"{child.module}.{alias.name}", child.lineno, top)
+        else:
+            in_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _imports(child, module, top and not in_function)
+
+
+def room(module: str) -> str:
+    """The part of the library that a module belongs to: "cluster" for kbforge.cluster.step."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def target_room(target: str) -> str:
+    name = room(target)
+    known = (ROOT / "kbforge" / name).is_dir() or (ROOT / "kbforge" / f"{name}.py").is_file()
+    return name if known else ""  # `from kbforge import __version__`
+
+
+LIBRARY = imports_below("kbforge")
+PLUGINS = imports_below("plugins/kbforge_plugins")
+
+
+def package(item: Import) -> str:
+    return item.target.split(".")[0]
+
+
+def test_the_library_imports_from_left_to_right() -> None:
+    wrong = [
+        str(i)
+        for i in LIBRARY
+        if package(i) == "kbforge"
+        and RANKS.get(target_room(i.target), USE_CASE) > RANKS.get(room(i.module), USE_CASE)
+    ]
+    assert wrong == []
+
+
+def test_contracts_stand_alone() -> None:
+    allowed = {"contracts", "errors", ""}
+    wrong = [
+        str(i)
+        for i in LIBRARY
+        if room(i.module) == "contracts"
+        and package(i) == "kbforge"
+        and target_room(i.target) not in allowed
+    ]
+    assert wrong == []
+
+
+def test_nobody_imports_the_command_line_but_itself() -> None:
+    outside = [i for i in [*LIBRARY, *PLUGINS] if room(i.module) != "cli" or i in PLUGINS]
+    assert [str(i) for i in outside if i.target.startswith("kbforge.cli")] == []
+
+
+def test_parts_of_the_library_do_not_import_each_other_in_circles() -> None:
+    edges: dict[str, set[str]] = {}
+    for i in LIBRARY:
+        if package(i) == "kbforge" and target_room(i.target) != room(i.module):
+            edges.setdefault(room(i.module), set()).add(target_room(i.target))
+    finished: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join([*path, name])
+        if name not in finished:
+            for other in sorted(edges.get(name, ())):
+                visit(other, (*path, name))
+            finished.add(name)
+
+    for name in sorted(edges):
+        visit(name, ())
+
+
+@pytest.mark.parametrize("package_name", ["kbforge_plugins", "kbforge_training"])
+def test_the_library_reaches_plugins_only_through_the_registry(package_name: str) -> None:
+    assert [str(i) for i in LIBRARY if package(i) == package_name] == []
+
+
+def test_heavy_libraries_are_imported_in_functions() -> None:
+    wrong = [str(i) for i in [*LIBRARY, *PLUGINS] if i.at_import_time and package(i) in HEAVY]
+    assert wrong == []
+
+
+def test_verbs_are_light_to_import() -> None:
+    """The help page imports every verb."""
+    allowed = {"typer", "kbforge", *sys.stdlib_module_names}
+    light = {"", "cli", "errors", "registry"}
+    wrong = [
+        str(i)
+        for i in LIBRARY
+        if room(i.module) == "cli"
+        and i.at_import_time
+        and (package(i) not in allowed or (package(i) == "kbforge" and room(i.target) not in light))
+        and not i.target.startswith("kbforge.__version__")
+    ]
+    assert wrong == []
+
+
+def test_test_libraries_stay_in_the_test_kit() -> None:
+    wrong = [
+        str(i)
+        for i in [*LIBRARY, *PLUGINS]
+        if package(i) in TEST_ONLY and room(i.module) != "testing"
+    ]
+    assert wrong == []
+
+
+def test_nothing_unpickles_or_evaluates() -> None:
+    dangerous = {"pickle", "cPickle", "dill", "shelve", "marshal", "joblib"}
+    assert [str(i) for i in [*LIBRARY, *PLUGINS] if package(i) in dangerous] == []
