@@ -135,7 +135,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals: int | None = particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
-    problem = Problem(likelihood, _alpha(likelihood, choices), surrogate, max_evals)
+    alpha = _alpha(likelihood, choices, notes)
+    problem = Problem(likelihood, alpha, surrogate, max_evals)
     return Prepared(clusterer, problem, tuple(notes))
 
 
@@ -197,11 +198,20 @@ def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
     return made, int(str(options.get("particles", parameter.default)))
 
 
-def _alpha(likelihood: Likelihood, choices: Choices) -> float:
+def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
+    if choices.alpha is not None and choices.calibration is not None:
+        raise UsageError("--alpha and --calibration both say what alpha is; choose one")
     if choices.alpha is not None:
         return choices.alpha
     if choices.calibration is not None:
-        return read_calibration(choices.calibration).alpha
+        found = read_calibration(choices.calibration)
+        used = choices.likelihood or DEFAULT_LIKELIHOOD
+        if found.likelihood != used:
+            notes.append(
+                f"{choices.calibration} is a calibration of the likelihood {found.likelihood}, "
+                f"used here with {used}"
+            )
+        return found.alpha
     if choices.likelihood is not None:
         bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
         if bundled.is_file():

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.program import program
+
+__all__ = ["data_dir", "program"]
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

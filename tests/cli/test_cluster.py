@@ -1,0 +1,195 @@
+"""`kbforge cluster` as users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Run
+
+SUMMARY = {
+    "fragments",
+    "entities",
+    "subproblems",
+    "log_posterior",
+    "log10_effective_particles",
+    "model_evaluations",
+    "seconds",
+    "fragments_per_second",
+    "alpha",
+    "complete",
+}
+GAUSSIAN = ("--likelihood", "gaussian", "--alpha", "1")
+
+
+def write_points(path: Path, n: int = 60, centres: int = 6, apart: float = 20.0) -> Path:
+    rng = np.random.default_rng(5)
+    lines = [
+        {
+            "id": f"p{i}",
+            "properties": {},
+            "vector": (apart * (i % centres) + rng.normal(size=2)).tolist(),
+            "label": str(i % centres),
+        }
+        for i in range(n)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    return write_points(tmp_path / "points.jsonl")
+
+
+@pytest.mark.parametrize("clusterer", ["split-smc", "smc", "greedy"])
+def test_every_fragment_is_in_exactly_one_entity(
+    program: Run, points: Path, tmp_path: Path, clusterer: str
+) -> None:
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, "--json")
+    assert ran.code == 0
+    assert set(ran.json) == SUMMARY
+    entities = [json.loads(line) for line in kb.read_text().splitlines()]
+    held = [fragment for entity in entities for fragment in entity["fragments"]]
+    assert sorted(held) == sorted(f"p{i}" for i in range(60))
+    assert ran.json["fragments"] == 60
+    assert ran.json["entities"] == len(entities) == 6
+    assert ran.json["complete"] is True
+
+
+def test_same_seed_same_bytes(program: Run, tmp_path: Path) -> None:
+    points = write_points(tmp_path / "close.jsonl", centres=40, apart=1.5)
+    job = ("cluster", points, *GAUSSIAN, "-P", 5, "--set", "clusterer.resampler=multinomial")
+    outputs = []
+    for run, seed in enumerate((1, 1, 2, 3, 4, 5)):
+        kb = tmp_path / f"kb{run}.jsonl"
+        assert program(*job, "-o", kb, "--seed", seed).code == 0
+        outputs.append(kb.read_bytes())
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs)) > 1, "the seed does nothing"
+
+
+def test_labels_are_not_read(program: Run, points: Path, tmp_path: Path) -> None:
+    unlabelled = tmp_path / "unlabelled.jsonl"
+    lines = [json.loads(line) for line in points.read_text().splitlines()]
+    for line in lines:
+        del line["label"]
+    unlabelled.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    outputs = [program("cluster", f, "-o", "-", *GAUSSIAN).out for f in (points, unlabelled)]
+    assert outputs[0] == outputs[1]
+
+
+def test_pipes_from_stdin_to_stdout(program: Run, points: Path) -> None:
+    piped = program("cluster", "-", "-o", "-", *GAUSSIAN, stdin=points.read_bytes())
+    direct = program("cluster", points, "-o", "-", *GAUSSIAN)
+    assert piped.code == 0
+    assert piped.out == direct.out
+    assert len(piped.lines) == 6
+
+
+def test_limit_clusters_a_prefix(program: Run, points: Path, tmp_path: Path) -> None:
+    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--limit", 7, "--json")
+    assert ran.json["fragments"] == 7
+
+
+def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path: Path) -> None:
+    job = ("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--json")
+    base = program(*job).json["log_posterior"]
+    assert program(*job, "--set", "likelihood.a=2").json["log_posterior"] == base
+    assert program(*job, "--set", "likelihood.a=3").json["log_posterior"] != base
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--likelihood", "gaussain"), 'there is no likelihood "gaussain"; available: '),
+        (("--likelihood", "./no/model"), "there is no model at ./no/model"),
+        ((*GAUSSIAN, "--clusterer", "magic"), 'there is no clusterer "magic"; available: '),
+        ((*GAUSSIAN, "--set", "likelihood.q=2"), 'likelihood gaussian has no option "q"'),
+        ((*GAUSSIAN, "--set", "likelihood.a=two"), "expected a number, got two"),
+        ((*GAUSSIAN, "--set", "prior.a=2"), 'unknown kind "prior"'),
+        ((*GAUSSIAN, "--set", "a=2"), "expected kind.option=value"),
+        ((*GAUSSIAN, "--set", "clusterer.floor=2"), "floor: expected a fraction below 1"),
+        ((*GAUSSIAN, "--set", "surrogate.a=2"), "there is no surrogate"),
+        (("--likelihood", "gaussian", "--alpha", "-1"), "expected a positive number"),
+        (("--likelihood", "gaussian", "--alpha", "nan"), "expected a positive number"),
+        ((*GAUSSIAN, "--clusterer", "greedy", "-P", "5"), "greedy has no option"),
+        ((*GAUSSIAN, "--max-evals", "0"), "but there is none"),
+        ((*GAUSSIAN, "--gpu", "--device", "cpu"), "contradict each other"),
+        ((*GAUSSIAN, "--calibration", "some.toml"), "choose one"),
+        (("--likelihood", "gaussian", "--calibration", "nowhere.toml"), "nowhere.toml"),
+        ((), "name a numeric likelihood"),
+    ],
+)
+def test_bad_choices_get_one_sentence(
+    program: Run, points: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", points, "-o", kb, *arguments)
+    assert ran.code != 0
+    assert sentence in ran.err
+    assert ran.err.count("\n") == 1
+    assert not kb.exists()
+
+
+def test_gpu_without_a_gpu_is_refused(program: Run, points: Path, tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--gpu")
+    assert ran.code != 0
+    assert "no usable GPU" in ran.err
+
+
+def test_empty_input_is_one_sentence(program: Run, tmp_path: Path) -> None:
+    ran = program("cluster", "-", "-o", tmp_path / "kb.jsonl", *GAUSSIAN)
+    assert ran.code == 1
+    assert ran.err == "kbforge: there are no fragments to cluster\n"
+
+
+def test_a_fragment_the_model_cannot_read_is_named(program: Run, tmp_path: Path) -> None:
+    lines = b'{"id": "a", "vector": [1.0, 2.0]}\n{"id": "b", "properties": {"name": ["B"]}}\n'
+    ran = program("cluster", "-", "-o", tmp_path / "kb.jsonl", *GAUSSIAN, stdin=lines)
+    assert ran.code == 1
+    assert '"b"' in ran.err
+
+
+def test_output_folder_missing(program: Run, points: Path, tmp_path: Path) -> None:
+    ran = program("cluster", points, "-o", tmp_path / "no" / "kb.jsonl", *GAUSSIAN)
+    assert ran.code == 1
+    assert "cannot write" in ran.err
+
+
+def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
+    points = write_points(tmp_path / "many.jsonl", n=30_000, centres=3_000)
+    kb = tmp_path / "kb.jsonl"
+    command = [sys.executable, "-m", "kbforge.cli.main", "cluster", str(points), "-o", str(kb)]
+    with subprocess.Popen(
+        [*command, *GAUSSIAN, "-P", "30", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    ) as running:
+        time.sleep(4)  # into the clustering; it takes far longer than this
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=120)
+    assert running.returncode == 130, err
+    assert b"interrupted" in err
+    assert b"Traceback" not in err
+    assert not kb.exists()
+    summary = json.loads(out)
+    assert summary["complete"] is False
+    entities = [json.loads(line) for line in Path(f"{kb}.partial").read_text().splitlines()]
+    held = [fragment for entity in entities for fragment in entity["fragments"]]
+    assert sorted(held) == sorted(f"p{i}" for i in range(summary["fragments"]))
+    assert 0 < summary["fragments"] < 30_000
