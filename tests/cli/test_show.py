@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 
-def test_the_largest_entities_are_shown_with_their_sources(kbforge, files):
-    code, out, err = kbforge("show", "kb.jsonl", "--fragments", "gold.jsonl", "--top", 1)
-    assert (code, err) == (0, "")
-    assert out == (
+def test_the_largest_entities_are_shown_with_their_sources(program, files):
+    ran = program("show", "kb.jsonl", "--fragments", "gold.jsonl", "--top", 1)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.decode() == (
         f"Ada ({files[0].id})\n"
         "  3 fragments, confidence 75 %, subproblem 0\n"
         "\n"
@@ -34,26 +32,27 @@ def test_the_largest_entities_are_shown_with_their_sources(kbforge, files):
         (("--top", "1"), 0),
     ],
 )
-def test_json_shows_the_chosen_entity_whole(kbforge, files, arguments, number):
-    code, out, _ = kbforge("show", "kb.jsonl", *arguments, "--json")
-    assert code == 0
-    assert json.loads(out) == {"entities": [files[number].to_json()], "sources": {}}
+def test_json_shows_the_chosen_entity_whole(program, files, arguments, number):
+    ran = program("show", "kb.jsonl", *arguments, "--json")
+    assert ran.code == 0
+    assert ran.json == {"entities": [files[number].to_json()], "sources": {}}
 
 
-def test_an_id_chooses(kbforge, files):
-    code, out, _ = kbforge("show", "kb.jsonl", "--id", files[1].id)
-    assert code == 0
-    assert out.startswith(f"Zoë ({files[1].id})\n")
+def test_an_id_chooses(program, files):
+    ran = program("show", "kb.jsonl", "--id", files[1].id)
+    assert ran.code == 0
+    assert ran.out.decode().startswith(f"Zoë ({files[1].id})\n")
 
 
-def test_a_pipe_can_be_shown(kbforge, files, tmp_path):
-    code, out, _ = kbforge("show", "-", stdin=(tmp_path / "kb.jsonl").read_bytes())
-    assert code == 0
-    assert out.count("fragment") == 2
+def test_a_pipe_can_be_shown(program, files, tmp_path):
+    ran = program("show", "-", stdin=(tmp_path / "kb.jsonl").read_bytes())
+    assert ran.code == 0
+    assert ran.out.decode().count("fragment") == 2
 
 
-def test_an_empty_knowledge_base_is_no_error(kbforge):
-    assert kbforge("show", "-") == (0, "", "the knowledge base is empty\n")
+def test_an_empty_knowledge_base_is_no_error(program):
+    ran = program("show", "-")
+    assert (ran.code, ran.out, ran.err) == (0, b"", "the knowledge base is empty\n")
 
 
 @pytest.mark.parametrize(
@@ -66,14 +65,17 @@ def test_an_empty_knowledge_base_is_no_error(kbforge):
         (("--fragments", "none"), "cannot read none: no such file"),
     ],
 )
-def test_errors_are_one_sentence(kbforge, files, arguments, sentence):
-    code, out, err = kbforge("show", "kb.jsonl", *arguments)
-    assert code in (1, 2)
-    assert out == ""
-    assert err.startswith(f"kbforge: {sentence}")
-    assert err.count("\n") == 1
+def test_errors_are_one_sentence(program, files, arguments, sentence):
+    ran = program("show", "kb.jsonl", *arguments)
+    assert ran.code in (1, 2)
+    assert ran.out == b""
+    assert ran.err.startswith(f"kbforge: {sentence}")
+    assert ran.err.count("\n") == 1
 
 
-def test_only_one_input_can_be_standard_input(kbforge):
-    code, _, err = kbforge("show", "-", "--fragments", "-")
-    assert (code, err) == (2, "kbforge: only one of KB and --fragments can be standard input\n")
+def test_only_one_input_can_be_standard_input(program):
+    ran = program("show", "-", "--fragments", "-")
+    assert (ran.code, ran.err) == (
+        2,
+        "kbforge: only one of KB and --fragments can be standard input\n",
+    )
