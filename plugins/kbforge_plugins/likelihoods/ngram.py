@@ -1,0 +1,167 @@
+"""Character n-gram likelihoods of names (split-SMC paper, appendix D.2.1; Chien 2015).
+
+The characters of a cluster's values follow an n-gram chain whose transition probabilities are the
+cluster's own, drawn from a Dirichlet prior around the language's (`ngram_prior`) and integrated
+out. So mentions of one entity share n-grams that are rare elsewhere, and
+
+    L(C) = sum over histories h of log DirichletMultinomial(counts of C after h)
+
+of the ordered characters. Each attribute has chains of its own; a fragment without any of the
+attributes contributes 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+
+from kbforge.bundle import read_bundle
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import FloatArray
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.likelihoods.ngram_rows import NgramRows, merged
+from kbforge_plugins.likelihoods.ngram_table import LiveNgrams
+
+_LARGEST_SCALE = 1e6
+
+
+class _NgramLikelihood:
+    """What n-gram models of every order share.
+
+    Args:
+        attributes: the attributes whose values are read.
+        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
+            the language. None takes the one the model was trained with, else the default.
+
+    Raises:
+        UsageError: a scale out of range, or no attributes.
+
+    """
+
+    order: ClassVar[int]
+    default_scale: ClassVar[float]
+    default_alpha: ClassVar[float]
+
+    def __init__(self, attributes: tuple[str, ...] = ("name",), scale: float | None = None) -> None:
+        if scale is not None and not 0 < scale <= _LARGEST_SCALE:
+            raise UsageError(
+                f"{self._called()}: scale must be above 0 and at most {_LARGEST_SCALE:g}, "
+                f"got {scale}"
+            )
+        if not attributes or not all(attributes):
+            raise UsageError(f"{self._called()}: name at least one attribute to read")
+        self.attributes = tuple(dict.fromkeys(attributes))
+        self.scale = self.default_scale if scale is None else scale
+        self._trained = False
+        self._use(NgramCounts.empty(self.order, self.attributes))
+
+    @classmethod
+    def _called(cls) -> str:
+        return f"likelihood {cls.__name__.lower()}"
+
+    def _use(self, counts: NgramCounts) -> None:
+        self._rows = NgramRows(NgramPrior(counts), self.scale, self.attributes)
+
+    @classmethod
+    def trained(
+        cls, counts: NgramCounts, attributes: tuple[str, ...], scale: float | None = None
+    ) -> Self:
+        """A model with counts from elsewhere; `fit` leaves it as it is."""
+        model = cls(attributes, scale)
+        model._use(counts)
+        model._trained = True
+        return model
+
+    @classmethod
+    def from_bundle(
+        cls, path: Path, attributes: tuple[str, ...] | None = None, scale: float | None = None
+    ) -> Self:
+        """Load what `kbforge train-ngram` wrote.
+
+        Args:
+            path: the bundle's folder.
+            attributes: some of the bundle's attributes; None takes all of them.
+            scale: another scale than the bundle's.
+
+        Raises:
+            ModelError: the bundle is damaged, of another order, or lacks an attribute.
+
+        """
+        bundle = read_bundle(path)
+        where = quoted(str(path), 400)
+        if COUNTS_FILE not in bundle.files:
+            raise ModelError(f"{where} has no {COUNTS_FILE}: it is not an n-gram model")
+        counts = NgramCounts.from_bytes(bundle.files[COUNTS_FILE], where)
+        if counts.order != cls.order:
+            raise ModelError(
+                f"{where} holds n-grams of order {counts.order}, {cls._called()} needs {cls.order}"
+            )
+        missing = [a for a in attributes or () if a not in counts.by_attribute]
+        if missing:
+            raise ModelError(
+                f'{where} was not trained on the attribute "{quoted(missing[0])}"; '
+                f"it has {', '.join(map(quoted, counts.by_attribute))}"
+            )
+        tuned = bundle.recipe.get("scale")
+        if scale is None and tuned is not None:
+            if type(tuned) not in (int, float) or not 0 < tuned <= _LARGEST_SCALE:
+                raise ModelError(f"{where}: its recipe has the scale {quoted(tuned)}")
+            scale = float(tuned)
+        return cls.trained(counts, tuple(attributes or counts.by_attribute), scale)
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Without trained counts, count the different values of the input, each once.
+
+        Returns:
+            One sentence for the user, or None for a trained model.
+
+        """
+        if self._trained:
+            return None
+        counts = NgramCounts.empty(self.order, self.attributes)
+        values = counts.add_distinct(fragments)
+        self._use(counts)
+        listed = ", ".join(self.attributes)
+        return (
+            f"{type(self).__name__.lower()}: no trained counts, so the prior is fitted to the "
+            f"{values:,} different values of {quoted(listed)} in the input "
+            f"(kbforge train-ngram makes a model)"
+        )
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), shape [len(clusters)]: the closed form."""
+        encoded = [(i, self._rows.encode(f)) for i, c in enumerate(clusters) for f in c]
+        if not encoded:
+            return np.zeros(len(clusters))
+        owners = np.repeat([i for i, _ in encoded], [len(x.rows) for _, x in encoded])
+        rows = np.concatenate([x.rows for _, x in encoded])
+        counts = np.concatenate([x.counts for _, x in encoded])
+        owners, rows, counts = merged(owners, rows, counts, self._rows.size)
+        factors = self._rows.factors(rows, counts)
+        out = np.zeros(len(clusters))
+        np.add.at(out, owners, factors)
+        return out
+
+    def live_clusters(self) -> LiveNgrams:
+        """A new, empty table."""
+        return LiveNgrams(self._rows)
+
+
+class Bigram(_NgramLikelihood):
+    """Each character depends on the one before."""
+
+    order: ClassVar[int] = 2
+    default_scale: ClassVar[float] = 0.4
+    default_alpha: ClassVar[float] = 1000.0
+
+
+class Trigram(_NgramLikelihood):
+    """Each character depends on the two before."""
+
+    order: ClassVar[int] = 3
+    default_scale: ClassVar[float] = 0.2
+    default_alpha: ClassVar[float] = 100.0
