@@ -18,7 +18,7 @@ def test_the_largest_entities_are_shown_with_their_sources(program, files):
         "  born       1815              1  r2\n"
         "\n"
         "  other groupings\n"
-        "    25 %  2 entities: r1, r2 | r3\n"
+        "    25 %  2 entities: r3 | r1, r2\n"
         "\n"
     )
 

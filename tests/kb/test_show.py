@@ -58,7 +58,7 @@ def test_plain_output_word_for_word():
         "  born       1815              1  f2\n"
         "\n"
         "  other groupings\n"
-        "    30 %  2 entities: f1, f2 | f3 joined with g1\n"
+        "    30 %  2 entities: f3 joined with g1 | f1, f2\n"
         "    10 %  joined with g1, g2\n"
         "\n"
     )
@@ -119,3 +119,5 @@ def test_words():
     assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
     apart = Alternative(0.1, (("f1",), ("f2",), ("f3",)))
     assert grouping(apart, ADA) == "3 entities: f1 | f2 | f3"
+    two = Alternative(0.1, (("f1", "f2"), ("f3", "g1")))
+    assert grouping(two, ADA, most=1) == "2 entities: f3 joined with g1 | the other 2"
