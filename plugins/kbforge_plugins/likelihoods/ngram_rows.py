@@ -64,6 +64,7 @@ class NgramRows:
         self._pseudo_counts = np.zeros(0)
         self._signs = np.zeros(0)
         self._factors = np.zeros((0, _TABULATED))
+        self._gains_of_one = np.zeros((0, _TABULATED))
         self._known: dict[tuple[tuple[str, ...], ...], Ngrams] = {}
         self.size = 0
 
@@ -108,11 +109,14 @@ class NgramRows:
             self._pseudo_counts = grown(self._pseudo_counts, capacity)
             self._signs = grown(self._signs, capacity)
             self._factors = grown(self._factors, capacity)
+            self._gains_of_one = grown(self._gains_of_one, capacity)
         self._pseudo_counts[begin : self.size], self._signs[begin : self.size] = zip(
             *new, strict=True
         )
         rows = np.arange(begin, self.size)[:, None]
-        self._factors[begin : self.size] = self._compute(rows, np.arange(_TABULATED))
+        factors = self._compute(rows, np.arange(_TABULATED + 1))
+        self._factors[begin : self.size] = factors[:, :-1]
+        self._gains_of_one[begin : self.size] = factors[:, 1:] - factors[:, :-1] - factors[:, 1:2]
 
     def _compute(self, rows: IntArray, counts: IntArray) -> FloatArray:
         a = self._pseudo_counts[rows]
@@ -137,6 +141,12 @@ class NgramRows:
         joined -= self.factors(rows, counts)
         joined -= self.factors(rows, extra)
         return joined
+
+    def gains_of_one(self, rows: IntArray, counts: IntArray) -> FloatArray:
+        """`gains` for one more, rows and counts of one shape."""
+        if counts.size and int(counts.max()) >= _TABULATED:
+            return self.gains(rows, counts, 1)
+        return self._gains_of_one.ravel().take(rows * _TABULATED + counts)
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:

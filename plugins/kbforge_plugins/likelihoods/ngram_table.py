@@ -75,8 +75,8 @@ class LiveNgrams:
         self._fit_slots(int(children.max()) + 1)
         owners, rows, counts = self._store.read(self._cell_of.take(parents + 1))
         owners = np.concatenate([owners, np.arange(k).repeat(len(x.rows))])
-        rows = np.concatenate([rows, np.tile(x.rows, k)])
-        counts = np.concatenate([counts, np.tile(x.counts, k)])
+        rows = np.concatenate([rows, *[x.rows] * k])
+        counts = np.concatenate([counts, *[x.counts] * k])
         owners, rows, counts = merged(owners, rows, counts, self._rows.size)
 
         self._store.append(np.bincount(owners, minlength=k), rows, counts)
@@ -155,7 +155,9 @@ class _Grouped:
         is_first[0] = True
         np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
         first = is_first.nonzero()[0]
-        sizes = np.diff(first, append=len(rows))
+        sizes = np.empty_like(first)
+        np.subtract(first[1:], first[:-1], out=sizes[:-1])
+        sizes[-1] = len(rows) - first[-1]
         return cls(entries.take(order), rows.take(first), first, sizes)
 
 
@@ -257,7 +259,7 @@ class _SparseRows:
         counts = counts.take(grouped.entries)
         self._cells[at] = cells.take(grouped.entries)
         self._counts[at] = counts
-        self._gains[at] = self._rows.gains(rows, counts, 1)
+        self._gains[at] = self._rows.gains_of_one(rows, counts)
         self.lengths[grouped.rows] = needed
 
     def _move(self, rows: IntArray, capacities: IntArray) -> None:
