@@ -11,7 +11,6 @@ subproblems: combinations in which x has been placed, and those in which it has 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -66,18 +65,19 @@ def join_exactly(
         kept, value = resampler.resample(joint.value, size, rng)
         return Joint(value, joint.putative[kept], joint.rows[kept])
 
-    no_rows = np.zeros((0, 0), dtype=np.int64)
-    placed = Joint(np.zeros(0), np.zeros(0, dtype=np.int64), no_rows)
-    open_ = Joint(np.zeros(1), np.array([-1]), np.zeros((1, 0), dtype=np.int64))
+    placed = Joint(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64))
+    waiting = Joint(np.zeros(1), np.array([-1]), np.zeros((1, 0), dtype=np.int64))
     reach = size if resampler.deterministic else None
     for name in names.tolist():
         old = state.blocks[name].weights
+        ranks = state.arange(len(old))
         mine = np.flatnonzero(pool.subproblem == name)
-        place = _outer(open_, pool.value[mine], pool.row[mine], reach, putative=mine)
-        wait = _outer(placed, old, state.arange(len(old)), reach)
-        placed = cut(_stacked(wait, place))
+        here = _outer(waiting, pool.value[mine], pool.row[mine], reach, putative=mine)
+        placed = cut(_stacked(_outer(placed, old, ranks, reach), here))
         if name != names[-1]:
-            open_ = cut(_outer(open_, old, state.arange(len(old)), reach))
+            waiting = cut(_outer(waiting, old, ranks, reach))
+    if resampler.deterministic:
+        return placed
     return placed.take(np.argsort(-placed.value, kind="stable"))
 
 
@@ -119,24 +119,26 @@ def _outer(
     With a `reach`, only those that can be among its `reach` heaviest: both lists are sorted, so
     the combination of ranks (i, j) has at least (i + 1)(j + 1) - 1 others before it.
     """
-    if not len(joint.value) or not len(values):
-        empty = np.zeros(0, dtype=np.int64)
-        return Joint(np.zeros(0), empty, np.zeros((0, joint.rows.shape[1] + 1), dtype=np.int64))
+    if len(values) == 1 and putative is None:  # the commonest subproblem: one particle, weight 0
+        return Joint(
+            joint.value + values[0],
+            joint.putative,
+            np.concatenate([joint.rows, np.zeros((len(joint.rows), 1), dtype=np.int64)], axis=1),
+        )
     left, right = _rank_pairs(len(joint.value), len(values), reach)
     return Joint(
         joint.value[left] + values[right],
         joint.putative[left] if putative is None else putative[right],
-        np.column_stack([joint.rows[left], rows[right]]),
+        np.concatenate([joint.rows[left], rows[right, None]], axis=1),
     )
 
 
-@cache
 def _rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
-    left, right = np.divmod(np.arange(n * m), m)
-    if reach is not None:
-        possible = (left + 1) * (right + 1) <= reach
-        left, right = left[possible], right[possible]
-    return left, right
+    """Pairs (i, j) of ranks below n and m, i-major, with (i + 1)(j + 1) <= reach."""
+    widths = np.full(n, m) if reach is None else np.minimum(reach // np.arange(1, n + 1), m)
+    ends = np.cumsum(widths)
+    left = np.repeat(np.arange(n), widths)
+    return left, np.arange(len(left)) - (ends - widths)[left]
 
 
 def _stacked(first: Joint, second: Joint) -> Joint:

@@ -69,7 +69,7 @@ def _part(
     bits = _renumbered(state, slots, block.bits)
     if len(slots) == 1:
         return Block(slots, np.array([0, 1]), np.zeros(1), slots, bits)
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
     # rows hold sets of slots; equal sets have equal sums of their slots' 64-bit hashes, and the
     # chance that any two of a step's few hundred rows collide otherwise is below 1e-14
     _, distinct, source = np.unique(
@@ -78,7 +78,7 @@ def _part(
     value = _weigh(state, block, cells, starts, distinct, source, weights)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
     chosen = distinct[order]
-    lengths = np.diff(starts, append=len(cells))[chosen]
+    lengths = (np.concatenate([starts[1:], [len(cells)]]) - starts)[chosen]
     row_start = np.concatenate([[0], np.cumsum(lengths)])
     return Block(
         cells[state.ranges(starts[chosen], lengths)],

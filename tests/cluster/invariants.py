@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -14,7 +15,7 @@ def check_invariants(state: State) -> None:
     live: set[int] = set()
     for name, block in state.blocks.items():
         bounds = block.row_start.tolist()
-        rows = [block.cells[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        rows = [block.cells[a:b] for a, b in itertools.pairwise(bounds)]
         fragments = sorted(f for slot in rows[0] for f in state.members(slot))
         assert fragments[0] == name
         seen += fragments

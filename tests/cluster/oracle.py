@@ -213,11 +213,11 @@ class SlowSmc:
         out = []
         for u in self.rng.random(self.particles):
             rest = u * total
-            for i, weight in enumerate(weights):
-                if rest < weight:
-                    break
-                rest -= weight
-            out.append(i)
+            drawn = 0
+            while drawn < len(weights) - 1 and rest >= weights[drawn]:
+                rest -= weights[drawn]
+                drawn += 1
+            out.append(drawn)
         return out
 
     def _with_x(self, names: list[int], p: Putative, rows: tuple[int, ...], x: int) -> Grouping:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,7 @@ def compare(state: State, slow: SlowSmc) -> None:
         bounds = block.row_start.tolist()
         rows = [
             frozenset(state.members(slot) for slot in block.cells[a:b].tolist())
-            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+            for a, b in itertools.pairwise(bounds)
         ]
         assert rows == [grouping for _, grouping in particles]
         np.testing.assert_allclose(block.weights, [w for w, _ in particles], atol=1e-9)

@@ -8,7 +8,7 @@ from kbforge.contracts import FloatArray, IntArray
 
 
 class Greedy:
-    """The P heaviest particles, weights unchanged; earlier entries win ties."""
+    """The first P of the canonical order: the heaviest, weights unchanged."""
 
     deterministic = True
 
@@ -16,7 +16,4 @@ class Greedy:
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
         """See `kbforge.contracts.resampler`."""
-        if len(log_weights) <= size:
-            return np.arange(len(log_weights)), log_weights
-        kept = np.sort(np.argsort(-log_weights, kind="stable")[:size])
-        return kept, log_weights[kept]
+        return np.arange(min(size, len(log_weights))), log_weights[:size]
