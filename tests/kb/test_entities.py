@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 import pytest
 from hypothesis import given
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import Fragment, Particle, Subproblem
 from kbforge.kb import entities as module
 from kbforge.kb.entities import assemble
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
@@ -93,6 +93,12 @@ def test_an_entity_by_hand():
             {"groups": [["r1"], ["r2"], ["r3"]]},
         ],
     }
+
+
+def test_rounding_is_not_doubt():
+    block = Subproblem((0,), (Particle(-1e-12, ((0,),)),))
+    (entity,) = assemble(plain_fragments(1), posterior(block))
+    assert entity.confidence == 1
 
 
 def test_the_id_depends_on_the_earliest_fragment_alone():

@@ -16,7 +16,7 @@ def named(*properties):
     ("properties", "name"),
     [
         ([{"name": ("A",)}, {"name": ("B",)}, {"name": ("B",)}], "B"),
-        ([{"name": ("Long name",)}, {"name": ("Short",)}], "Long name"),
+        ([{"name": ("A. L.",)}, {"name": ("The longer",)}], "The longer"),
         ([{"name": ("b",)}, {"name": ("a",)}], "a"),
         ([{"name": ("Twice", "Twice")}, {"name": ("Thrice!",)}], "Thrice!"),
         ([{"title": ("T",), "born": ("1900",)}, {"born": ("1901", "1900")}], "1900"),

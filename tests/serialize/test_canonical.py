@@ -136,4 +136,5 @@ def test_content_keys_are_equal_exactly_when_content_is(one, vector, other, othe
 def test_content_keys_tell_neighbouring_numbers_apart():
     keys = {content_key(Fragment("1", {}, (x,))) for x in (1.0, math.nextafter(1.0, 2), -1.0)}
     assert len(keys) == 3
+    assert content_key(Fragment("1", {}, (-0.0,))) == content_key(Fragment("1", {}, (0.0,)))
     assert content_key(Fragment("1", {}, (0.0,))) != content_key(Fragment("1", {}, (0.0, 0.0)))
