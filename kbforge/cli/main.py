@@ -118,9 +118,11 @@ def kbforge(
 
     A first run:
 
-      kbforge load csv people.csv --id id -o fragments.jsonl
-      kbforge cluster fragments.jsonl -o kb.jsonl
-      kbforge show kb.jsonl
+        kbforge load csv people.csv --id id -o fragments.jsonl
+
+        kbforge cluster fragments.jsonl -o kb.jsonl
+
+        kbforge show kb.jsonl
 
     kbforge COMMAND --help explains a command.
     """

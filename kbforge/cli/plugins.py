@@ -11,7 +11,7 @@ from kbforge.cli import console
 if TYPE_CHECKING:
     from kbforge.registry import Plugin
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
@@ -33,8 +33,9 @@ def list_plugins(
 
     Reads metadata only and imports nothing; --check loads each one and says why it is broken.
 
-      kbforge plugins list --kind likelihoods
-      kbforge plugins list --check --json
+        kbforge plugins list --kind likelihoods
+
+        kbforge plugins list --check --json
     """
     from kbforge import registry
 
@@ -60,8 +61,8 @@ def show_plugin(
 ) -> None:
     """Describe one plugin: what it does and the options that --set gives it.
 
-      kbforge plugins show likelihood gaussian
-    """  # fmt: skip
+    kbforge plugins show likelihood gaussian
+    """
     import dataclasses
 
     from kbforge import registry

@@ -36,18 +36,23 @@ class Distribution:
         return info
 
 
-def kbforge(*arguments: str, path: Path | None = None, **environment: str) -> Result:
+def kbforge(
+    *arguments: str, path: Path | None = None, cwd: Path | None = None, **environment: str
+) -> Result:
     """Run the program in a subprocess, with `path` in front of the installed packages."""
-    return python("-m", "kbforge.cli.main", *arguments, path=path, **environment)
+    return python("-m", "kbforge.cli.main", *arguments, path=path, cwd=cwd, **environment)
 
 
-def python(*arguments: str, path: Path | None = None, **environment: str) -> Result:
+def python(
+    *arguments: str, path: Path | None = None, cwd: Path | None = None, **environment: str
+) -> Result:
     """Run Python in a subprocess, with `path` in front of the installed packages."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "PYTHONPATH")}
     plain = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200", "PYTHONPATH": str(path or "")}
     done = subprocess.run(
         [sys.executable, *arguments],
         env=inherited | plain | environment,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=120,

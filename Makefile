@@ -1,0 +1,56 @@
+# make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
+# make test   installs what development needs and runs the linters, the type checker and the tests
+#
+# PYTHON=python3.12     another interpreter (3.11 or newer)
+# PIP_ARGS=...          more arguments for pip, such as an index of torch builds (see README.md)
+
+PYTHON ?= python3
+PIP_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt $(PIP_ARGS)
+DEMO_KB := demo/kb.jsonl
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs clean
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile
+
+demo: $(VENV)/.installed
+	$(BIN)/kbforge run examples/quickstart/pipeline.toml
+	$(BIN)/kbforge show $(DEMO_KB) --top 3
+
+# everything runs even if one part fails, so that one run tells all that is wrong
+test: $(VENV)/.installed-dev
+	@status=0; \
+	$(MAKE) --no-print-directory lint || status=1; \
+	$(BIN)/python -m pytest || status=1; \
+	exit $$status
+
+lint: $(VENV)/.installed-dev
+	@status=0; \
+	$(BIN)/ruff check || status=1; \
+	$(BIN)/ruff format --check || status=1; \
+	$(BIN)/mypy || status=1; \
+	exit $$status
+
+docs: $(VENV)/.installed
+	$(BIN)/python docs/generate_cli.py
+
+clean:
+	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "KBForge needs Python 3.11 or newer; try make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP_INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,1 @@
+"""Address books for KBForge: reads vCards, writes N-Quads."""

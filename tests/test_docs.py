@@ -1,0 +1,87 @@
+"""The documentation tells the truth: its plugin runs and its reference is fresh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import kbforge.testing
+from kbforge import registry
+from tests.registry.distributions import Distribution, Result, python
+from tests.registry.distributions import kbforge as program
+
+ROOT = Path(__file__).parent.parent
+PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+THIRD_PARTY = ROOT / "examples" / "third_party"
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def install_documented_plugin(folder: Path) -> None:
+    project = tomllib.loads(blocks(PLUGINS, "toml")[0])["project"]
+    modules = {"kbforge_lines": blocks(PLUGINS, "python")[0]}
+    Distribution(project["name"], project["version"], project["entry-points"], modules).write(
+        folder
+    )
+
+
+def normal(result: Result) -> list[str]:
+    """What a terminal shows, without times and padding."""
+    lines = (result.out + result.err).splitlines()
+    return [re.sub(r"\d+\.\d\d s", "0.00 s", line.rstrip()) for line in lines]
+
+
+def test_the_command_line_reference_is_fresh() -> None:
+    checked = python(str(ROOT / "docs" / "generate_cli.py"), "--check")
+    assert checked.code == 0, checked.err
+
+
+def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> None:
+    install_documented_plugin(tmp_path)
+    names = tmp_path / "names.txt"
+    names.write_text("Ada Lovelace\nA. Lovelace\n", encoding="utf-8")
+    session = re.split(r"^\$ ", blocks(PLUGINS, "console")[0], flags=re.MULTILINE)[1:]
+    assert len(session) == 4
+    for step in session:
+        command, *expected = step.splitlines()
+        words = [str(names) if w == "names.txt" else w for w in shlex.split(command)]
+        assert words[0] == "kbforge"
+        assert normal(program(*words[1:], path=tmp_path)) == expected
+
+
+def test_the_documented_tests_pass(tmp_path: Path) -> None:
+    install_documented_plugin(tmp_path)
+    (tmp_path / "test_lines.py").write_text(blocks(PLUGINS, "python")[1], encoding="utf-8")
+    ran = python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
+        str(tmp_path / "test_lines.py"), path=tmp_path,
+    )  # fmt: skip
+    assert ran.code == 0, ran.out
+    assert " passed" in ran.out
+
+
+def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() -> None:
+    for kind in sorted({plugin.kind for plugin in registry.installed()}):
+        rows = [line for line in PLUGINS.splitlines() if line.startswith(f"| `kbforge.{kind}` |")]
+        assert len(rows) == 1, kind
+        assert registry.KINDS[kind].split(" of ")[0] in rows[0], kind
+        kit = re.search(r"`kbforge\.testing\.(\w+)`", rows[0])
+        assert kit, kind
+        assert getattr(kbforge.testing, kit[1]).kind == kind
+        contract = re.search(r"`(kbforge/contracts/\w+\.py)`", rows[0])
+        assert kind == "commands" or (contract and (ROOT / contract[1]).is_file()), kind
+
+
+def test_every_kind_is_mentioned() -> None:
+    assert [kind for kind in registry.KINDS if f"`kbforge.{kind}`" not in PLUGINS] == []
+
+
+def test_the_example_distribution_shows_its_own_files() -> None:
+    readme = (THIRD_PARTY / "README.md").read_text(encoding="utf-8")
+    exporter = (THIRD_PARTY / "kbforge_vcard" / "exporter.py").read_text(encoding="utf-8")
+    assert blocks(readme, "python")[0] == exporter
+    assert blocks(readme, "toml")[0] in (THIRD_PARTY / "pyproject.toml").read_text(encoding="utf-8")
