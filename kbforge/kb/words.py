@@ -37,7 +37,7 @@ def grouping(alternative: Alternative, entity: Entity, most: int = 4) -> str:
     leaves it.
     """
     mine = frozenset(entity.fragments)
-    parts = []
+    parts: list[str] = []
     for group in sorted(alternative.groups, key=lambda group: len(mine.intersection(group))):
         inside = [fragment for fragment in group if fragment in mine]
         outside = [fragment for fragment in group if fragment not in mine]
