@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kbforge.contracts.source import OnBad
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+_ZSTD_STEP = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -76,7 +77,8 @@ class _Raw(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
+        # small steps, because a step that meets damage is lost as a whole
+        data = self._stream.read(min(len(buffer), _ZSTD_STEP))
         buffer[: len(data)] = data
         return len(data)
 
