@@ -1,0 +1,310 @@
+"""Make the quickstart data: people, places and organisations as a newsroom archive might see them.
+
+Everything is invented (a few places are real) and drawn with a fixed seed, so running this file
+again writes the same bytes:
+
+    python examples/quickstart/generate.py
+
+It writes, beside itself,
+
+- `mentions.csv`     the raw input of the demo, one row a mention, with the gold label;
+- `fragments.jsonl`  the same mentions as canonical fragments, with their documents as sources;
+- `train.jsonl`      labelled mentions of other entities, to train and calibrate on.
+
+The data are ambiguous on purpose. Names come as typos, initials, surnames, inversions and former
+names; several entities share a name; and six mentions in ten are a name and nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+SEED = 20_240_611
+COLUMNS = (
+    "name", "occupation", "born", "birthplace", "employer", "country", "region", "industry",
+    "headquarters", "founded",
+)  # fmt: skip
+SEPARATOR = "|"
+NAME_ONLY = 0.6
+SOURCES = ("newswire", "gazette", "minutes", "registry")
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+FIRST_NAMES = words(
+    "Maren Tobias Ines Callum Priya Anselm Odette Ruben Sunniva Mateus Leonie Ewan Zofia Hamish "
+    "Yasmin Lucian Greta Ambrose Noor Felix Tamsin Idris Beatrix Soren Mirela Joaquin Petra Alban "
+    "Selma Dorian"
+)
+OCCUPATIONS = (
+    "botanist", "novelist", "midfielder", "judge", "engineer", "cellist", "surgeon", "mayor",
+    "photographer", "historian", "rower", "architect",
+)  # fmt: skip
+COUNTRIES = (
+    "Norway", "United States", "Portugal", "Kenya", "Poland", "Scotland", "Chile", "Canada",
+)  # fmt: skip
+CITIES = (
+    "Bergen", "Tucson", "Porto", "Nakuru", "Gdynia", "Dundee", "Valdivia", "Halifax", "Tromso",
+    "Boise", "Coimbra", "Lublin",
+)  # fmt: skip
+STATES = (
+    "New Mexico", "Oregon", "Montana", "Ohio", "Georgia", "Alberta", "Silesia", "Algarve",
+)  # fmt: skip
+INDUSTRIES = (
+    "shipping", "publishing", "optics", "brewing", "insurance", "forestry", "broadcasting",
+)  # fmt: skip
+ORGANISATION_ENDINGS = (
+    "Instruments", "Shipping Company", "Press", "Brewery", "Institute", "Mutual", "Football Club",
+    "Broadcasting", "Foundation", "Timber",
+)  # fmt: skip
+PLACE_ENDINGS = ("County", "Lake", "Island", "Valley", "Park", "Castle")
+
+
+@dataclass(frozen=True)
+class World:
+    """One set of entities: the surnames and stems that its names are built from."""
+
+    label: str
+    surnames: tuple[str, ...]
+    stems: tuple[str, ...]
+    shared_places: tuple[tuple[str, tuple[str, str], str], ...]
+    people: int
+    places: int
+    organisations: int
+
+
+DEMO = World(
+    label="Q",
+    surnames=words(
+        "Tollefsby Osgrove Harrowmere Brannagh-Lisle Quillfeather Vasterling Dunmarrow Ezkerra "
+        "Pellingham Strandvik Ockendyke Marchetto Wrennick Abayani Corsellane Hjelmsund Tavistone "
+        "Zelinskaya Fairloch Mbarekwa Druskin Almendra Kettlewyn Szarowska Lindqvarn Roszkiewy "
+        "Undermoor Castelnova Bjarnholt Penhallick"
+    ),
+    stems=words(
+        "Veltrane Halden Ostrava-Lind Greywether Calderfield Morvenna Saltmarsh Thornaby Eskerdale "
+        "Wolverine-Hay Pinecrest Lanternhill Marisco Dovrehavn Sandoval Kestrelford"
+    ),
+    shared_places=(
+        ("Curry County", ("New Mexico", "Oregon"), "United States"),
+        ("Jefferson County", ("Montana", "Ohio"), "United States"),
+        ("Clear Lake", ("Oregon", "Alberta"), "Canada"),
+    ),
+    people=58,
+    places=30,
+    organisations=32,
+)
+TRAIN = World(
+    label="T",
+    surnames=words(
+        "Ravnskov Hollingberry Castrovine Meerdink Okonjolo Featherstall Lysgaard Varzeano "
+        "Trebinski Whitlocke Sandomirz Gullbrandt Ardmaine Perrivale Nakashiro Wexcombe Dragomirel "
+        "Finsterwald Achterbosch Morangelo Kilbrannan Sotheryn Jaspersen Umbertide Velazcorta"
+    ),
+    stems=words(
+        "Brackenridge Solvane Northquay Ferrowby Kingsmoor Altamira-West Copperfell Rosenhavn "
+        "Tidewater Amberley Stonegarth Quarrington Belmora Fjordane"
+    ),
+    shared_places=(
+        ("Monroe County", ("Georgia", "Ohio"), "United States"),
+        ("Long Island", ("Alberta", "Oregon"), "Canada"),
+    ),
+    people=54,
+    places=24,
+    organisations=26,
+)
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One entity: its label, the ways it is written with their weights, and its facts."""
+
+    label: str
+    spellings: dict[str, float]
+    facts: dict[str, tuple[str, ...]]
+
+
+@dataclass
+class Mention:
+    """One fragment in the making."""
+
+    label: str
+    properties: dict[str, list[str]]
+    source: str = ""
+    id: str = field(default="")
+
+
+def person(random: Random, label: str, name: str) -> Thing:
+    first, last = name.split(" ", 1)
+    middle = random.choice("ABCDEFGHJKLMNPRST")
+    spellings = {
+        name: 0.52,
+        f"{first[0]}. {last}": 0.12,
+        last: 0.10,
+        f"{last}, {first}": 0.08,
+        f"{first} {middle}. {last}": 0.10,
+        f"Dr {name}" if random.random() < 0.4 else f"{name} Jr.": 0.08,
+    }
+    country = random.choice(COUNTRIES)
+    born = f"{random.randrange(1, 29)} {random.choice(MONTHS)} {random.randrange(1921, 1999)}"
+    facts = {
+        "occupation": tuple(random.sample(OCCUPATIONS, random.choice((1, 1, 2)))),
+        "born": (born, born.rsplit(" ", 1)[1]),
+        "birthplace": (random.choice(CITIES),),
+        "country": (country,),
+        "employer": (f"University of {random.choice(CITIES)}",),
+    }
+    return Thing(label, spellings, facts)
+
+
+MONTHS = words("January February March April May June July August September October November")
+
+
+def place(random: Random, label: str, name: str, region: str, country: str) -> Thing:
+    short = name.rsplit(" ", 1)[0]
+    spellings = {name: 0.7, f"{name}, {region}": 0.15, f"the {name}": 0.08, short: 0.07}
+    return Thing(label, spellings, {"country": (country,), "region": (region,)})
+
+
+def organisation(random: Random, label: str, name: str) -> Thing:
+    stem, ending = name.split(" ", 1)
+    spellings = {
+        name: 0.55,
+        f"{name} Ltd": 0.15,
+        stem: 0.10,
+        f"The {name}": 0.10,
+        f"{stem} {ending.split()[0][:4]}.": 0.10,
+    }
+    facts = {
+        "industry": (random.choice(INDUSTRIES),),
+        "headquarters": (random.choice(CITIES),),
+        "founded": (str(random.randrange(1820, 1995)),),
+        "country": (random.choice(COUNTRIES),),
+    }
+    return Thing(label, spellings, facts)
+
+
+def entities(random: Random, world: World) -> list[Thing]:
+    """All entities of a world; about one in six shares its name with another."""
+    made: list[Thing] = []
+
+    def label() -> str:
+        return f"{world.label}{len(made) + 1:03d}"
+
+    names: list[str] = []
+    while len(names) < world.people:
+        # a namesake of an earlier person, now and then, and a relative more often
+        if names and random.random() < 0.12:
+            names.append(random.choice(names))
+        else:
+            names.append(f"{random.choice(FIRST_NAMES)} {random.choice(world.surnames)}")
+    for name in names:
+        made.append(person(random, label(), name))
+    for name, regions, country in world.shared_places:
+        for region in regions:
+            made.append(place(random, label(), name, region, country))
+    while len(made) < world.people + world.places:
+        name = f"{random.choice(world.stems)} {random.choice(PLACE_ENDINGS)}"
+        made.append(place(random, label(), name, random.choice(STATES), random.choice(COUNTRIES)))
+    while len(made) < world.people + world.places + world.organisations:
+        name = f"{random.choice(world.stems)} {random.choice(ORGANISATION_ENDINGS)}"
+        made.append(organisation(random, label(), name))
+    return made
+
+
+def typo(random: Random, text: str) -> str:
+    """One slip of the finger inside a word."""
+    at = random.randrange(1, len(text) - 1)
+    kind = random.randrange(4)
+    if kind == 0:
+        return text[:at] + text[at + 1 :]
+    if kind == 1:
+        return text[:at] + text[at] + text[at:]
+    if kind == 2:
+        return text[:at] + text[at + 1] + text[at] + text[at + 2 :]
+    return text[:at] + random.choice("aeinorst") + text[at + 1 :]
+
+
+def mention(random: Random, thing: Thing) -> Mention:
+    """One observation of an entity."""
+    spellings, weights = list(thing.spellings), list(thing.spellings.values())
+    name = random.choices(spellings, weights)[0]
+    if random.random() < 0.12:
+        name = typo(random, name)
+    names = [name]
+    if random.random() < 0.08:  # a document that uses two forms
+        names = list(dict.fromkeys([name, random.choices(spellings, weights)[0]]))
+    properties = {"name": names}
+    if random.random() >= NAME_ONLY:
+        count = min(len(thing.facts), random.choice((1, 1, 2, 3)))
+        for attribute in sorted(random.sample(sorted(thing.facts), count)):
+            properties[attribute] = [random.choice(thing.facts[attribute])]
+    return Mention(thing.label, properties)
+
+
+def mentions(random: Random, world: World) -> list[Mention]:
+    """All mentions of a world's entities, in the order in which documents arrive."""
+    out = []
+    for thing in entities(random, world):
+        # skewed: about a quarter of the entities are seen once, a few often
+        size = 1 if random.random() < 0.25 else min(18, 2 + int(random.expovariate(0.3)))
+        out += [mention(random, thing) for _ in range(size)]
+    random.shuffle(out)
+    document, number = 0, 0
+    for item in out:
+        if number == 0 or random.random() < 0.4:
+            document, number = document + 1, 0
+        number += 1
+        item.source = f"{SOURCES[document % len(SOURCES)]}/{document:04d}"
+        item.id = f"{item.source}#{number}"
+    return out
+
+
+def as_jsonl(items: list[Mention]) -> bytes:
+    lines = [
+        json.dumps(
+            {"id": m.id, "properties": m.properties, "label": m.label, "source": m.source},
+            ensure_ascii=False,
+        )
+        for m in items
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def as_csv(items: list[Mention]) -> bytes:
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["id", "label", *COLUMNS])
+    for m in items:
+        cells = [SEPARATOR.join(m.properties.get(column, ())) for column in COLUMNS]
+        table.writerow([m.id, m.label, *cells])
+    return out.getvalue().encode()
+
+
+def files() -> dict[str, bytes]:
+    """File name -> content."""
+    demo = mentions(Random(SEED), DEMO)
+    train = mentions(Random(SEED + 1), TRAIN)
+    return {
+        "mentions.csv": as_csv(demo),
+        "fragments.jsonl": as_jsonl(demo),
+        "train.jsonl": as_jsonl(train),
+    }
+
+
+def main(folder: Path) -> None:
+    for name, content in files().items():
+        (folder / name).write_bytes(content)
+        print(f"{folder / name}: {content.count(10):,} lines")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
