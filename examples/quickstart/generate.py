@@ -44,6 +44,7 @@ FIRST_NAMES = words(
     "Yasmin Lucian Greta Ambrose Noor Felix Tamsin Idris Beatrix Soren Mirela Joaquin Petra Alban "
     "Selma Dorian"
 )
+MONTHS = words("January February March April May June July August September October November")
 OCCUPATIONS = (
     "botanist", "novelist", "midfielder", "judge", "engineer", "cellist", "surgeon", "mayor",
     "photographer", "historian", "rower", "architect",
@@ -163,9 +164,6 @@ def person(random: Random, label: str, name: str) -> Thing:
         "employer": (f"University of {random.choice(CITIES)}",),
     }
     return Thing(label, spellings, facts)
-
-
-MONTHS = words("January February March April May June July August September October November")
 
 
 def place(random: Random, label: str, name: str, region: str, country: str) -> Thing:
