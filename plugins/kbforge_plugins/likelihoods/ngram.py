@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-import numpy as np
-
 from kbforge.bundle import read_bundle
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
+from kbforge_plugins.likelihoods.dirichlet_table import LiveRows
 from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.likelihoods.ngram_rows import NgramRows, merged
-from kbforge_plugins.likelihoods.ngram_table import LiveNgrams
+from kbforge_plugins.likelihoods.ngram_rows import NgramRows
 
 _LARGEST_SCALE = 1e6
 
@@ -134,21 +132,11 @@ class _NgramLikelihood:
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
-        encoded = [(i, self._rows.encode(f)) for i, c in enumerate(clusters) for f in c]
-        if not encoded:
-            return np.zeros(len(clusters))
-        owners = np.repeat([i for i, _ in encoded], [len(x.rows) for _, x in encoded])
-        rows = np.concatenate([x.rows for _, x in encoded])
-        counts = np.concatenate([x.counts for _, x in encoded])
-        owners, rows, counts = merged(owners, rows, counts, self._rows.size)
-        factors = self._rows.factors(rows, counts)
-        out = np.zeros(len(clusters))
-        np.add.at(out, owners, factors)
-        return out
+        return self._rows.log_marginal(clusters)
 
-    def live_clusters(self) -> LiveNgrams:
+    def live_clusters(self) -> LiveRows:
         """A new, empty table."""
-        return LiveNgrams(self._rows)
+        return LiveRows(self._rows)
 
 
 class Bigram(_NgramLikelihood):

@@ -1,4 +1,4 @@
-"""The live clusters of an n-gram model: one fragment against all of them, exactly.
+"""The live clusters of a Dirichlet-multinomial model: one fragment against all of them, exactly.
 
 L(C + x) - L(C) = L({x}) + sum over the rows that C and x share of a gain, so only clusters that
 share a row with x differ from the base value L({x}). The table keeps an inverted index, from rows
@@ -12,8 +12,8 @@ A *cell* is one cluster's place in the index. A cell is written once and never r
 slot merely forgets its cell, and a slot that comes back gets a new one, so nothing of its former
 cluster can come back with it. When enough cells are dead the index is rebuilt from the living.
 
-Gains are multiples of 2^-34 nats and their sums exact (see `ngram_rows`), so which form a row has,
-the order of postings and the presence of other clusters change no bit of a result.
+Gains are multiples of 2^-34 nats and their sums exact (see `dirichlet_rows`), so which form a row
+has, the order of postings and the presence of other clusters change no bit of a result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge_plugins.likelihoods.arrays import capacity_for, grown
-from kbforge_plugins.likelihoods.ngram_rows import NgramRows, Ngrams, merged, ranges
+from kbforge_plugins.likelihoods.dirichlet_rows import DirichletRows, RowCounts, merged, ranges
 
 _DENSE_SHARE = 8  # a row is dense if more than one cell in so many holds it
 _DENSE_LEAST = 128  # and more cells than this
@@ -34,10 +34,10 @@ _SPARE_CELLS = 1024  # cells beyond 1.5 times the living before a rebuild
 _KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to so often
 
 
-class LiveNgrams:
+class LiveRows:
     """The clusters of one run. Slot s is at index s + 1 of the slot map; cell 0 is empty."""
 
-    def __init__(self, rows: NgramRows) -> None:
+    def __init__(self, rows: DirichletRows) -> None:
         self._rows = rows
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._out = np.zeros(0)
@@ -48,15 +48,15 @@ class LiveNgrams:
         self._cells_limit = 0
         self._rebuild(0)
 
-    def encode(self, fragment: Fragment) -> Ngrams:
+    def encode(self, fragment: Fragment) -> RowCounts:
         """The rows and counts of a fragment's values."""
         return self._rows.encode(fragment)
 
-    def log_predictive_new(self, x: Ngrams) -> float:
+    def log_predictive_new(self, x: RowCounts) -> float:
         """L({x}), in nats."""
         return x.log_marginal
 
-    def log_predictive(self, x: Ngrams, slots: int) -> FloatArray:
+    def log_predictive(self, x: RowCounts, slots: int) -> FloatArray:
         """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
         self._fit_slots(slots)
         by_cell = self._sparse.gains(x, self._dense.number_of, self._n_cells)
@@ -65,7 +65,7 @@ class LiveNgrams:
         # "clip" lets NumPy write straight into `out`; cells are never out of range
         return by_cell.take(self._cell_of[1 : slots + 1], out=self._out[:slots], mode="clip")
 
-    def extend(self, x: Ngrams, parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: RowCounts, parents: IntArray, children: IntArray) -> None:
         """Make cluster children[k] := parents[k] + x, all k at once."""
         k = len(children)
         if not k:
@@ -203,7 +203,7 @@ class _CellStore:
 class _SparseRows:
     """Postings of rows that few cells hold: row r owns pool[start[r] : start[r] + length[r]]."""
 
-    def __init__(self, rows: NgramRows) -> None:
+    def __init__(self, rows: DirichletRows) -> None:
         self._rows = rows
         self._cells = np.zeros(0, dtype=np.int64)
         self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -221,7 +221,7 @@ class _SparseRows:
             self._capacities = grown(self._capacities, capacity)
             self.lengths = grown(self.lengths, capacity)
 
-    def gains(self, x: Ngrams, dense: IntArray, n_cells: int) -> FloatArray:
+    def gains(self, x: RowCounts, dense: IntArray, n_cells: int) -> FloatArray:
         """The sum of the sparse rows' gains for each cell, a new array of shape [n_cells]."""
         cells, gains = [], []
         known = len(self.lengths)
@@ -288,7 +288,7 @@ class _SparseRows:
 class _DenseRows:
     """Rows that many cells hold: counts [number, cell], and gains by (number, multiplicity)."""
 
-    def __init__(self, rows: NgramRows, cells_limit: int) -> None:
+    def __init__(self, rows: DirichletRows, cells_limit: int) -> None:
         self._rows = rows
         self.number_of = np.full(0, -1, dtype=np.int64)
         self._counts: NDArray[np.int32] = np.zeros((0, cells_limit), dtype=np.int32)
@@ -322,7 +322,7 @@ class _DenseRows:
         if len(numbers):
             self._counts[numbers, cells] = counts
 
-    def add_gains(self, x: Ngrams, by_cell: FloatArray) -> None:
+    def add_gains(self, x: RowCounts, by_cell: FloatArray) -> None:
         """Add the dense rows' gains to each cell, shape [n_cells], in place."""
         n_cells, known = len(by_cell), len(self.number_of)
         lines = []

@@ -1,0 +1,203 @@
+"""Beta-Bernoulli likelihood: each feature is present in a cluster's fragments at its own rate.
+
+Feature v is present in a fragment with probability theta_v ~ Beta(a, b), independently. With k_v
+of a cluster's n fragments showing it,
+
+    L(C) = sum over v of [log B(k_v + a, n - k_v + b) - log B(a, b)]
+
+over all features, absent ones too: absence is evidence. The predictive splits into a term that a
+cluster has for every fragment and one for the features that x shows:
+
+    L(C + x) - L(C) = base(C) + sum over v in x of log((k_v + a) / (n - k_v + b))
+    base(C)         = sum over v of log((n - k_v + b) / (n + a + b))
+
+The features are, by `reads`, the (attribute, value) pairs that occurred in the input given to
+`fit` (others are ignored: nobody can say how many there are that stayed away), or the dimensions
+of 0/1 vectors. A table takes 4 bytes for each feature of each cluster, so this model is for
+vocabularies of thousands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge_plugins.likelihoods.arrays import capacity_for, grown
+from kbforge_plugins.likelihoods.vectors import vector_of
+
+
+class BetaBernoulli:
+    """Clusters that show the same features.
+
+    Args:
+        a: pseudo-observations of presence, > 0.
+        b: pseudo-observations of absence, > 0.
+        attributes: the attributes to read; none named reads all.
+        reads: "values" of attributes, or the "vector".
+
+    Raises:
+        UsageError: a parameter out of range.
+
+    """
+
+    def __init__(
+        self,
+        a: float = 0.1,
+        b: float = 1.0,
+        attributes: tuple[str, ...] = (),
+        reads: Literal["values", "vector"] = "values",
+    ) -> None:
+        for name, value in (("a", a), ("b", b)):
+            if not (math.isfinite(value) and value > 0):
+                raise UsageError(f"likelihood beta-bernoulli: {name} must be positive, got {value}")
+        self.a, self.b, self.attributes, self.reads = a, b, attributes, reads
+        self._features = _Features(attributes, reads)
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Learn which values there are, from the input.
+
+        Returns:
+            One sentence for the user, or None for vectors, whose features are given.
+
+        """
+        if self.reads == "vector":
+            return None
+        self._features = _Features(self.attributes, self.reads)
+        self._features.learn(fragments)
+        return (
+            f"beta-bernoulli: fitted to the {self._features.size:,} different values of the input"
+        )
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), shape [len(clusters)]: the closed form.
+
+        Raises:
+            LikelihoodError: reading vectors, one that is missing or not of zeros and ones.
+
+        """
+        out = np.zeros(len(clusters))
+        for i, cluster in enumerate(clusters):
+            shown = [self._features.encode(fragment) for fragment in cluster]
+            if shown:
+                k = np.bincount(np.concatenate(shown), minlength=self._features.size)
+                terms = betaln(k + self.a, len(shown) - k + self.b) - betaln(self.a, self.b)
+                out[i] = terms.sum()
+        return out
+
+    def live_clusters(self) -> LiveBetaBernoulli:
+        """A new, empty table."""
+        return LiveBetaBernoulli(self._features, self.a, self.b)
+
+
+class _Features:
+    """The features there are, as integers 0..size-1."""
+
+    def __init__(self, attributes: tuple[str, ...], reads: str) -> None:
+        self._attributes, self._reads = attributes, reads
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._dimensions: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self._numbers) if self._reads == "values" else self._dimensions or 0
+
+    def learn(self, fragments: Sequence[Fragment]) -> None:
+        for fragment in fragments:
+            for pair in self._pairs(fragment.properties):
+                self._numbers.setdefault(pair, len(self._numbers))
+
+    def _pairs(self, properties: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+        wanted = self._attributes or properties
+        return [(a, value) for a in wanted for value in properties.get(a, ())]
+
+    def encode(self, fragment: Fragment) -> IntArray:
+        """The features that a fragment shows, ascending and distinct, shape [n]."""
+        if self._reads == "values":
+            pairs = self._pairs(fragment.properties)
+            shown = {self._numbers[pair] for pair in pairs if pair in self._numbers}
+            return np.array(sorted(shown), dtype=np.int64)
+        vector = vector_of(fragment, self._dimensions, "beta-bernoulli")
+        bad = vector[(vector != 0) & (vector != 1)]
+        if len(bad):
+            raise LikelihoodError(
+                f'fragment "{quoted(fragment.id)}" has {bad[0]:g} in its vector, '
+                f"expected zeros and ones"
+            )
+        self._dimensions = len(vector)
+        return vector.nonzero()[0]
+
+
+class LiveBetaBernoulli:
+    """The clusters of one run. Row 0 is the empty cluster, slot s is at row s + 1."""
+
+    def __init__(self, features: _Features, a: float, b: float) -> None:
+        self._features, self._a, self._b = features, a, b
+        self._sizes = np.zeros(0)
+        self._base = np.zeros(0)
+        self._shown: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
+
+    def encode(self, fragment: Fragment) -> IntArray:
+        """The features that a fragment shows.
+
+        Raises:
+            LikelihoodError: reading vectors, one that is missing or not of zeros and ones.
+
+        """
+        shown = self._features.encode(fragment)
+        # vectors fix the number of features only when the first is seen
+        if self._shown.shape[1] != self._features.size or not len(self._sizes):
+            self._start()
+        return shown
+
+    def _start(self) -> None:
+        self._shown = np.zeros((0, self._features.size), dtype=np.int32)
+        self._grow(1)
+        self._base[:] = self._features.size * math.log(self._b / (self._a + self._b))
+
+    def _grow(self, needed: int) -> None:
+        capacity = capacity_for(needed, len(self._sizes))
+        self._sizes, self._base = grown(self._sizes, capacity), grown(self._base, capacity)
+        self._shown = grown(self._shown, capacity)
+
+    def log_predictive(self, x: IntArray, slots: int) -> FloatArray:
+        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
+        if slots + 1 > len(self._sizes):
+            self._grow(slots + 1)
+        return self._predict(x, 1, slots + 1)
+
+    def _predict(self, x: IntArray, begin: int, end: int) -> FloatArray:
+        # rows contiguous, so that a row is summed in one order however many there are
+        k = self._shown[begin:end].take(x, axis=1)
+        odds = (k + self._a) / (self._sizes[begin:end, None] - k + self._b)
+        total: FloatArray = np.log(odds).sum(axis=1) + self._base[begin:end]
+        return total
+
+    def log_predictive_new(self, x: IntArray) -> float:
+        """L({x}), in nats."""
+        return float(self._predict(x, 0, 1)[0])
+
+    def extend(self, x: IntArray, parents: IntArray, children: IntArray) -> None:
+        """Make cluster children[k] := parents[k] + x, all k at once."""
+        if not len(children):
+            return
+        rows = children + 1
+        if int(rows.max()) >= len(self._sizes):
+            self._grow(int(rows.max()) + 1)
+        shown = self._shown.take(parents + 1, axis=0)
+        shown[:, x] += 1
+        sizes = self._sizes.take(parents + 1) + 1
+        absent = sizes[:, None] - shown + self._b
+        self._shown[rows], self._sizes[rows] = shown, sizes
+        total = (sizes + self._a + self._b)[:, None]
+        self._base[rows] = np.log(absent / total).sum(axis=1)
+
+    def release(self, slots: IntArray) -> None:
+        """Nothing to do: an unused slot keeps finite numbers that nobody reads."""

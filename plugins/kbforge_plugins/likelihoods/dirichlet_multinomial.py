@@ -1,0 +1,168 @@
+"""Dirichlet-multinomial likelihood of attribute values, or of vectors of counts.
+
+Every value of attribute h is a draw from the cluster's own distribution over values, which has a
+Dirichlet prior with alpha[h, v] = concentration * g(v), sum over v of g(v) = 1:
+
+    L(C) = sum over h of log DirichletMultinomial(counts of C's values of h)
+
+of the ordered draws (Minka, "Estimating a Dirichlet distribution", 2000, equation 53). So a small
+concentration wants clusters whose fragments repeat the same values.
+
+*Open vocabulary.* After `fit`, g is 1 / (K + 1) for each of the K values of h in the input, and all
+values beyond share the remaining 1 / (K + 1) evenly as 2^32 equals. So new values have their own
+probability, a repeated one is recognised, and the order of fragments never matters. Not fitted,
+K = 0. Values count literally: nothing is folded.
+
+*Vectors* (`reads=vector`): dimension d is category d, the numbers are counts, g(d) = 1 / D.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import FloatArray
+from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge_plugins.likelihoods.dirichlet_rows import DirichletRows, RowCounts
+from kbforge_plugins.likelihoods.dirichlet_table import LiveRows
+from kbforge_plugins.likelihoods.vectors import vector_of
+
+_UNSEEN_VALUES = 2.0**32
+_LARGEST_COUNT = 2**31
+
+
+class DirichletMultinomial:
+    """Clusters that repeat values.
+
+    Args:
+        concentration: pseudo-observations of each attribute (or of the vector), > 0.
+        attributes: the attributes to read; none named reads all.
+        reads: "values" of attributes, or the "vector".
+
+    Raises:
+        UsageError: a concentration out of range.
+
+    """
+
+    def __init__(
+        self,
+        concentration: float = 1.0,
+        attributes: tuple[str, ...] = (),
+        reads: Literal["values", "vector"] = "values",
+    ) -> None:
+        if not (math.isfinite(concentration) and concentration > 0):
+            raise UsageError(
+                f"likelihood dirichlet-multinomial: concentration must be positive, "
+                f"got {concentration}"
+            )
+        self.concentration, self.attributes, self.reads = concentration, attributes, reads
+        self._rows = self._rows_for({})
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Learn which values there are, from the input.
+
+        Returns:
+            One sentence for the user, or None for vectors, whose categories are given.
+
+        """
+        if self.reads == "vector":
+            return None
+        seen: dict[str, set[str]] = {}
+        for fragment in fragments:
+            for attribute, values in _read(fragment, self.attributes).items():
+                seen.setdefault(attribute, set()).update(values)
+        self._rows = self._rows_for({a: frozenset(values) for a, values in seen.items()})
+        n = sum(map(len, seen.values()))
+        return (
+            f"dirichlet-multinomial: fitted to the {n:,} different values of {len(seen):,} "
+            f"attributes in the input"
+        )
+
+    def _rows_for(self, vocabulary: Mapping[str, frozenset[str]]) -> DirichletRows:
+        if self.reads == "vector":
+            return _CountRows(self.concentration)
+        return _ValueRows(self.concentration, self.attributes, vocabulary)
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), shape [len(clusters)]: the closed form.
+
+        Raises:
+            LikelihoodError: reading vectors, one that is missing or not of counts.
+
+        """
+        return self._rows.log_marginal(clusters)
+
+    def live_clusters(self) -> LiveRows:
+        """A new, empty table."""
+        return LiveRows(self._rows)
+
+
+def _read(fragment: Fragment, attributes: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    if not attributes:
+        return fragment.properties
+    return {a: fragment.properties[a] for a in attributes if a in fragment.properties}
+
+
+class _ValueRows(DirichletRows):
+    """Rows of (attribute, value), and of attributes (no value)."""
+
+    def __init__(
+        self,
+        concentration: float,
+        attributes: tuple[str, ...],
+        vocabulary: Mapping[str, frozenset[str]],
+    ) -> None:
+        super().__init__()
+        self._concentration, self._attributes = concentration, attributes
+        self._vocabulary = vocabulary
+        self._row_of: dict[tuple[str, str | None], int] = {}
+
+    def encode(self, fragment: Fragment) -> RowCounts:
+        """The values of a fragment; none if it has none of the attributes."""
+        counts: Counter[int] = Counter()
+        for attribute, values in _read(fragment, self._attributes).items():
+            counts[self._row(attribute, None)] += len(values)
+            for value in values:
+                counts[self._row(attribute, value)] += 1
+        return self._counted(counts)
+
+    def _row(self, attribute: str, value: str | None) -> int:
+        row = self._row_of.get((attribute, value))
+        if row is None:
+            row = self._row_of[attribute, value] = self.size
+            known = self._vocabulary.get(attribute, frozenset())
+            share = self._concentration / (len(known) + 1)
+            if value is None:
+                self._append([(self._concentration, -1.0)])
+            else:
+                self._append([(share if value in known else share / _UNSEEN_VALUES, 1.0)])
+        return row
+
+
+class _CountRows(DirichletRows):
+    """Row d for dimension d, and row D for their sum."""
+
+    def __init__(self, concentration: float) -> None:
+        super().__init__()
+        self._concentration = concentration
+
+    def encode(self, fragment: Fragment) -> RowCounts:
+        """The counts of a fragment's vector."""
+        dimensions = self.size - 1 if self.size else None
+        vector = vector_of(fragment, dimensions, "dirichlet-multinomial")
+        bad = [v for v in vector.tolist() if not (v.is_integer() and 0 <= v < _LARGEST_COUNT)]
+        if bad:
+            raise LikelihoodError(
+                f'fragment "{quoted(fragment.id)}" has {bad[0]:g} in its vector, expected counts: '
+                f"whole numbers from 0 to {_LARGEST_COUNT - 1:,}"
+            )
+        if not self.size:
+            each = self._concentration / len(vector)
+            self._append([(each, 1.0)] * len(vector) + [(self._concentration, -1.0)])
+        counts = {d: int(v) for d, v in enumerate(vector.tolist()) if v}
+        if counts:
+            counts[self.size - 1] = sum(counts.values())
+        return self._counted(counts)
