@@ -9,7 +9,7 @@ PIP_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt $(PIP_ARGS)
-DEMO_KB := demo/kb.jsonl
+DEMO := examples/quickstart
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint docs clean
@@ -18,8 +18,8 @@ help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.installed
-	$(BIN)/kbforge run examples/quickstart/pipeline.toml
-	$(BIN)/kbforge show $(DEMO_KB) --top 3
+	$(BIN)/kbforge run $(DEMO)/pipeline.toml
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --top 3
 
 # everything runs even if one part fails, so that one run tells all that is wrong
 test: $(VENV)/.installed-dev
@@ -39,7 +39,7 @@ docs: $(VENV)/.installed
 	$(BIN)/python docs/generate_cli.py
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist $(DEMO)/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
