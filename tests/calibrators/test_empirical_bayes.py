@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,16 +23,22 @@ def calibrate(data, particles=100, search=SEARCH, **options):
     )  # fmt: skip
 
 
-def log_evidence(data, log_alpha):
-    """By enumeration of all partitions."""
-    model = Letters()
-    terms = []
+@cache
+def joint_terms(names):
+    """(number of clusters, log of the alpha-free part) of every partition."""
+    data, model = fragments(names), Letters()
+    out = []
     for partition in partitions(len(data)):
         scores = model.log_marginal([[data[i] for i in c] for c in partition])
-        sizes = np.array([len(c) for c in partition])
-        terms.append(float((log_alpha + gammaln(sizes) + scores).sum()))
+        out.append((len(partition), float((gammaln([len(c) for c in partition]) + scores).sum())))
+    return np.array(out).T
+
+
+def log_evidence(data, log_alpha):
+    """By enumeration of all partitions."""
+    clusters, rest = joint_terms(tuple(f.names[0] for f in data))
     alpha = math.exp(log_alpha)
-    return logsumexp(terms) + gammaln(alpha) - gammaln(alpha + len(data))
+    return logsumexp(clusters * log_alpha + rest) + gammaln(alpha) - gammaln(alpha + len(data))
 
 
 DATA = fragments(["aaab", "aaba", "bbbb", "cdcd", "ccdd", "bb"])

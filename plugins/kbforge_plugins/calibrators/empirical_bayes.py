@@ -101,7 +101,10 @@ class EmpiricalBayes:
             if abs(best - previous) < self.tolerance:
                 break
         curve = {bound.log_alpha: _envelope(bounds, bound.log_alpha) for bound in bounds}
-        curve[best] = _envelope(bounds, best)
+        if best not in curve:
+            curve[best] = _envelope(bounds, best)
+            if on_evaluation is not None:
+                on_evaluation(float(np.exp(best)), curve[best])
         near = 2 * self.tolerance
         return CalibrationResult(
             alpha=float(np.exp(best)),
