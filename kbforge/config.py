@@ -7,10 +7,12 @@ parameter takes is an error that lists those there are.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +104,20 @@ def _convert(value: object, annotation: Any, called: str) -> Any:
         items = value.split(",") if isinstance(value, str) else value
         if not isinstance(items, list | tuple):
             raise UsageError(f"{called}: expected a list, got {quoted(value)}")
-        element = arguments[0] if arguments else str
-        return origin(_convert(item, element, called) for item in items)
+        return origin(_convert_items(items, arguments, called))
     return _convert_scalar(value, annotation, called)
+
+
+def _convert_items(
+    items: Sequence[object], arguments: tuple[Any, ...], called: str
+) -> Iterator[Any]:
+    elements = arguments or (str,)
+    if len(elements) == 1 or elements[-1] is Ellipsis:
+        elements = elements[:1] * len(items)
+    if len(elements) != len(items):
+        raise UsageError(f"{called}: expected {len(elements)} values, got {len(items)}")
+    for item, element in zip(items, elements, strict=True):
+        yield _convert(item, element, called)
 
 
 def _convert_union(value: object, members: tuple[Any, ...], called: str) -> Any:
@@ -133,12 +146,13 @@ def _convert_scalar(value: object, kind: Any, called: str) -> Any:
         if text in _TRUE | _FALSE:
             return text in _TRUE
         raise UsageError(f"{called}: expected true or false, got {quoted(value)}")
-    if kind in (int, float) and not isinstance(value, bool):
-        try:
-            if isinstance(value, str | int | (float if kind is float else int)):
-                return kind(value)
-        except ValueError:
-            pass
+    if kind in (int, float):
+        taken = str | int | (float if kind is float else int)
+        with contextlib.suppress(ValueError, OverflowError):
+            if isinstance(value, taken) and not isinstance(value, bool):
+                number = kind(value)
+                if not math.isnan(number):
+                    return number
         wanted = "a whole number" if kind is int else "a number"
         raise UsageError(f"{called}: expected {wanted}, got {quoted(value)}")
     if kind in (str, Path) and isinstance(value, str | Path | int | float):
