@@ -112,7 +112,7 @@ class _NgramLikelihood:
         return cls.trained(counts, tuple(attributes or counts.by_attribute), scale)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Without trained counts, count the different values of the input, each once.
+        """Without trained counts, count the values of the input.
 
         Returns:
             One sentence for the user, or None for a trained model.
@@ -121,12 +121,13 @@ class _NgramLikelihood:
         if self._trained:
             return None
         counts = NgramCounts.empty(self.order, self.attributes)
-        values = counts.add_distinct(fragments)
+        for fragment in fragments:
+            counts.add(fragment)
         self._use(counts)
         listed = ", ".join(self.attributes)
         return (
             f"{type(self).__name__.lower()}: no trained counts, so the prior is fitted to the "
-            f"{values:,} different values of {quoted(listed)} in the input "
+            f"{counts.values:,} different values of {quoted(listed)} in the input "
             f"(kbforge train-ngram makes a model)"
         )
 

@@ -29,6 +29,7 @@ from typing import Any
 import orjson
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.digests import DigestSet
 from kbforge.errors import ModelError, quoted
 from kbforge_plugins.likelihoods.ngram_text import ngrams, normalised
 
@@ -39,38 +40,32 @@ KAPPA = 1.0
 
 @dataclass
 class NgramCounts:
-    """n-gram counts by attribute: {attribute: {n-gram: count}}."""
+    """n-gram counts by attribute: {attribute: {n-gram: count}}.
+
+    Each different value of an attribute counts once, however often it is repeated: what a file
+    repeats, it repeats because of its entities, and the prior should know the language instead.
+    """
 
     order: int
     by_attribute: dict[str, Counter[str]]
+    _seen: DigestSet = field(default_factory=DigestSet, init=False, repr=False, compare=False)
 
     @classmethod
     def empty(cls, order: int, attributes: Iterable[str]) -> NgramCounts:
         """No text seen yet."""
         return cls(order, {attribute: Counter() for attribute in attributes})
 
+    @property
+    def values(self) -> int:
+        """How many different (normalised) values `add` has counted."""
+        return len(self._seen)
+
     def add(self, fragment: Fragment) -> None:
-        """Count the values of one fragment."""
+        """Count the values of one fragment that are new."""
         for attribute, counter in self.by_attribute.items():
             for value in fragment.properties.get(attribute, ()):
-                counter.update(ngrams(value, self.order))
-
-    def add_distinct(self, fragments: Iterable[Fragment]) -> int:
-        """Count each different value once, whatever its frequency; returns how many there are.
-
-        What a file to be clustered repeats, it repeats because of its entities; the prior should
-        know the language, not the entities.
-        """
-        total = 0
-        values: dict[str, set[str]] = {attribute: set() for attribute in self.by_attribute}
-        for fragment in fragments:
-            for attribute, seen in values.items():
-                seen.update(map(normalised, fragment.properties.get(attribute, ())))
-        for attribute, seen in values.items():
-            total += len(seen)
-            for value in seen:
-                self.by_attribute[attribute].update(ngrams(value, self.order))
-        return total
+                if self._seen.add(f"{attribute}\0{normalised(value)}".encode()):
+                    counter.update(ngrams(value, self.order))
 
     def to_bytes(self) -> bytes:
         """The counts file of a bundle."""

@@ -1,0 +1,111 @@
+"""`kbforge train-ngram`: count characters, tune the scale, write a model bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbforge_training.ngram import Trained
+
+app = typer.Typer()
+
+_SHOWN_EVERY = 256
+
+
+@app.command()
+def train_ngram(
+    fragments: Annotated[
+        list[str], typer.Argument(help="JSON lines files of fragments; - for stdin.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+    ],
+    order: Annotated[int, typer.Option(help="2 for bigrams, 3 for trigrams.")] = 2,
+    attributes: Annotated[
+        str, typer.Option(help="Attributes to count, separated by commas.")
+    ] = "name",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="Pseudo-observations of each history: auto tunes it on labelled fragments."
+        ),
+    ] = "auto",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a character n-gram likelihood on names (or other attributes).
+
+    Every different value counts once. If fragments have labels, the scale is the one under which
+    the labelled clusters are most probable; otherwise it is the likelihood's default.
+
+    Examples:
+
+        kbforge train-ngram labelled.jsonl -o model/
+
+        kbforge train-ngram people.jsonl places.jsonl --order 3 --attributes name,alias -o model/
+
+        kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
+    """
+    from importlib import import_module
+    from itertools import chain
+
+    from kbforge.load import read_fragments
+
+    # training is a client of the library, not part of it: the verb finds it by name
+    train = import_module("kbforge_training.ngram").train
+
+    names = tuple(name for name in attributes.split(",") if name)
+    read = chain.from_iterable(read_fragments(path, limit=limit) for path in fragments)
+    with console.progress(total=None, description="counting") as bar:
+
+        def show(done: int) -> None:
+            if done % _SHOWN_EVERY == 0:
+                bar.update(done)
+
+        trained = train(read, output, order, names, _scale(scale), show)
+    if json:
+        console.print_json({"model": str(output), **_summary(trained)})
+    else:
+        _print_summary(trained, output)
+
+
+def _scale(text: str) -> float | None:
+    if text == "auto":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f'--scale: expected auto or a number, got "{text}"') from None
+
+
+def _summary(trained: Trained) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(trained)
+
+
+def _print_summary(trained: Trained, output: Path) -> None:
+    console.note(
+        f"{output}: {trained.likelihood} model of {trained.ngrams:,} n-grams from "
+        f"{trained.values:,} different values in {trained.fragments:,} fragments"
+    )
+    if trained.evidence is None:
+        console.note(f"scale {trained.scale:.4g} (not tuned)")
+    else:
+        console.note(
+            f"scale {trained.scale:.4g}, tuned on {trained.clusters:,} labelled clusters: "
+            f"log evidence {trained.evidence:,.1f}"
+        )
+    if trained.at_edge:
+        console.note(
+            f"warning: the best scale lies at the {trained.at_edge} edge of the search range, so "
+            f"the labels say little about it; consider --scale"
+        )

@@ -1,0 +1,204 @@
+"""Training n-gram models: count text, choose the scale by model evidence, write a bundle.
+
+The scale says how much a cluster's characters may differ from the language's. With labels it is
+chosen as the published model's was: to maximise the evidence of the true clustering, the sum of
+L(C) over the labelled clusters (split-SMC paper, appendix D.2.1), over log scale. Without labels
+the likelihood's default stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaln
+
+from kbforge import registry
+from kbforge.bundle import Bundle, write_bundle
+from kbforge.calibration import fingerprint
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.errors import KBForgeError, UsageError
+from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.likelihoods.ngram_text import ngrams
+
+LIKELIHOOD_OF_ORDER: Mapping[int, str] = {2: "bigram", 3: "trigram"}
+
+_LOG_SCALES = (math.log(1e-4), math.log(1e4))
+_EDGE = 0.01  # of the range: a maximum nearer to an end than this is reported
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training did.
+
+    Attributes:
+        likelihood: name of the likelihood plugin the bundle is for.
+        fragments: how many were counted.
+        values: different values among them, each counted once.
+        ngrams: distinct n-grams over all attributes.
+        clusters: labelled clusters the scale was tuned on, 0 if it was not tuned.
+        scale: pseudo-observations of each history.
+        evidence: sum of L(C) over those clusters in nats, None if it was not tuned.
+        at_edge: "low" or "high" if the best scale lies at that edge of the range, else "".
+
+    """
+
+    likelihood: str
+    fragments: int
+    values: int
+    ngrams: int
+    clusters: int
+    scale: float
+    evidence: float | None
+    at_edge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The labelled clusters' counts, ready to be scored at any scale.
+
+    Entry i says that some cluster has `counts[i]` n-grams of probability `probabilities[i]`;
+    `totals` are the counts of (cluster, history) pairs.
+    """
+
+    probabilities: FloatArray
+    counts: IntArray
+    totals: IntArray
+
+    def at(self, scale: float) -> float:
+        """The sum of L(C) over the clusters, in nats."""
+        a = scale * self.probabilities
+        draws = (gammaln(self.counts + a) - gammaln(a)).sum()
+        return float(draws - (gammaln(self.totals + scale) - gammaln(scale)).sum())
+
+
+def train(
+    fragments: Iterable[Fragment],
+    folder: Path,
+    order: int = 2,
+    attributes: Sequence[str] = ("name",),
+    scale: float | None = None,
+    on_fragment: Callable[[int], None] | None = None,
+) -> Trained:
+    """Count all fragments, choose the scale, write the bundle.
+
+    Args:
+        fragments: read once; those with a label tune the scale.
+        folder: where the bundle goes; one that is there is replaced.
+        order: 2 for bigrams, 3 for trigrams.
+        attributes: the attributes to count.
+        scale: pseudo-observations of each history; None tunes it.
+        on_fragment: called with the number of fragments so far.
+
+    Raises:
+        UsageError: an order that no likelihood has, or a scale out of range.
+        KBForgeError: there is no text in the attributes.
+        ModelError: the bundle cannot be written.
+
+    """
+    if order not in LIKELIHOOD_OF_ORDER:
+        raise UsageError(f"--order: expected one of 2, 3, got {order}")
+    likelihood = LIKELIHOOD_OF_ORDER[order]
+    # the constructor checks the options before hours are spent on counting
+    model = registry.create(
+        "likelihoods", likelihood, {"attributes": tuple(attributes), "scale": scale}
+    )
+    counts = NgramCounts.empty(order, model.attributes)
+    clusters: dict[str, dict[str, Counter[str]]] = {}
+    progress = _Progress(on_fragment)
+    sha256 = fingerprint(_counting(fragments, counts, clusters, scale is None, progress))
+    distinct = sum(map(len, counts.by_attribute.values()))
+    if not distinct:
+        raise KBForgeError(
+            f"no fragment has a value of {', '.join(model.attributes)}: there is nothing to count "
+            f"(--attributes names others)"
+        )
+    best, value, edge = model.scale, None, ""
+    if clusters:
+        best, value, edge = tune(_evidence(clusters.values(), counts))
+    recipe = {
+        "order": order,
+        "attributes": list(model.attributes),
+        "scale": best,
+        "scale_tuned_on_clusters": len(clusters),
+        "evidence": value,
+        "at_edge": edge,
+    }
+    data = {"fragments": progress.done, "sha256": sha256}
+    files = {COUNTS_FILE: counts.to_bytes()}
+    write_bundle(folder, Bundle("likelihoods", likelihood, files, recipe, data))
+    return Trained(
+        likelihood, progress.done, counts.values, distinct, len(clusters), best, value, edge
+    )
+
+
+class _Progress:
+    def __init__(self, on_fragment: Callable[[int], None] | None) -> None:
+        self.done = 0
+        self._on_fragment = on_fragment
+
+    def step(self) -> None:
+        self.done += 1
+        if self._on_fragment is not None:
+            self._on_fragment(self.done)
+
+
+def _counting(
+    fragments: Iterable[Fragment],
+    counts: NgramCounts,
+    clusters: dict[str, dict[str, Counter[str]]],
+    with_labels: bool,
+    progress: _Progress,
+) -> Iterator[Fragment]:
+    """Pass the fragments through, counting them on the way."""
+    for fragment in fragments:
+        counts.add(fragment)
+        if with_labels and fragment.label is not None:
+            cluster = clusters.setdefault(fragment.label, {})
+            for attribute in counts.by_attribute:
+                for value in fragment.properties.get(attribute, ()):
+                    counter = cluster.setdefault(attribute, Counter())
+                    counter.update(ngrams(value, counts.order))
+        progress.step()
+        yield fragment
+
+
+def _evidence(clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts) -> Evidence:
+    prior = NgramPrior(counts)
+    known: dict[tuple[str, str], float] = {}
+    probabilities: list[float] = []
+    numbers: list[int] = []
+    totals: list[int] = []
+    for cluster in clusters:
+        for attribute, counter in cluster.items():
+            histories: Counter[str] = Counter()
+            for gram, count in counter.items():
+                histories[gram[:-1]] += count
+                p = known.get((attribute, gram))
+                if p is None:
+                    p = known[attribute, gram] = prior.probability(attribute, gram)
+                probabilities.append(p)
+                numbers.append(count)
+            totals.extend(histories.values())
+    return Evidence(np.array(probabilities), np.array(numbers), np.array(totals))
+
+
+def tune(evidence: Evidence) -> tuple[float, float, str]:
+    """The scale of greatest evidence: (scale, evidence in nats, "low" or "high" if at an edge)."""
+    low, high = _LOG_SCALES
+    found: Any = minimize_scalar(
+        lambda log_scale: -evidence.at(math.exp(log_scale)),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    margin = _EDGE * (high - low)
+    edge = "low" if found.x < low + margin else "high" if found.x > high - margin else ""
+    return math.exp(found.x), -float(found.fun), edge
