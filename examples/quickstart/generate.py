@@ -21,6 +21,7 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -86,13 +87,17 @@ DEMO = World(
     label="Q",
     surnames=words(
         "Tollefsby Osgrove Harrowmere Brannagh-Lisle Quillfeather Vasterling Dunmarrow Ezkerra "
-        "Pellingham Strandvik Ockendyke Marchetto Wrennick Abayani Corsellane Hjelmsund Tavistone "
-        "Zelinskaya Fairloch Mbarekwa Druskin Almendra Kettlewyn Szarowska Lindqvarn Roszkiewy "
-        "Undermoor Castelnova Bjarnholt Penhallick"
+        "Pellingham Strandvik Ockendyke Marchetto Wrennick Abayani Corsellane Hjelmsund "
+        "Tavistone Zelinskaya Fairloch Mbarekwa Druskin Almendra Kettlewyn Szarowska Lindqvarn "
+        "Roszkiewy Undermoor Castelnova Bjarnholt Penhallick Adeyombo Gruffudd-Pryce Iwanczuk "
+        "Sotomarra Thwaitely Nordhaug Yarborne Peixeira Caldecroft Ojukweni"
     ),
     stems=words(
-        "Veltrane Halden Ostrava-Lind Greywether Calderfield Morvenna Saltmarsh Thornaby Eskerdale "
-        "Wolverine-Hay Pinecrest Lanternhill Marisco Dovrehavn Sandoval Kestrelford"
+        "Veltrane Halden Ostrava-Lind Greywether Calderfield Morvenna Saltmarsh Thornaby "
+        "Eskerdale Wolverine-Hay Pinecrest Lanternhill Marisco Dovrehavn Sandoval Kestrelford "
+        "Upper-Finch Jutewick Redoubt Camborough Ivelsea Zennor-Quay Blackthorn Montague Oxbow "
+        "Farringay Hexley Ludovica Nettlebed Quayside Rushmere Sybarra Tarnwick Umbria-Nova "
+        "Wyvern Yellowknap Ashgrove Bellweather Cinderford Drumlin"
     ),
     shared_places=(
         ("Curry County", ("New Mexico", "Oregon"), "United States"),
@@ -107,12 +112,16 @@ TRAIN = World(
     label="T",
     surnames=words(
         "Ravnskov Hollingberry Castrovine Meerdink Okonjolo Featherstall Lysgaard Varzeano "
-        "Trebinski Whitlocke Sandomirz Gullbrandt Ardmaine Perrivale Nakashiro Wexcombe Dragomirel "
-        "Finsterwald Achterbosch Morangelo Kilbrannan Sotheryn Jaspersen Umbertide Velazcorta"
+        "Trebinski Whitlocke Sandomirz Gullbrandt Ardmaine Perrivale Nakashiro Wexcombe "
+        "Dragomirel Finsterwald Achterbosch Morangelo Kilbrannan Sotheryn Jaspersen Umbertide "
+        "Velazcorta Oyelarinde Birkenshaw Tavaresco Lundgreve Cwiklinska Montrechet Hathersedge "
+        "Eskildrup Muthonyi Barrowclough Zamorrano Prendervast Kovalenchik"
     ),
     stems=words(
         "Brackenridge Solvane Northquay Ferrowby Kingsmoor Altamira-West Copperfell Rosenhavn "
-        "Tidewater Amberley Stonegarth Quarrington Belmora Fjordane"
+        "Tidewater Amberley Stonegarth Quarrington Belmora Fjordane Gallowglen Haverstoke "
+        "Ironbridge-Ley Juniper Knapdale Larkspur Mossbank Ninefields Oakhanger Pelican "
+        "Ravelston Silverthread Tumbleweed Vinterskov Westmarch Zephyr Arkengarth Birchholt"
     ),
     shared_places=(
         ("Monroe County", ("Georgia", "Ohio"), "United States"),
@@ -191,31 +200,49 @@ def organisation(random: Random, label: str, name: str) -> Thing:
 
 
 def entities(random: Random, world: World) -> list[Thing]:
-    """All entities of a world; about one in six shares its name with another."""
+    """All entities of a world."""
     made: list[Thing] = []
 
     def label() -> str:
         return f"{world.label}{len(made) + 1:03d}"
 
-    names: list[str] = []
-    while len(names) < world.people:
-        # a namesake of an earlier person, now and then, and a relative more often
-        if names and random.random() < 0.12:
-            names.append(random.choice(names))
-        else:
-            names.append(f"{random.choice(FIRST_NAMES)} {random.choice(world.surnames)}")
-    for name in names:
+    for name in person_names(random, world):
         made.append(person(random, label(), name))
     for name, regions, country in world.shared_places:
         for region in regions:
             made.append(place(random, label(), name, region, country))
+    stems = fresh_then_shared(random, world.stems)
     while len(made) < world.people + world.places:
-        name = f"{random.choice(world.stems)} {random.choice(PLACE_ENDINGS)}"
+        name = f"{next(stems)} {random.choice(PLACE_ENDINGS)}"
         made.append(place(random, label(), name, random.choice(STATES), random.choice(COUNTRIES)))
     while len(made) < world.people + world.places + world.organisations:
-        name = f"{random.choice(world.stems)} {random.choice(ORGANISATION_ENDINGS)}"
+        name = f"{next(stems)} {random.choice(ORGANISATION_ENDINGS)}"
         made.append(organisation(random, label(), name))
     return made
+
+
+def fresh_then_shared(random: Random, pool: tuple[str, ...]) -> Iterator[str]:
+    """The members of a pool in random order; later members may be repeated now and then."""
+    used: list[str] = []
+    for fresh in random.sample(pool, len(pool)):
+        used.append(fresh)
+        yield fresh
+        if random.random() < 0.35:
+            yield random.choice(used)
+    while True:
+        yield random.choice(used)
+
+
+def person_names(random: Random, world: World) -> list[str]:
+    """Full names; now and then a namesake, more often a relative."""
+    surnames = fresh_then_shared(random, world.surnames)
+    names: list[str] = []
+    while len(names) < world.people:
+        if names and random.random() < 0.1:
+            names.append(random.choice(names))
+        else:
+            names.append(f"{random.choice(FIRST_NAMES)} {next(surnames)}")
+    return names
 
 
 def typo(random: Random, text: str) -> str:

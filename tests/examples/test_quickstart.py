@@ -44,7 +44,7 @@ def test_the_data_are_ambiguous_and_realistic(fragments):
     assert 400 <= len(fragments) <= 600
     assert len(sizes) == 120
     assert sum(size == 1 for size in sizes.values()) >= 20
-    assert sum(len(labels) > 1 for labels in labels_of.values()) >= 15
+    assert sum(len(labels) > 1 for labels in labels_of.values()) >= 8
     assert len(labels_of["Curry County"]) == 2
     name_only = sum(len(fragment.properties) == 1 for fragment in fragments)
     assert 0.5 < name_only / len(fragments) < 0.7
@@ -81,7 +81,7 @@ def test_the_pipeline_beats_exact_names_and_is_skipped_the_second_time(program, 
     gold = [f.label for f in fragments]
     ours = compare([found[f.id] for f in fragments], gold).bcubed_f1_item_mean
     exact = compare([f.names[0] for f in fragments], gold).bcubed_f1_item_mean
-    assert ours > exact + 0.15
+    assert ours > exact + 0.2
     kb = (copy / "out/kb.jsonl").read_bytes()
     again = program("run", pipeline, "--json")
     assert {step["status"] for step in again.json["steps"]} == {"skipped"}
