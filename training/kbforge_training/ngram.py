@@ -122,7 +122,7 @@ def train(
         )
     best, value, edge = model.scale, None, ""
     if clusters:
-        best, value, edge = tune(_evidence(clusters.values(), counts))
+        best, value, edge = tune(evidence_of(clusters.values(), counts))
     recipe = {
         "order": order,
         "attributes": list(model.attributes),
@@ -170,7 +170,8 @@ def _counting(
         yield fragment
 
 
-def _evidence(clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts) -> Evidence:
+def evidence_of(clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts) -> Evidence:
+    """The evidence of clusters, each given by its n-gram counts by attribute."""
     prior = NgramPrior(counts)
     known: dict[tuple[str, str], float] = {}
     probabilities: list[float] = []

@@ -1,0 +1,254 @@
+"""The n-gram likelihoods against a Polya urn written out, and as probabilities."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.bundle import Bundle, write_bundle
+from kbforge.contracts import Fragment
+from kbforge.errors import ModelError, UsageError
+from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
+from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.likelihoods.ngram_text import END, START, normalised
+
+MODELS = {"bigram": Bigram, "trigram": Trigram}
+
+
+def named(*values: str, attribute: str = "name") -> Fragment:
+    return Fragment("f", {attribute: values} if values else {})
+
+
+def counted(order: int, texts: list[str], attribute: str = "name") -> NgramCounts:
+    counts = NgramCounts.empty(order, (attribute,))
+    for text in texts:
+        counts.add(named(text, attribute=attribute))
+    return counts
+
+
+def urn(model: Bigram | Trigram, prior: NgramPrior, values: list[tuple[str, str]]) -> float:
+    """log probability of (attribute, value)s in order, character after character."""
+    drawn: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, str]] = Counter()
+    log_p = 0.0
+    for attribute, value in values:
+        text = START * (model.order - 1) + normalised(value) + END
+        for i in range(model.order - 1, len(text)):
+            history, gram = text[i - model.order + 1 : i], text[i - model.order + 1 : i + 1]
+            p = prior.probability(attribute, gram)
+            seen, of = drawn[attribute, gram], total[attribute, history]
+            log_p += math.log((seen + model.scale * p) / (of + model.scale))
+            drawn[attribute, gram] += 1
+            total[attribute, history] += 1
+    return log_p
+
+
+TEXTS = st.text(st.sampled_from("abAB -éж東"), max_size=8)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(
+    trained=st.lists(TEXTS, max_size=4),
+    cluster=st.lists(st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=4),
+    scale=st.sampled_from([0.01, 0.4, 7.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_marginal_is_a_polya_urn(
+    name: str, trained: list[str], cluster: list[list[str]], scale: float
+) -> None:
+    counts = counted(MODELS[name].order, trained)
+    model = MODELS[name].trained(counts, ("name",), scale)
+    fragments = [named(*values) for values in cluster]
+    flat = [("name", value) for values in cluster for value in values]
+    expected = urn(model, NgramPrior(counts), flat)
+    assert model.log_marginal([fragments])[0] == pytest.approx(expected, abs=1e-8)
+
+
+def test_histories_of_more_than_the_tabulated_counts() -> None:
+    counts = counted(2, ["aab"])
+    model = Bigram.trained(counts, ("name",), 0.5)
+    values = ["a" * 150, "ab" * 40]
+    expected = urn(model, NgramPrior(counts), [("name", v) for v in values])
+    assert model.log_marginal([[named(*values)]])[0] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_characters_after_a_history_have_probability_one(order: int) -> None:
+    """With an alphabet of a, b and the end: the sum over it, for seen and unseen histories."""
+    prior = NgramPrior(counted(order, ["ab", "aab", ""]), alphabet=3)
+    for history in itertools.product(f"{START}ab", repeat=order - 1):
+        total = sum(prior.probability("name", "".join(history) + c) for c in f"ab{END}")
+        assert total == pytest.approx(1.0, abs=1e-12)
+
+
+def test_unseen_characters_share_what_is_left() -> None:
+    prior = NgramPrior(counted(2, ["ab"]))
+    known = sum(prior.probability("name", f"a{c}") for c in f"ab{END}")
+    unseen = prior.probability("name", "aж")
+    assert unseen > 0
+    assert known + (prior.alphabet - 3) * unseen == pytest.approx(1.0, abs=1e-9)
+    assert prior.probability("other attribute", "ab") == 1 / prior.alphabet
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_strings_have_probability_one(name: str) -> None:
+    """Over a, b and the end: strings up to length n, and the mass that is still going on."""
+    order, longest = MODELS[name].order, 7
+    counts = counted(order, ["ab", "b"])
+    rows = MODELS[name].trained(counts, ("name",), 0.7)
+    rows._rows._prior.alphabet = 3  # type: ignore[attr-defined]
+    prior = NgramPrior(counts, alphabet=3)
+
+    def finished(length: int) -> float:
+        texts = ["".join(t) for t in itertools.product("ab", repeat=length)]
+        return float(np.exp(rows.log_marginal([[named(t or "!")] for t in texts])).sum())
+
+    def going_on(length: int) -> float:
+        texts = ("".join(t) for t in itertools.product("ab", repeat=length))
+        return sum(math.exp(_unfinished(rows, prior, text)) for text in texts)
+
+    total = sum(finished(length) for length in range(longest)) + going_on(longest)
+    assert total == pytest.approx(1.0, abs=1e-7)
+
+
+def _unfinished(model: Bigram, prior: NgramPrior, text: str) -> float:
+    """log probability that a string begins with `text`."""
+    whole = urn(model, prior, [("name", text)])
+    last = (START * model.order + text)[-(model.order - 1) :]
+    of = sum(
+        1
+        for i in range(len(text))
+        if (START * model.order + text[:i])[-(model.order - 1) :] == last
+    )
+    p_end = model.scale * prior.probability("name", last + END) / (of + model.scale)
+    return whole - math.log(p_end)
+
+
+@given(st.lists(st.lists(TEXTS, min_size=1, max_size=2), max_size=6), st.randoms())
+def test_exchangeable_to_the_last_bit(cluster: list[list[str]], random: object) -> None:
+    model = Bigram()
+    fragments = [named(*values) for values in cluster]
+    model.fit(fragments)
+    before = model.log_marginal([fragments])[0]
+    random.shuffle(fragments)  # type: ignore[attr-defined]
+    assert model.log_marginal([fragments])[0] == before
+
+
+def test_attributes_are_independent_and_missing_ones_count_nothing() -> None:
+    model = Bigram(attributes=("name", "town"))
+    both = Fragment("f", {"name": ("ab",), "town": ("ab",), "colour": ("red",)})
+    apart = [Fragment("f", {"name": ("ab",)}), Fragment("g", {"town": ("ab",)})]
+    model.fit([both])
+    joint, split, alone, nothing = model.log_marginal(
+        [[both], apart, [apart[0]], [Fragment("h", {"colour": ("red",)})]]
+    )
+    assert joint == split == 2 * alone
+    assert nothing == 0.0
+
+
+def test_related_names_attract_and_others_do_not() -> None:
+    fragments = [named(n) for n in ("Jonathan Smithers", "J. Smithers", "Maria Kowalska")]
+    model = Bigram()
+    model.fit(fragments)
+    smith, short, other = fragments
+    together, apart, wrong, a, b, c = model.log_marginal(
+        [[smith, short], [smith, other], [short, other], [smith], [short], [other]]
+    )
+    assert together - a - b > 2
+    assert apart - a - c < 0
+    assert wrong - b - c < 0
+
+
+def test_fit_says_what_it_did_and_counts_each_value_once() -> None:
+    model = Bigram()
+    says = model.fit([named("Ann"), named("ann"), named("Bob")])
+    assert says is not None
+    assert "fitted to the 2 different values of name" in says
+    once = Bigram()
+    once.fit([named("Ann"), named("Bob")])
+    clusters = [[named("Anna"), named("Bo")]]
+    assert model.log_marginal(clusters) == once.log_marginal(clusters)
+
+
+def test_trained_models_are_not_refitted() -> None:
+    model = Bigram.trained(counted(2, ["abc"]), ("name",))
+    before = model.log_marginal([[named("abd")]])[0]
+    assert model.fit([named("zzz")]) is None
+    assert model.log_marginal([[named("abd")]])[0] == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    counts = NgramCounts.empty(2, ("name", "alias"))
+    counts.add(Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)}))
+    files = {COUNTS_FILE: counts.to_bytes()}
+    write_bundle(tmp_path / "m", Bundle("likelihoods", "bigram", files, {"scale": 2.5}, {}))
+    return tmp_path / "m"
+
+
+def test_bundle_round_trip(folder: Path) -> None:
+    model = Bigram.from_bundle(folder)
+    assert (model.attributes, model.scale) == (("alias", "name"), 2.5)
+    assert model.fit([named("x")]) is None
+    counts = NgramCounts.empty(2, ("name", "alias"))
+    counts.add(Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)}))
+    same = Bigram.trained(counts, ("name", "alias"), 2.5)
+    clusters = [[named("Anna Ł")], [named("A", attribute="alias")]]
+    assert model.log_marginal(clusters).tolist() == same.log_marginal(clusters).tolist()
+    chosen = Bigram.from_bundle(folder, attributes=("alias",), scale=1.0)
+    assert (chosen.attributes, chosen.scale) == (("alias",), 1.0)
+
+
+def test_bundles_that_do_not_fit(folder: Path) -> None:
+    with pytest.raises(ModelError, match="order 2, likelihood trigram needs 3"):
+        Trigram.from_bundle(folder)
+    with pytest.raises(ModelError, match='not trained on the attribute "town"; it has alias, name'):
+        Bigram.from_bundle(folder, attributes=("town",))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "should hold an order and counts"),
+        (b'{"order": "2", "counts": {}}', "expected an order from 1 to 9"),
+        (b'{"order": 2, "counts": []}', "expected counts by attribute"),
+        (b'{"order": 2, "counts": {"name": 3}}', "name: expected counts of n-grams"),
+        (b'{"order": 2, "counts": {"name": {"ab": 0}}}', 'got 0 of "ab"'),
+        (b'{"order": 2, "counts": {"name": {"ab": 1.5}}}', 'got 1.5 of "ab"'),
+        (b'{"order": 2, "counts": {"name": {"abc": 1}}}', 'got 1 of "abc"'),
+    ],
+)
+def test_counts_are_read_strictly(content: bytes, says: str) -> None:
+    with pytest.raises(ModelError, match="model: ") as caught:
+        NgramCounts.from_bytes(content, "model")
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 1e9, float("nan")])
+def test_scale_out_of_range(scale: float) -> None:
+    with pytest.raises(UsageError, match="likelihood bigram: scale must be above 0"):
+        Bigram(scale=scale)
+
+
+def test_no_attributes() -> None:
+    with pytest.raises(UsageError, match="likelihood trigram: name at least one attribute"):
+        Trigram(attributes=())
+
+
+@pytest.mark.parametrize("scale", ['"2"', "0", "true", "-1", "1e9"])
+def test_a_bundle_with_a_bad_scale(folder: Path, scale: str) -> None:
+    import orjson
+
+    recipe = {"scale": orjson.loads(scale)}
+    files = {COUNTS_FILE: counted(2, ["a"]).to_bytes()}
+    write_bundle(folder, Bundle("likelihoods", "bigram", files, recipe, {}))
+    with pytest.raises(ModelError, match="its recipe has the scale"):
+        Bigram.from_bundle(folder)
