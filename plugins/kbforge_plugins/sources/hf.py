@@ -9,6 +9,8 @@ are refused by `datasets` itself.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -90,9 +92,10 @@ class HuggingFaceSource:
     def _rows(self, name: str) -> Iterator[Mapping[str, object]]:
         number = 0
         try:
-            for row in self._open(name):
-                number += 1
-                yield row
+            with _silent_log():
+                for row in self._open(name):
+                    number += 1
+                    yield row
         except KBForgeError:
             raise
         # datasets lets errors of a dozen libraries through, all of them about its input
@@ -131,6 +134,19 @@ class HuggingFaceSource:
         return datasets.load_dataset(
             builder, data_files={self._split: name}, split=self._split, streaming=True, **options
         )
+
+
+@contextlib.contextmanager
+def _silent_log() -> Iterator[None]:
+    """Datasets logs an error before it raises it; once is enough."""
+    import datasets
+
+    level = datasets.logging.get_verbosity()
+    datasets.logging.set_verbosity(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(level)
 
 
 def _builder(path: Path) -> str | None:
