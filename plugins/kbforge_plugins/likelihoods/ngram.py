@@ -144,7 +144,7 @@ class Bigram(_NgramLikelihood):
     """Each character depends on the one before."""
 
     order: ClassVar[int] = 2
-    default_scale: ClassVar[float] = 0.4
+    default_scale: ClassVar[float] = 1.0
     default_alpha: ClassVar[float] = 1000.0
 
 
