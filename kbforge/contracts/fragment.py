@@ -100,7 +100,7 @@ class Fragment:
             id=_text(fragment_id, where, "id", MAX_ID_CHARACTERS),
             properties=properties,
             vector=vector,
-            label=None if label is None else _text(label, where, "label", MAX_ID_CHARACTERS),
+            label=_optional_text(label, where, "label"),
             source=_optional_text(record.get("source"), where, "source"),
             metadata=metadata,
         )
