@@ -68,6 +68,15 @@ def joined(first: Pool, second: Pool) -> Pool:
     )
 
 
+def distinct(values: IntArray) -> IntArray:
+    """The distinct values, ascending: np.unique at half the cost on short arrays."""
+    ordered = np.sort(values)
+    first = np.empty(len(ordered), dtype=np.bool_)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 def log_sum_exp(values: FloatArray) -> float:
     """log(sum(exp(values))), -inf for none; SciPy's costs ten times as much on short arrays."""
     if not len(values):

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.cluster.pool import Pool, joined
+from kbforge.cluster.pool import Pool, distinct, joined
 from kbforge.cluster.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
+
+_MANY_ROWS = 512  # above this, finding out which rows to leave out costs less than taking all
+_LEADERS = 8
+_SLACK = 1e-9
 
 
 def propose_joins(state: State, log_predictive: FloatArray, limit: int | None) -> Pool:
@@ -34,13 +38,17 @@ def propose_joins(state: State, log_predictive: FloatArray, limit: int | None) -
     if np.isnan(top) or top == np.inf:
         raise LikelihoodError(f"the likelihood returned {top}")
     if limit is not None and len(best) > limit:
-        threshold = _kth_largest(best, limit)
+        floor = _kth_largest(best, limit)
     else:
-        threshold = -np.inf
-    threshold = max(threshold, np.finfo(np.float64).min)  # -inf is no candidate
-    candidates = np.flatnonzero(best >= threshold)
-    pool = _expand(state, candidates, log_predictive, threshold)
-    pool = pool.heaviest_first()
+        floor = -np.inf
+    # -inf is no candidate: the slot is free, or the likelihood forbids the cluster
+    candidates = np.flatnonzero((best >= floor) & (best > -np.inf))
+    rows = _rows_of(state, candidates)
+    if limit is not None and len(rows) > _MANY_ROWS:
+        floor = _raised(state, candidates, log_predictive, limit, floor)
+        candidates = candidates[best[candidates] >= floor]
+        rows = _rows_in_reach(state, candidates, log_predictive, floor)
+    pool = _expand(state, candidates, rows, log_predictive, floor).heaviest_first()
     return pool if limit is None or len(pool) <= limit else pool.take(np.arange(limit))
 
 
@@ -70,23 +78,74 @@ def add_singletons(state: State, joins: Pool, log_new: float) -> Pool:
     return joined(joins, singletons(state, host, log_new)).heaviest_first()
 
 
-def _expand(state: State, candidates: IntArray, log_predictive: FloatArray, floor: float) -> Pool:
-    """The putative particles of some clusters with a weight of at least `floor`."""
-    if not len(candidates):
-        none = np.zeros(0, dtype=np.int64)
-        return Pool(np.zeros(0), none, none, none, none)
-    names = np.unique(state.owner[candidates])
-    cells = state.cells_of(names)
-    slots = state.cell_slot[cells]
+def _expand(
+    state: State, candidates: IntArray, rows: IntArray, log_predictive: FloatArray, floor: float
+) -> Pool:
+    """The putative particles of some clusters with a weight of at least `floor`.
+
+    Args:
+        state: before the new fragment.
+        candidates: the clusters.
+        rows: the particles to look at, by subproblem and rank.
+        log_predictive: as for `propose_joins`.
+        floor: the least weight.
+
+    Returns:
+        In the order of subproblem, particle rank, cluster.
+
+    """
+    lengths = state.row_end[rows] - state.row_begin[rows]
+    cells = state.ranges(state.row_begin[rows], lengths)
+    slots = state.cells[cells]
     state.mark[candidates] = True
     wanted = state.mark[slots]
     state.mark[candidates] = False
     cells, slots = cells[wanted], slots[wanted]
-    value = state.cell_weight[cells] + state.log_size[slots]
+    row = np.repeat(rows, lengths)[wanted]
+    value = state.row_weight[row] + state.log_size[slots]
     value += log_predictive[slots]
     heavy = value >= floor
-    cells, slots, value = cells[heavy], slots[heavy], value[heavy]
-    return Pool(value, cells, slots, state.cell_row[cells], state.owner[slots])
+    cells, slots, row, value = cells[heavy], slots[heavy], row[heavy], value[heavy]
+    name = state.owner[slots]
+    return Pool(value, cells, slots, row - state.row_start[name], name)
+
+
+def _raised(
+    state: State, candidates: IntArray, log_predictive: FloatArray, limit: int, floor: float
+) -> float:
+    """A higher floor, if the particles of the few best clusters fill the pool by themselves."""
+    if len(candidates) <= _LEADERS:
+        return floor
+    best = state.reach[candidates] + log_predictive[candidates]
+    leaders = candidates[np.argpartition(best, -_LEADERS)[-_LEADERS:]]
+    rows = _rows_in_reach(state, leaders, log_predictive, floor)
+    value = _expand(state, leaders, rows, log_predictive, floor).value
+    return _kth_largest(value, limit) if len(value) > limit else floor
+
+
+def _rows_of(state: State, candidates: IntArray) -> IntArray:
+    """All rows of the candidates' subproblems."""
+    names = distinct(state.owner[candidates])
+    return state.ranges(state.row_start[names], state.row_count[names])
+
+
+def _rows_in_reach(
+    state: State, candidates: IntArray, log_predictive: FloatArray, floor: float
+) -> IntArray:
+    """The rows of the candidates' subproblems that are heavy enough to come to `floor`.
+
+    Most subproblems are here for one cluster that only their first few rows bring above it.
+    """
+    candidates = candidates[np.argsort(state.owner[candidates], kind="stable")]
+    owner = state.owner[candidates]
+    starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+    gain = state.log_size[candidates] + log_predictive[candidates]
+    # the slack covers the rounding of sums taken in another order than the pool's
+    needed = floor - np.maximum.reduceat(gain, starts)
+    needed -= _SLACK * (1 + np.abs(needed))
+    counts = state.row_count[owner[starts]]
+    rows = state.ranges(state.row_start[owner[starts]], counts)
+    return rows[state.row_weight[rows] >= np.repeat(needed, counts)]
 
 
 def _kth_largest(values: FloatArray, k: int) -> float:

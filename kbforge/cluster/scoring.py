@@ -172,7 +172,8 @@ class BlackBoxScorer:
         distinct = np.unique(joins.slot)
         self._score_joins(state, distinct)
         gain = self._joined[joins.slot] - state.score[joins.slot]
-        prior = state.cell_weight[joins.cell] + state.log_size[joins.slot]
+        row = state.row_start[joins.subproblem] + joins.row
+        prior = state.row_weight[row] + state.log_size[joins.slot]
         return joins.with_value(prior + gain)
 
     def log_marginal_new(self) -> float:

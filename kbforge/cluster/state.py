@@ -7,9 +7,9 @@ whatever the number of clusters:
     particle    a row: the slots of its clusters, ordered by their smallest fragments
     subproblem  a block of rows; addressed by its smallest fragment, which no other block holds
 
-The rows of all subproblems lie in one arena, each subproblem's contiguous, so that the cells of
-many subproblems are gathered in one operation. What a step replaces is appended; the arena is
-compacted when more than half of it is dead.
+The rows of all subproblems lie in one arena, and their cells in another, each subproblem's
+contiguous and heaviest first, so that the particles of many subproblems are gathered in one
+operation. What a step replaces is appended; an arena is compacted when half of it is dead.
 
 | array | indexed by | meaning |
 |---|---|---|
@@ -19,8 +19,9 @@ compacted when more than half of it is dead.
 | reach | slot | max over particles i holding C of w_i, plus log |C|; -inf if the slot is free |
 | first | slot | C's smallest fragment |
 | owner | slot | the subproblem that holds C |
-| cell_slot, cell_weight, cell_row | arena | cluster, log weight and rank of the cell's particle |
-| start, stop | subproblem | its range in the arena |
+| row_weight, row_begin, row_end | row | the particle's log weight, its range of cells |
+| cells | cell | the cluster |
+| row_start, row_count | subproblem | its range of rows |
 """
 
 from __future__ import annotations
@@ -85,15 +86,15 @@ class State:
         self._members: list[Link | None] = []
         self._free: list[int] = []
         self._log_gamma = np.zeros(0)
-        # arena
-        self.cell_slot: IntArray = np.zeros(0, dtype=np.int64)
-        self.cell_weight: FloatArray = np.zeros(0)
-        self.cell_row: IntArray = np.zeros(0, dtype=np.int64)
-        self._arena_used = 0
-        self._arena_live = 0
+        # particles
+        self.cells: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_weight: FloatArray = np.zeros(0)
+        self.row_begin: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_end: IntArray = np.zeros(0, dtype=np.int64)
+        self._cells_used = self._rows_used = 0
         # subproblems
-        self.start: IntArray = np.zeros(0, dtype=np.int64)
-        self.stop: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_start: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_count: IntArray = np.zeros(0, dtype=np.int64)
         self._arange: IntArray = np.arange(_START_CAPACITY)
 
     # -- clusters ---------------------------------------------------------------------------
@@ -180,26 +181,31 @@ class State:
     def install(self, name: int, block: Block) -> None:
         """Put a subproblem in place under its smallest fragment."""
         cells, weights = block.cells, block.weights
-        begin, end = self._reserve(len(cells))
-        lengths = np.diff(block.row_start)
-        cell_weight = np.repeat(weights, lengths)
-        self.cell_slot[begin:end] = cells
-        self.cell_weight[begin:end] = cell_weight
-        self.cell_row[begin:end] = np.repeat(self.arange(len(weights)), lengths)
-        self.start[name], self.stop[name] = begin, end
+        count = len(weights)
+        if self._cells_used + len(cells) > len(self.cells):
+            self._compact_cells(len(cells))
+        if self._rows_used + count > len(self.row_weight):
+            self._compact_rows(count)
+        begin, row = self._cells_used, self._rows_used
+        self._cells_used += len(cells)
+        self._rows_used += count
+        self.cells[begin : begin + len(cells)] = cells
+        self.row_weight[row : row + count] = weights
+        np.add(block.row_start[:-1], begin, out=self.row_begin[row : row + count])
+        np.add(block.row_start[1:], begin, out=self.row_end[row : row + count])
+        self.row_start[name], self.row_count[name] = row, count
         # rows are sorted by weight and a repeated index keeps its last value, so backwards
         # each cluster gets the weight of the heaviest particle that holds it
+        cell_weight = np.repeat(weights, block.row_start[1:] - block.row_start[:-1])
         self.reach[cells[::-1]] = cell_weight[::-1]
         self.reach[block.slots] += self.log_size[block.slots]
         self.owner[block.slots] = name
         self.blocks[name] = block
-        self._arena_live += end - begin
-        self.log10_effective_particles += math.log10(len(weights))
+        self.log10_effective_particles += math.log10(count)
 
     def remove(self, name: int) -> Block:
         """Take a subproblem out; its clusters stay until released or installed again."""
         block = self.blocks.pop(name)
-        self._arena_live -= len(block.cells)
         self.log10_effective_particles -= math.log10(len(block.weights))
         return block
 
@@ -213,15 +219,11 @@ class State:
         """Number the next fragment."""
         fragment = self.n_fragments
         self.n_fragments += 1
-        if self.n_fragments > len(self.start):
+        if self.n_fragments > len(self.row_start):
             extra = np.zeros(max(_START_CAPACITY, self.n_fragments), dtype=np.int64)
-            self.start = np.concatenate([self.start, extra])
-            self.stop = np.concatenate([self.stop, extra])
+            self.row_start = np.concatenate([self.row_start, extra])
+            self.row_count = np.concatenate([self.row_count, extra])
         return fragment
-
-    def cells_of(self, names: IntArray) -> IntArray:
-        """Arena positions of all cells of some subproblems, in the order given, row-major."""
-        return self.ranges(self.start[names], self.stop[names] - self.start[names])
 
     def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
         """start, start+1, ..., start+length-1 for each pair, concatenated."""
@@ -236,27 +238,31 @@ class State:
             self._arange = np.arange(2 * n)
         return self._arange[:n]
 
-    def _reserve(self, count: int) -> tuple[int, int]:
-        if self._arena_used + count > len(self.cell_slot):
-            self._compact(count)
-        begin = self._arena_used
-        self._arena_used += count
-        return begin, self._arena_used
-
-    def _compact(self, count: int) -> None:
-        """Move the live ranges to the front of an arena at least twice their size."""
+    def _compact_rows(self, count: int) -> None:
+        """Move the live rows to the front of an arena at least twice their size."""
         names = np.fromiter(self.blocks, dtype=np.int64, count=len(self.blocks))
-        lengths = self.stop[names] - self.start[names]
-        cells = self.ranges(self.start[names], lengths)
-        capacity = max(4 * _START_CAPACITY, 2 * (len(cells) + count))
-        for field in ("cell_slot", "cell_weight", "cell_row"):
+        counts = self.row_count[names]
+        rows = self.ranges(self.row_start[names], counts)
+        capacity = max(4 * _START_CAPACITY, 2 * (len(rows) + count))
+        for field in ("row_weight", "row_begin", "row_end"):
             old = getattr(self, field)
             new = np.zeros(capacity, dtype=old.dtype)
-            new[: len(cells)] = old[cells]
+            new[: len(rows)] = old[rows]
             setattr(self, field, new)
+        self.row_start[names] = np.cumsum(counts) - counts
+        self._rows_used = len(rows)
+
+    def _compact_cells(self, count: int) -> None:
+        """Move the live cells to the front of an arena at least twice their size."""
+        names = np.fromiter(self.blocks, dtype=np.int64, count=len(self.blocks))
+        rows = self.ranges(self.row_start[names], self.row_count[names])
+        lengths = self.row_end[rows] - self.row_begin[rows]
+        cells = self.cells[self.ranges(self.row_begin[rows], lengths)]
+        self.cells = np.zeros(max(4 * _START_CAPACITY, 2 * (len(cells) + count)), dtype=np.int64)
+        self.cells[: len(cells)] = cells
         ends = np.cumsum(lengths)
-        self.start[names], self.stop[names] = ends - lengths, ends
-        self._arena_used = len(cells)
+        self.row_begin[rows], self.row_end[rows] = ends - lengths, ends
+        self._cells_used = len(cells)
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbforge.cluster.merge import Joint, join_by_sampling, join_exactly
-from kbforge.cluster.pool import Pool, log_sum_exp
+from kbforge.cluster.pool import Pool, distinct, log_sum_exp
 from kbforge.cluster.propose import add_singletons, propose_joins, singletons
 from kbforge.cluster.scoring import Scorer
 from kbforge.cluster.split import Weights, split
@@ -78,7 +78,7 @@ def step(state: State, scorer: Scorer, rules: Rules, rng: np.random.Generator) -
     if rules.splits and (kept.cell < 0).all():
         _open_subproblem(state, scorer, fragment)
         return
-    names = np.unique(kept.subproblem)
+    names = distinct(kept.subproblem)
     joint = _merge(state, names, kept, rules, rng)
     block = _grow(state, scorer, fragment, names, kept, joint)
     for part in split(state, block, rules.weights) if rules.splits else [block]:
@@ -152,7 +152,7 @@ def _grow(
     bits = _stack_masks(state, old)
     chosen = pool.take(joint.putative)
     slots, child = _new_clusters(state, scorer, fragment, chosen.slot, 1 << bits)
-    cells, row_start = _copy_rows(state, names, old, chosen, joint, child)
+    cells, row_start = _copy_rows(state, names, chosen, joint, child)
     block_slots = _drop_unused(state, scorer, np.concatenate([b.slots for b in old]), slots, cells)
     weights = joint.value - log_sum_exp(joint.value)
     return Block(cells, row_start, weights, block_slots, bits + 1)
@@ -198,7 +198,6 @@ def _new_clusters(
 def _copy_rows(
     state: State,
     names: IntArray,
-    old: list[Block],
     chosen: Pool,
     joint: Joint,
     child: IntArray,
@@ -208,10 +207,9 @@ def _copy_rows(
     A particle's row is the concatenation of its subproblems' rows, with the cell that takes x
     replaced, or x's own cluster appended.
     """
-    base = state.start[names]
-    begin = np.column_stack([base[k] + b.row_start[joint.rows[:, k]] for k, b in enumerate(old)])
-    end = np.column_stack([base[k] + b.row_start[joint.rows[:, k] + 1] for k, b in enumerate(old)])
-    lengths = end - begin
+    rows = state.row_start[names] + joint.rows
+    begin = state.row_begin[rows]
+    lengths = state.row_end[rows] - begin
     alone = chosen.cell < 0
     row_lengths = lengths.sum(axis=1) + alone
     row_start = np.concatenate([[0], np.cumsum(row_lengths)])
@@ -220,7 +218,7 @@ def _copy_rows(
     flat = lengths.ravel()
     source = state.ranges(begin.ravel(), flat)
     cells = np.empty(row_start[-1], dtype=np.int64)
-    cells[state.ranges(landing.ravel(), flat)] = state.cell_slot[source]
+    cells[state.ranges(landing.ravel(), flat)] = state.cells[source]
     column = np.searchsorted(names, chosen.subproblem)
     each = state.arange(len(chosen))
     offset = landing[each, column] + chosen.cell - begin[each, column]

@@ -39,8 +39,11 @@ def check_invariants(state: State) -> None:
             assert state.first[slot] == state.members(slot)[0]
             assert state.mask[slot].bit_count() == len(state.members(slot))
         live.update(block.slots.tolist())
-        arena = slice(state.start[name], state.stop[name])
-        assert state.cell_slot[arena].tolist() == block.cells.tolist()
+        start, count = int(state.row_start[name]), int(state.row_count[name])
+        assert state.row_weight[start : start + count].tolist() == block.weights.tolist()
+        for rank, row in enumerate(rows, start):
+            cells = state.cells[state.row_begin[rank] : state.row_end[rank]]
+            assert cells.tolist() == row.tolist()
         bits: dict[int, int] = {}
         for slot in block.slots.tolist():
             # overlap of masks is overlap of members

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from kbforge.cluster import propose
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.scoring import make_scorer
 from kbforge.cluster.state import State
@@ -98,6 +99,19 @@ def test_split_smc_equals_the_slow_engine(weights: str, sampled: bool) -> None:
     assert {2, 3, 4} <= merges
     assert splittings > 10
     assert (samplings > 0) == sampled
+
+
+@pytest.mark.parametrize("particles", [3, 10])
+def test_leaving_out_rows_changes_nothing(particles: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a large problem switches on, on a small one."""
+    monkeypatch.setattr(propose, "_MANY_ROWS", 0)
+    monkeypatch.setattr(propose, "_LEADERS", 1)
+    predictive = normal(spread=1.0, prior_spread=6.0)
+    for seed in SEEDS:
+        values = bridging_stream(seed)
+        slow = SlowSmc(Target(values, predictive, ALPHA), particles)
+        rules = Rules(particles, Greedy(), splits=True)
+        run_both(values, slow, Problem(Chain(predictive), ALPHA), rules)
 
 
 @pytest.mark.parametrize("particles", PARTICLES)

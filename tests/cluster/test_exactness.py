@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
-from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.resamplers import greedy as greedy_resampler
