@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import program
+# before they are imported: their assertions then say what was compared
+pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
+
+from tests.program import program  # noqa: E402
 
 __all__ = ["data_dir", "program"]
 

@@ -30,6 +30,10 @@ class Ran:
     def lines(self) -> list[Any]:
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def ids(self) -> list[str]:
+        return [line["id"] for line in self.lines]
+
 
 Run = Callable[..., Ran]
 

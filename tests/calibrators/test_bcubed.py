@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from calibrator_toys import Letters, draw, fragments
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluate.scores import compare
 from kbforge_plugins.calibrators.bcubed import BCubed, best_plateau
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from tests.calibrators.toys import Letters, draw, fragments
 
 SEARCH = Search(-6.0, 8.0)
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from calibrator_toys import fragments
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.calibration import Calibration, fingerprint, read_calibration, write_calibration
 from kbforge.errors import KBForgeError
+from tests.calibrators.toys import fragments
 
 GOOD = """format = 1
 alpha = 2.0

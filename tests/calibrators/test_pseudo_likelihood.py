@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from calibrator_toys import BlackBox, Letters, draw, fragments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -12,6 +11,7 @@ from scipy.special import logsumexp
 from kbforge.contracts import Problem, Search
 from kbforge.errors import KBForgeError, LikelihoodError
 from kbforge_plugins.calibrators.pseudo_likelihood import PseudoLikelihood
+from tests.calibrators.toys import BlackBox, Letters, draw, fragments
 
 SEARCH = Search(-10.0, 25.0)
 NOBODY = None  # the pseudo-likelihood uses no clusterer

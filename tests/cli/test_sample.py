@@ -13,9 +13,6 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.load import read_fragments
 from kbforge.sample import sample_confusable
-from tests.sources.harness import kbforge
-
-__all__ = ["kbforge"]
 
 
 def fragment(number: int, label: str | None, *names: str) -> Fragment:
@@ -128,10 +125,10 @@ def labelled(tmp_path):
     return path
 
 
-def test_files(kbforge, tmp_path, labelled):
+def test_files(program, tmp_path, labelled):
     folder = tmp_path / "sample"
     command = ("sample", "confusable", labelled, "-o", folder, "--entities", 10, "--seed", 3)
-    ran = kbforge(*command, "--max-fragments", 2, "--splits", "train,dev", "--json")
+    ran = program(*command, "--max-fragments", 2, "--splits", "train,dev", "--json")
     assert ran.code == 0
     assert sorted(p.name for p in folder.iterdir()) == ["dev.jsonl", "groups.json", "train.jsonl"]
     groups = json.loads((folder / "groups.json").read_text())
@@ -147,13 +144,13 @@ def test_files(kbforge, tmp_path, labelled):
             "groups": len(groups[name]),
         }
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    kbforge(*command, "--max-fragments", 2, "--splits", "train,dev")
+    program(*command, "--max-fragments", 2, "--splits", "train,dev")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
-def test_standard_input(kbforge, tmp_path, labelled):
+def test_standard_input(program, tmp_path, labelled):
     folder = tmp_path / "sample"
-    ran = kbforge(
+    ran = program(
         "sample", "confusable", "-", "-o", folder, "--entities", 5, stdin=labelled.read_bytes()
     )
     assert ran.code == 0
@@ -175,17 +172,17 @@ def test_standard_input(kbforge, tmp_path, labelled):
         ),
     ],
 )
-def test_bad_input(kbforge, tmp_path, content, sentence):
+def test_bad_input(program, tmp_path, content, sentence):
     file = tmp_path / "in.jsonl"
     file.write_bytes(content)
-    ran = kbforge("sample", "confusable", file, "-o", tmp_path / "sample")
+    ran = program("sample", "confusable", file, "-o", tmp_path / "sample")
     assert ran.err == f"kbforge: {sentence.format(file=file)}\n"
     assert ran.code == 1
     assert not (tmp_path / "sample").exists()
 
 
-def test_missing_folder_above(kbforge, tmp_path, labelled):
+def test_missing_folder_above(program, tmp_path, labelled):
     folder = tmp_path / "none" / "sample"
-    ran = kbforge("sample", "confusable", labelled, "-o", folder, "--entities", 5)
+    ran = program("sample", "confusable", labelled, "-o", folder, "--entities", 5)
     assert ran.err == f"kbforge: cannot write {folder}: no such file or directory\n"
     assert ran.code == 1

@@ -1,50 +1,12 @@
-"""Running the real program in this process, and what every bad record must do to it."""
+"""What every bad record and every unusable file must do to the program."""
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-from kbforge.cli.main import main
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended."""
-
-    code: int
-    out: bytes
-    err: str
-
-    @property
-    def ids(self) -> list[str]:
-        return [json.loads(line)["id"] for line in self.out.splitlines()]
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def kbforge(monkeypatch, capsysbinary) -> Run:
-    """kbforge(*arguments, stdin=b"") through the program's entry point."""
-
-    def run(*arguments: object, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "argv", ["kbforge", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsysbinary.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsysbinary.readouterr()
-        assert b"Traceback" not in err
-        return Ran(int(ended.value.code or 0), out, err.decode())
-
-    return run
+from tests.program import Run
 
 
 def ids_in(output: Path) -> list[str]:
@@ -52,7 +14,7 @@ def ids_in(output: Path) -> list[str]:
 
 
 def check_bad_record(
-    kbforge: Run,
+    program: Run,
     reader: Sequence[object],
     file: Path,
     sentence: str,
@@ -70,12 +32,12 @@ def check_bad_record(
     command = ("load", *reader, file, "-o", output)
     reason = f"{culprit or file}:{sentence}"
 
-    stopped = kbforge(*command)
+    stopped = program(*command)
     assert stopped.err == f"kbforge: {reason}\n"
     assert stopped.code == 1
     assert list(output.parent.iterdir()) == []
 
-    went_on = kbforge(*command, "--on-error", "quarantine", "--json")
+    went_on = program(*command, "--on-error", "quarantine", "--json")
     assert went_on.code == 0
     assert ids_in(output) == list(survivors)
     quarantine = output.parent / "fragments.jsonl.quarantine.jsonl"
@@ -89,12 +51,12 @@ def check_bad_record(
 
 
 def check_refused(
-    kbforge: Run, reader: Sequence[object], file: object, sentence: str, code: int = 1
+    program: Run, reader: Sequence[object], file: object, sentence: str, code: int = 1
 ) -> None:
     """An input that is unusable as a whole: an error, with or without a quarantine."""
     output = Path(f"{file}.out.jsonl")
     for extra in ((), ("--on-error", "quarantine")):
-        ran = kbforge("load", *reader, file, "-o", output, *extra)
+        ran = program("load", *reader, file, "-o", output, *extra)
         assert ran.err == f"kbforge: {sentence}\n"
         assert ran.code == code
         assert not output.exists()

@@ -78,60 +78,60 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("bad", ROWS)
-def test_bad_row(kbforge, tmp_path, bad):
+def test_bad_row(program, tmp_path, bad):
     row, sentence = ROWS[bad]
     file = tmp_path / "in.csv"
     file.write_bytes(HEADER + FIRST + row + b"\n" + LAST)
-    check_bad_record(kbforge, READER, file, f"3: {sentence}", ["a", "c"], row)
+    check_bad_record(program, READER, file, f"3: {sentence}", ["a", "c"], row)
 
 
 @pytest.mark.parametrize("bad", HEADERS)
-def test_bad_header(kbforge, tmp_path, bad):
+def test_bad_header(program, tmp_path, bad):
     content, sentence = HEADERS[bad]
     file = tmp_path / "in.csv"
     file.write_bytes(content)
-    check_refused(kbforge, READER, file, f"{file}:{sentence}")
+    check_refused(program, READER, file, f"{file}:{sentence}")
 
 
-def test_repeated_id(kbforge, tmp_path):
+def test_repeated_id(program, tmp_path):
     file = tmp_path / "in.csv"
     file.write_bytes(HEADER + FIRST + b"a,Amy,1,2\n" + LAST)
     sentence = '3: id: expected an id of its own, got "a" again'
-    check_bad_record(kbforge, READER, file, sentence, ["a", "c"])
+    check_bad_record(program, READER, file, sentence, ["a", "c"])
 
 
-def test_row_without_values(kbforge, tmp_path):
+def test_row_without_values(program, tmp_path):
     file = tmp_path / "in.csv"
     file.write_bytes(b"name,age\nAnn,30\n, \nCid,50\n")
     sentence = "3: properties: expected at least one property or a vector, got neither"
-    check_bad_record(kbforge, ["csv"], file, sentence, ["in-1", "in-3"], b", ")
+    check_bad_record(program, ["csv"], file, sentence, ["in-1", "in-3"], b", ")
 
 
-def test_10_000_attributes(kbforge, tmp_path):
+def test_10_000_attributes(program, tmp_path):
     file = tmp_path / "in.csv"
     header = ",".join(f"c{i}" for i in range(10_000))
     one, all_ = "x" + "," * 9_999, ",".join(["x"] * 10_000)
     file.write_text(f"{header}\n{one}\n{all_}\n{one}\n")
     sentence = "3: properties: expected at most 1,024 attributes, got 10,000"
-    check_bad_record(kbforge, ["csv"], file, sentence, ["in-1", "in-3"], all_.encode())
+    check_bad_record(program, ["csv"], file, sentence, ["in-1", "in-3"], all_.encode())
 
 
-def test_broken_quote_costs_one_line(kbforge, tmp_path):
+def test_broken_quote_costs_one_line(program, tmp_path):
     """The quote would swallow all that follows; every line after it is still read."""
     file, output = tmp_path / "in.csv", tmp_path / "out.jsonl"
     rows = [b"%d,Name,40,2\n" % i for i in range(9_000)]
     rows[5] = b'5,"Name,40,2\n'
     file.write_bytes(HEADER + b"".join(rows))
-    ran = kbforge("load", *READER, file, "-o", output, "--on-error", "quarantine", "--json")
+    ran = program("load", *READER, file, "-o", output, "--on-error", "quarantine", "--json")
     assert json.loads(ran.out)["set_aside"] == 1
     assert ids_in(output) == [str(i) for i in range(9_000) if i != 5]
 
 
-def test_mismatched_quotes_cost_one_line(kbforge, tmp_path):
+def test_mismatched_quotes_cost_one_line(program, tmp_path):
     file = tmp_path / "in.csv"
     file.write_bytes(HEADER + FIRST + b'b,"Bo,40,2\n' + b'd,"Di",3,4\n' + LAST)
     sentence = f"3: {RECORD}',' expected after '\"'"
-    check_bad_record(kbforge, READER, file, sentence, ["a", "d", "c"], b'b,"Bo,40,2')
+    check_bad_record(program, READER, file, sentence, ["a", "d", "c"], b'b,"Bo,40,2')
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_mismatched_quotes_cost_one_line(kbforge, tmp_path):
         ),
     ],
 )
-def test_bad_options(kbforge, tmp_path, options, sentence):
+def test_bad_options(program, tmp_path, options, sentence):
     file = tmp_path / "in.csv"
     file.write_bytes(HEADER + FIRST)
-    check_refused(kbforge, ["csv", *options], file, sentence, code=2)
+    check_refused(program, ["csv", *options], file, sentence, code=2)

@@ -30,43 +30,43 @@ def good(tmp_path):
 
 
 @EVERY
-def test_good_file(kbforge, good, tmp_path, name):
+def test_good_file(program, good, tmp_path, name):
     """The table's own check: without a mistake there is no error."""
     output = tmp_path / "out.jsonl"
-    ran = kbforge("load", *READERS[name].arguments, good(name), "-o", output, "--json")
+    ran = program("load", *READERS[name].arguments, good(name), "-o", output, "--json")
     assert ran.code == 0
     assert ids_in(output) == READERS[name].ids(3)
     assert json.loads(ran.out)["set_aside"] == 0
 
 
 @EVERY
-def test_no_such_file(kbforge, tmp_path, name):
+def test_no_such_file(program, tmp_path, name):
     file = tmp_path / f"none{READERS[name].suffix}"
     sentence = f"cannot read {file}: no such file or directory"
-    check_refused(kbforge, READERS[name].arguments, file, sentence)
+    check_refused(program, READERS[name].arguments, file, sentence)
 
 
 @EVERY
-def test_no_such_file_after_a_good_one(kbforge, good, tmp_path, name):
+def test_no_such_file_after_a_good_one(program, good, tmp_path, name):
     """No half results: the output appears only when all inputs were read."""
     missing = tmp_path / f"none{READERS[name].suffix}"
     output = tmp_path / "out.jsonl"
-    ran = kbforge("load", *READERS[name].arguments, good(name), missing, "-o", output)
+    ran = program("load", *READERS[name].arguments, good(name), missing, "-o", output)
     assert ran.err == f"kbforge: cannot read {missing}: no such file or directory\n"
     assert not output.exists()
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [READERS[name].suffix]
 
 
 @EVERY
-def test_folder(kbforge, tmp_path, name):
+def test_folder(program, tmp_path, name):
     folder = tmp_path / f"folder{READERS[name].suffix}"
     folder.mkdir()
     sentence = f"cannot read {folder}: is a directory"
-    check_refused(kbforge, READERS[name].arguments, folder, sentence)
+    check_refused(program, READERS[name].arguments, folder, sentence)
 
 
 @EVERY
-def test_no_permission(kbforge, good, monkeypatch, name):
+def test_no_permission(program, good, monkeypatch, name):
     """Simulated, because the tests may run as a user whom no permission stops."""
     file, real = good(name), builtins.open
 
@@ -76,46 +76,46 @@ def test_no_permission(kbforge, good, monkeypatch, name):
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(builtins, "open", guarded)
-    check_refused(kbforge, READERS[name].arguments, file, f"cannot read {file}: permission denied")
+    check_refused(program, READERS[name].arguments, file, f"cannot read {file}: permission denied")
 
 
 @EVERY
-def test_output_folder_missing(kbforge, good, tmp_path, name):
+def test_output_folder_missing(program, good, tmp_path, name):
     output = tmp_path / "none" / "out.jsonl"
-    ran = kbforge("load", *READERS[name].arguments, good(name), "-o", output)
+    ran = program("load", *READERS[name].arguments, good(name), "-o", output)
     assert ran.err == f"kbforge: cannot write {output}: no such file or directory\n"
     assert ran.code == 1
 
 
 @EVERY
-def test_output_is_a_folder(kbforge, good, tmp_path, name):
-    ran = kbforge("load", *READERS[name].arguments, good(name), "-o", tmp_path)
+def test_output_is_a_folder(program, good, tmp_path, name):
+    ran = program("load", *READERS[name].arguments, good(name), "-o", tmp_path)
     assert ran.err == f"kbforge: cannot write {tmp_path}: is a directory\n"
     assert ran.code == 1
 
 
 @EVERY
 @FULL
-def test_disk_full(kbforge, good, name):
-    ran = kbforge("load", *READERS[name].arguments, good(name), "-o", "/dev/full")
+def test_disk_full(program, good, name):
+    ran = program("load", *READERS[name].arguments, good(name), "-o", "/dev/full")
     assert ran.err == "kbforge: cannot write /dev/full: no space left on device\n"
     assert ran.code == 1
 
 
 @FULL
-def test_disk_full_for_the_quarantine(kbforge, tmp_path):
+def test_disk_full_for_the_quarantine(program, tmp_path):
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_bytes(b"bad\n")
-    ran = kbforge("load", "jsonl", file, "-o", output, "--quarantine", "/dev/full")
+    ran = program("load", "jsonl", file, "-o", output, "--quarantine", "/dev/full")
     assert ran.err == "kbforge: cannot write /dev/full: no space left on device\n"
     assert ran.code == 1
     assert not output.exists()
 
 
-def test_quarantine_folder_missing(kbforge, good, tmp_path):
+def test_quarantine_folder_missing(program, good, tmp_path):
     aside = tmp_path / "none" / "q.jsonl"
     output = tmp_path / "out.jsonl"
-    ran = kbforge("load", "jsonl", good("jsonl"), "-o", output, "--quarantine", aside)
+    ran = program("load", "jsonl", good("jsonl"), "-o", output, "--quarantine", aside)
     assert ran.err == f"kbforge: cannot write {aside}: no such file or directory\n"
     assert ran.code == 1
     assert not output.exists()
@@ -123,7 +123,7 @@ def test_quarantine_folder_missing(kbforge, good, tmp_path):
 
 @pytest.mark.parametrize("name", BY_LINE)
 @pytest.mark.parametrize("pack", [gzipped, zstandard])
-def test_packed_file_cut_short(kbforge, tmp_path, name, pack):
+def test_packed_file_cut_short(program, tmp_path, name, pack):
     """Stopped with a sentence; or every line before the cut is kept."""
     reader = READERS[name]
     packed = pack(reader.content(9_000))
@@ -133,14 +133,14 @@ def test_packed_file_cut_short(kbforge, tmp_path, name, pack):
     output.parent.mkdir()
     command = ("load", *reader.arguments, file, "-o", output)
 
-    stopped = kbforge(*command)
+    stopped = program(*command)
     assert stopped.code == 1
     assert stopped.err.startswith(f"kbforge: {file}:")
     assert stopped.err.count("\n") == 1
     assert "expected a whole file, got a damaged or truncated one (" in stopped.err
     assert list(output.parent.iterdir()) == []
 
-    assert kbforge(*command, "--on-error", "quarantine").code == 0
+    assert program(*command, "--on-error", "quarantine").code == 0
     kept = ids_in(output)
     assert len(kept) > 1_000
     assert kept == reader.ids(len(kept))
@@ -150,10 +150,10 @@ def test_packed_file_cut_short(kbforge, tmp_path, name, pack):
 
 
 @pytest.mark.parametrize("name", BY_LINE)
-def test_damaged_gzip(kbforge, tmp_path, name):
+def test_damaged_gzip(program, tmp_path, name):
     file = tmp_path / f"in{READERS[name].suffix}.gz"
     file.write_bytes(b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff")
-    ran = kbforge("load", *READERS[name].arguments, file, "-o", tmp_path / "out.jsonl")
+    ran = program("load", *READERS[name].arguments, file, "-o", tmp_path / "out.jsonl")
     assert ran.code == 1
     assert ran.err == (
         f"kbforge: {file}:1: expected a whole file, got a damaged or truncated one "
@@ -193,8 +193,8 @@ def test_damaged_gzip(kbforge, tmp_path, name):
         ),
     ],
 )
-def test_bad_call(kbforge, arguments, sentence, code):
-    ran = kbforge(*arguments)
+def test_bad_call(program, arguments, sentence, code):
+    ran = program(*arguments)
     assert ran.err == f"kbforge: {sentence}\n"
     assert ran.code == code
 

@@ -24,11 +24,11 @@ def _offline(monkeypatch):
 
 
 @pytest.mark.parametrize("bad", BAD_CELLS)
-def test_bad_row(kbforge, tmp_path, bad):
+def test_bad_row(program, tmp_path, bad):
     columns, sentence = BAD_CELLS[bad]
     file = tmp_path / "in.parquet"
     write(file, **columns)
-    check_bad_record(kbforge, READER, file, f"2: {sentence}", ["u", "w"])
+    check_bad_record(program, READER, file, f"2: {sentence}", ["u", "w"])
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_bad_row(kbforge, tmp_path, bad):
         (b'{"id":"a","name":"Bo","x":1}', 'id: expected an id of its own, got "a" again'),
     ],
 )
-def test_bad_json_row(kbforge, tmp_path, row, sentence):
+def test_bad_json_row(program, tmp_path, row, sentence):
     file = tmp_path / "in.jsonl"
     file.write_bytes(FIRST + row + b"\n" + LAST)
-    check_bad_record(kbforge, JSON_READER, file, f"2: {sentence}", ["a", "c"])
+    check_bad_record(program, JSON_READER, file, f"2: {sentence}", ["a", "c"])
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_bad_json_row(kbforge, tmp_path, row, sentence):
         (b"[" * 3000, f"{JSON}1026 (depth limit exceeded)"),
     ],
 )
-def test_lines_that_stop_datasets(kbforge, tmp_path, line, sentence):
+def test_lines_that_stop_datasets(program, tmp_path, line, sentence):
     """A block with such a line is lost to `datasets`, so nothing is ever set aside."""
     file = tmp_path / "in.jsonl"
     file.write_bytes(FIRST + line + b"\n" + LAST)
-    check_refused(kbforge, JSON_READER, file, f"{file}:2: {sentence}")
+    check_refused(program, JSON_READER, file, f"{file}:2: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -95,26 +95,26 @@ def test_lines_that_stop_datasets(kbforge, tmp_path, line, sentence):
         ),
     ],
 )
-def test_bad_file(kbforge, tmp_path, name, content, sentence):
+def test_bad_file(program, tmp_path, name, content, sentence):
     file = tmp_path / name
     file.write_bytes(content)
-    check_refused(kbforge, JSON_READER, file, f"{file}{sentence}")
+    check_refused(program, JSON_READER, file, f"{file}{sentence}")
 
 
-def test_unknown_ending(kbforge, tmp_path):
+def test_unknown_ending(program, tmp_path):
     file = tmp_path / "in.txt"
     file.write_bytes(b"hello")
     sentence = (
         f"cannot read {file}: expected a file that ends in one of .json, .jsonl, .csv, .tsv, "
         ".parquet, .arrow"
     )
-    check_refused(kbforge, ["hf"], file, sentence)
+    check_refused(program, ["hf"], file, sentence)
 
 
-def test_standard_input(kbforge, tmp_path, monkeypatch):
+def test_standard_input(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sentence = (
         "the hf source reads files and data sets of the hub, not standard input; "
         "use the jsonl, csv or parquet source"
     )
-    check_refused(kbforge, ["hf"], "-", sentence)
+    check_refused(program, ["hf"], "-", sentence)

@@ -143,24 +143,24 @@ CASES = {
 
 
 @pytest.mark.parametrize("bad", CASES)
-def test_bad_line(kbforge, tmp_path, bad):
+def test_bad_line(program, tmp_path, bad):
     line, sentence = CASES[bad]
     file = tmp_path / "in.jsonl"
     file.write_bytes(b"\n".join([GOOD[0], line, GOOD[1], b""]))
     raw = None if bad == "id repeated" else line  # found behind the reader: shown as a fragment
-    check_bad_record(kbforge, ["jsonl"], file, f"2: {sentence}", ["a", "c"], raw)
+    check_bad_record(program, ["jsonl"], file, f"2: {sentence}", ["a", "c"], raw)
 
 
-def test_over_long_line(kbforge, tmp_path, monkeypatch):
+def test_over_long_line(program, tmp_path, monkeypatch):
     """Only the line is lost, and only its first bytes are ever held."""
     monkeypatch.setattr("kbforge.io.MAX_LINE_BYTES", 100)
     file = tmp_path / "in.jsonl"
     file.write_bytes(GOOD[0] + b"\n" + b"x" * 1_000 + b"\n" + GOOD[1] + b"\n")
     sentence = "2: expected a line of at most 100 bytes, got a longer one"
-    check_bad_record(kbforge, ["jsonl"], file, sentence, ["a", "c"], b"x" * 101)
+    check_bad_record(program, ["jsonl"], file, sentence, ["a", "c"], b"x" * 101)
 
 
-def test_all_bad_lines_at_once(kbforge, tmp_path):
+def test_all_bad_lines_at_once(program, tmp_path):
     """Every bad line of the table between good ones: none takes a good one with it."""
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     good = [b'{"id": "g%d", "properties": {"name": ["N"]}}' % i for i in range(len(CASES) + 1)]
@@ -169,7 +169,7 @@ def test_all_bad_lines_at_once(kbforge, tmp_path):
     ]
     # without its namesake the repeated id is a good one
     file.write_bytes(b"\n".join([*lines, good[-1]]))
-    ran = kbforge("load", "jsonl", file, "-o", output, "--on-error", "quarantine", "--json")
+    ran = program("load", "jsonl", file, "-o", output, "--on-error", "quarantine", "--json")
     kept = [i for i in ids_in(output) if i.startswith("g")]
     assert kept == [f"g{i}" for i in range(len(good))]
     assert json.loads(ran.out)["set_aside"] == len(CASES) - 1

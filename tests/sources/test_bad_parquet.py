@@ -19,34 +19,34 @@ NO_FOOTER = (
 
 
 @pytest.mark.parametrize("bad", BAD_CELLS)
-def test_bad_row(kbforge, tmp_path, bad):
+def test_bad_row(program, tmp_path, bad):
     columns, sentence = BAD_CELLS[bad]
     file = tmp_path / "in.parquet"
     write(file, **columns)
-    check_bad_record(kbforge, READER, file, f"2: {sentence}", ["u", "w"])
+    check_bad_record(program, READER, file, f"2: {sentence}", ["u", "w"])
 
 
 @pytest.mark.parametrize("raw", [b"B\xff", b"\xed\xa0\x80"])
-def test_text_that_is_not_utf8(kbforge, tmp_path, raw):
+def test_text_that_is_not_utf8(program, tmp_path, raw):
     """Nobody checks the strings of a Parquet file; a bad one spoils its row, not its batch."""
     file = tmp_path / "in.parquet"
     write(file, name=text_of(raw))
-    check_bad_record(kbforge, READER, file, f"2: name: {CELL}bytes", ["u", "w"])
+    check_bad_record(program, READER, file, f"2: name: {CELL}bytes", ["u", "w"])
 
 
-def test_row_without_values(kbforge, tmp_path):
+def test_row_without_values(program, tmp_path):
     file = tmp_path / "in.parquet"
     pq.write_table(pa.table({"name": ["Ann", None, "Cid"], "age": [30, None, 50]}), file)
     sentence = "2: properties: expected at least one property or a vector, got neither"
     raw = b'{"name":null,"age":null}'
-    check_bad_record(kbforge, ["parquet"], file, sentence, ["in-1", "in-3"], raw)
+    check_bad_record(program, ["parquet"], file, sentence, ["in-1", "in-3"], raw)
 
 
-def test_3_000_attributes(kbforge, tmp_path):
+def test_3_000_attributes(program, tmp_path):
     file = tmp_path / "in.parquet"
     pq.write_table(pa.table({f"c{i}": ["x" if i == 0 else None, "y"] for i in range(3_000)}), file)
     sentence = "2: properties: expected at most 1,024 attributes, got 3,000"
-    check_bad_record(kbforge, ["parquet"], file, sentence, ["in-1"])
+    check_bad_record(program, ["parquet"], file, sentence, ["in-1"])
 
 
 def whole(tmp_path) -> bytes:
@@ -67,10 +67,10 @@ def whole(tmp_path) -> bytes:
     ],
     ids=["empty", "text", "half", "no footer"],
 )
-def test_bad_file(kbforge, tmp_path, damage, sentence):
+def test_bad_file(program, tmp_path, damage, sentence):
     file = tmp_path / "in.parquet"
     file.write_bytes(damage(whole(tmp_path)))
-    check_refused(kbforge, READER, file, f"{file}: {sentence}")
+    check_refused(program, READER, file, f"{file}: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_bad_file(kbforge, tmp_path, damage, sentence):
         (["--map", "age=years"], 'expected a column "age", got the columns id, label, name, x'),
     ],
 )
-def test_missing_column(kbforge, tmp_path, options, sentence):
+def test_missing_column(program, tmp_path, options, sentence):
     file = tmp_path / "in.parquet"
     write(file)
-    check_refused(kbforge, ["parquet", *options], file, f"{file}: {sentence}")
+    check_refused(program, ["parquet", *options], file, f"{file}: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_missing_column(kbforge, tmp_path, options, sentence):
         (["id", ""], "expected a name for every column, got none for column 2"),
     ],
 )
-def test_bad_column_names(kbforge, tmp_path, names, sentence):
+def test_bad_column_names(program, tmp_path, names, sentence):
     file = tmp_path / "in.parquet"
     pq.write_table(pa.table([pa.array(["a"]), pa.array(["b"])], names=names), file)
-    check_refused(kbforge, ["parquet"], file, f"{file}: {sentence}")
+    check_refused(program, ["parquet"], file, f"{file}: {sentence}")
 
 
-def test_damage_costs_one_row_group(kbforge, tmp_path):
+def test_damage_costs_one_row_group(program, tmp_path):
     file, output = tmp_path / "in.parquet", tmp_path / "out.jsonl"
     names = [f"name{i:04d}" for i in range(300)]
     pq.write_table(pa.table({"name": names}), file, row_group_size=100, compression="gzip")
@@ -110,7 +110,7 @@ def test_damage_costs_one_row_group(kbforge, tmp_path):
     start = second.dictionary_page_offset + 30
     content[start : start + 40] = bytes(40)
     file.write_bytes(content)
-    ran = kbforge("load", "parquet", file, "-o", output, "--on-error", "quarantine", "--json")
+    ran = program("load", "parquet", file, "-o", output, "--on-error", "quarantine", "--json")
     assert json.loads(ran.out)["set_aside"] == 1
     assert ids_in(output) == [f"in-{i}" for i in [*range(1, 101), *range(201, 301)]]
     reason = json.loads((tmp_path / "out.jsonl.quarantine.jsonl").read_text())["reason"]

@@ -169,65 +169,65 @@ def between_good_ones(line: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("bad", SHAPES)
-def test_bad_document(kbforge, tmp_path, bad):
+def test_bad_document(program, tmp_path, bad):
     change, sentence = SHAPES[bad]
     record = document(2)
     change(record)
     line = json.dumps(record).encode()
     file = tmp_path / "in.jsonl"
     file.write_bytes(between_good_ones(line))
-    check_bad_record(kbforge, ["rebel"], file, f"2: {sentence}", ["1-Q1", "3-Q3"], line)
+    check_bad_record(program, ["rebel"], file, f"2: {sentence}", ["1-Q1", "3-Q3"], line)
 
 
 @pytest.mark.parametrize("bad", LINES)
-def test_bad_line(kbforge, tmp_path, bad):
+def test_bad_line(program, tmp_path, bad):
     line, sentence = LINES[bad]
     file = tmp_path / "in.jsonl"
     file.write_bytes(between_good_ones(line))
-    check_bad_record(kbforge, ["rebel"], file, f"2: {sentence}", ["1-Q1", "3-Q3"], line)
+    check_bad_record(program, ["rebel"], file, f"2: {sentence}", ["1-Q1", "3-Q3"], line)
 
 
-def test_repeated_document_id(kbforge, tmp_path):
+def test_repeated_document_id(program, tmp_path):
     file = tmp_path / "in.jsonl"
     file.write_bytes(between_good_ones(json.dumps(document(1) | {"triples": []}).encode()))
     sentence = '2: id: expected an id of its own, got "1-Q1" again'
-    check_bad_record(kbforge, ["rebel"], file, sentence, ["1-Q1", "3-Q3"])
+    check_bad_record(program, ["rebel"], file, sentence, ["1-Q1", "3-Q3"])
 
 
 @pytest.mark.parametrize("offsets", [[-5, 1], [10**18, 10**19], [7, 3]])
-def test_wrong_offsets_are_repaired(kbforge, tmp_path, offsets):
+def test_wrong_offsets_are_repaired(program, tmp_path, offsets):
     record = document(2)
     record["entities"][0]["boundaries"] = offsets
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_text(json.dumps(record))
-    assert kbforge("load", "rebel", file, "-o", output).code == 0
+    assert program("load", "rebel", file, "-o", output).code == 0
     assert json.loads(output.read_text())["metadata"]["spans"] == [[0, 4]]
 
 
-def test_not_a_zip(kbforge, tmp_path):
+def test_not_a_zip(program, tmp_path):
     file = tmp_path / "in.zip"
     file.write_bytes(b"PK?")
     sentence = f"{file}: expected a zip file, got File is not a zip file"
-    check_refused(kbforge, ["rebel"], file, sentence)
+    check_refused(program, ["rebel"], file, sentence)
 
 
-def test_zip_without_documents(kbforge, tmp_path):
+def test_zip_without_documents(program, tmp_path):
     file = tmp_path / "in.zip"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("README", "hello")
-    check_refused(kbforge, ["rebel"], file, f"{file}: expected a .jsonl file in it, got none")
+    check_refused(program, ["rebel"], file, f"{file}: expected a .jsonl file in it, got none")
 
 
-def test_zip_without_the_member(kbforge, tmp_path):
+def test_zip_without_the_member(program, tmp_path):
     file = tmp_path / "in.zip"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("en_val.jsonl", "{}")
     reader = ["rebel", "--set", "source.members=en_train.jsonl"]
     sentence = f"{file}: expected en_train.jsonl in it, got en_val.jsonl"
-    check_refused(kbforge, reader, file, sentence)
+    check_refused(program, reader, file, sentence)
 
 
-def test_damaged_member(kbforge, tmp_path):
+def test_damaged_member(program, tmp_path):
     """What is before the damage is kept."""
     file = tmp_path / "in.zip"
     good = "\n".join(json.dumps(document(i)) for i in range(1, 4_001))
@@ -238,7 +238,7 @@ def test_damaged_member(kbforge, tmp_path):
     content[spot : spot + 3] = b"Eve"
     file.write_bytes(content)
     output = tmp_path / "out.jsonl"
-    ran = kbforge("load", "rebel", file, "-o", output, "--on-error", "quarantine", "--json")
+    ran = program("load", "rebel", file, "-o", output, "--on-error", "quarantine", "--json")
     assert json.loads(ran.out)["set_aside"] == 1
     assert json.loads(ran.out)["fragments"] > 2_000
     sentence = json.loads((tmp_path / "out.jsonl.quarantine.jsonl").read_text())["reason"]
@@ -254,15 +254,15 @@ def test_damaged_member(kbforge, tmp_path):
         ("dedupe=perhaps", "source rebel: dedupe: expected true or false, got perhaps"),
     ],
 )
-def test_bad_options(kbforge, tmp_path, option, sentence):
+def test_bad_options(program, tmp_path, option, sentence):
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps(document(1)))
-    check_refused(kbforge, ["rebel", "--set", f"source.{option}"], file, sentence, code=2)
+    check_refused(program, ["rebel", "--set", f"source.{option}"], file, sentence, code=2)
 
 
-def test_missing_relations_file(kbforge, tmp_path):
+def test_missing_relations_file(program, tmp_path):
     file = tmp_path / "in.jsonl"
     file.write_text(json.dumps(document(1)))
     reader = ["rebel", "--set", f"source.relations_file={tmp_path}/none.tsv"]
     sentence = f"cannot read {tmp_path}/none.tsv: no such file or directory"
-    check_refused(kbforge, reader, file, sentence)
+    check_refused(program, reader, file, sentence)

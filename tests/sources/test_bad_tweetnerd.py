@@ -130,37 +130,37 @@ def tweets(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ROWS)
-def test_bad_row(kbforge, tmp_path, tweets, bad):
+def test_bad_row(program, tmp_path, tweets, bad):
     line, sentence = ROWS[bad]
     file = tmp_path / "in.tsv"
     file.write_bytes(b"\n".join([FIRST, line, LAST]))
     reader = ["tweetnerd", "--set", f"source.tweets={tweets}"]
-    check_bad_record(kbforge, reader, file, f"2: {sentence}", KEPT, line)
+    check_bad_record(program, reader, file, f"2: {sentence}", KEPT, line)
 
 
 @pytest.mark.parametrize("bad", TWEET_LINES)
-def test_bad_tweet(kbforge, tmp_path, tweets, bad):
+def test_bad_tweet(program, tmp_path, tweets, bad):
     line, sentence = TWEET_LINES[bad]
     tweets.write_bytes(TWEETS + line)
     file = tmp_path / "in.tsv"
     file.write_bytes(b"\n".join([FIRST, LAST]))
     reader = ["tweetnerd", "--set", f"source.tweets={tweets}"]
-    check_bad_record(kbforge, reader, file, f"4: {sentence}", KEPT, line, culprit=tweets)
+    check_bad_record(program, reader, file, f"4: {sentence}", KEPT, line, culprit=tweets)
 
 
-def test_repeated_mention(kbforge, tmp_path):
+def test_repeated_mention(program, tmp_path):
     """The same mention with another score: which of them is right is not ours to say."""
     file = tmp_path / "in.tsv"
     file.write_bytes(b"\n".join([FIRST, b"1\tAnn\t0\t3\tQ1\t2", LAST]))
     sentence = '2: id: expected an id of its own, got "1-0-3-Q1" again'
-    check_bad_record(kbforge, ["tweetnerd"], file, sentence, KEPT)
+    check_bad_record(program, ["tweetnerd"], file, sentence, KEPT)
 
 
-def test_missing_tweets(kbforge, tmp_path):
+def test_missing_tweets(program, tmp_path):
     file = tmp_path / "in.tsv"
     file.write_bytes(FIRST)
     reader = ["tweetnerd", "--set", f"source.tweets={tmp_path}/none"]
-    check_refused(kbforge, reader, file, f"cannot read {tmp_path}/none: no such file or directory")
+    check_refused(program, reader, file, f"cannot read {tmp_path}/none: no such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_missing_tweets(kbforge, tmp_path):
         ("unlinked=maybe", "source tweetnerd: unlinked: expected one of keep, drop, got maybe"),
     ],
 )
-def test_bad_options(kbforge, tmp_path, option, sentence):
+def test_bad_options(program, tmp_path, option, sentence):
     file = tmp_path / "in.tsv"
     file.write_bytes(FIRST)
-    check_refused(kbforge, ["tweetnerd", "--set", f"source.{option}"], file, sentence, code=2)
+    check_refused(program, ["tweetnerd", "--set", f"source.{option}"], file, sentence, code=2)

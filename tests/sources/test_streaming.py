@@ -96,10 +96,10 @@ def test_packed_files(tmp_path, name, pack):
 
 @pytest.mark.parametrize("name", [*BY_LINE, "parquet"])
 @PACKINGS
-def test_standard_input(kbforge, tmp_path, name, pack):
+def test_standard_input(program, tmp_path, name, pack):
     output = tmp_path / "out.jsonl"
     content = pack(READERS[name].content(50))
-    ran = kbforge("load", *READERS[name].arguments, "-", "-o", output, stdin=content)
+    ran = program("load", *READERS[name].arguments, "-", "-o", output, stdin=content)
     assert ran.code == 0
     assert ids_in(output) == READERS[name].ids(50)
 
