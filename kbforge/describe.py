@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +52,26 @@ def describe(factory: Any) -> Description:
 def _type_text(annotation: Any) -> str:
     if annotation is inspect.Parameter.empty:
         return "any"
-    if isinstance(annotation, types.GenericAlias | types.UnionType) or not inspect.isclass(
-        annotation
-    ):
-        return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(annotation))
-    return annotation.__name__
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Literal:
+        return " | ".join(map(str, arguments))
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " | ".join(map(_type_text, arguments))
+    if annotation is types.NoneType:
+        return "none"
+    if inspect.isclass(annotation) and not arguments:
+        return annotation.__name__
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(annotation))
 
 
 def _default_text(parameter: inspect.Parameter) -> str | None:
-    if parameter.default is inspect.Parameter.empty:
+    """The default as `--set` would take it."""
+    default = parameter.default
+    if default is inspect.Parameter.empty:
         return None
-    return str(parameter.default)
+    if isinstance(default, tuple | list):
+        return ",".join(map(str, default))
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default)
 
 
 def _documented_arguments(documentation: str) -> dict[str, str]:

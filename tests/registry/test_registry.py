@@ -233,7 +233,7 @@ def test_show_documents_every_option(tmp_path: Path) -> None:
     assert shown["summary"] == "A good source."
     assert shown["options"] == [
         {"name": "size", "type": "int", "default": None, "help": "how many at once."},
-        {"name": "names", "type": "tuple[str, ...]", "default": "('a',)", "help": "which."},
+        {"name": "names", "type": "tuple[str, ...]", "default": "a", "help": "which."},
     ]
     page = kbforge("plugins", "show", "sources", "good", path=tmp_path).out
     assert "source.size" in page

@@ -28,17 +28,7 @@ _LARGEST_SCALE = 1e6
 
 
 class _NgramLikelihood:
-    """What n-gram models of every order share.
-
-    Args:
-        attributes: the attributes whose values are read.
-        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
-            the language. None takes the one the model was trained with, else the default.
-
-    Raises:
-        UsageError: a scale out of range, or no attributes.
-
-    """
+    """What n-gram models of every order share; each documents the options where it is shown."""
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
@@ -141,7 +131,17 @@ class _NgramLikelihood:
 
 
 class Bigram(_NgramLikelihood):
-    """Each character depends on the one before."""
+    """Character bigrams: each character depends on the one before.
+
+    Args:
+        attributes: the attributes whose values are read.
+        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
+            the language. `none` takes the one the model was trained with, else 1.
+
+    Raises:
+        UsageError: a scale out of range, or no attributes.
+
+    """
 
     order: ClassVar[int] = 2
     default_scale: ClassVar[float] = 1.0
@@ -149,7 +149,17 @@ class Bigram(_NgramLikelihood):
 
 
 class Trigram(_NgramLikelihood):
-    """Each character depends on the two before."""
+    """Character trigrams: each character depends on the two before.
+
+    Args:
+        attributes: the attributes whose values are read.
+        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
+            the language. `none` takes the one the model was trained with, else 0.2.
+
+    Raises:
+        UsageError: a scale out of range, or no attributes.
+
+    """
 
     order: ClassVar[int] = 3
     default_scale: ClassVar[float] = 0.2
