@@ -12,7 +12,7 @@ from kbforge.errors import UsageError
 if TYPE_CHECKING:
     from kbforge.calibrating import Calibrated
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from kbforge.errors import UsageError
 if TYPE_CHECKING:
     from kbforge_training.ngram import Trained
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _SHOWN_EVERY = 256
 
@@ -54,13 +54,10 @@ def train_ngram(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
-    from importlib import import_module
     from itertools import chain
 
     from kbforge.load import read_fragments
-
-    # training is a client of the library, not part of it: the verb finds it by name
-    train = import_module("kbforge_training.ngram").train
+    from kbforge_training.ngram import train
 
     names = tuple(name for name in attributes.split(",") if name)
     read = chain.from_iterable(read_fragments(path, limit=limit) for path in fragments)
