@@ -1,1 +1,1 @@
-""""""
+"""Calibrators: fragments in, the concentration alpha out."""
