@@ -43,7 +43,7 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
     """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 
     Args:
-        columns: texts with `{task.fields[...]}` placeholders, appended to the standard bar.
+        columns: texts with `{task.fields[...]}` placeholders, shown on a line below the bar.
         total: the number of units, None if unknown.
         description: what is being done.
 
@@ -54,13 +54,22 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
+    from rich.text import Text
 
-    with RichProgress(
+    class TwoLines(RichProgress):
+        """The bar, and below it the fields: one line of both is too long for most terminals."""
+
+        def get_renderables(self) -> Iterator[Any]:
+            yield self.make_tasks_table(self.tasks)
+            if columns:
+                for task in self.tasks:
+                    yield Text("  ".join(column.format(task=task) for column in columns))
+
+    with TwoLines(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        *(TextColumn(column) for column in columns),
         console=console,
         refresh_per_second=8,
     ) as bar:

@@ -42,6 +42,8 @@ class _Verbs(TyperGroup):
         except PluginError as error:
             return _broken(cmd_name, error)
         command.name = cmd_name
+        for described in (command, *getattr(command, "commands", {}).values()):
+            described.help = _unwrapped(described.help or "")
         # one line, and no markup: a stranger's brackets must not break everyone's help page
         command.short_help = command.get_short_help_str(200).replace("[", "\\[")
         distribution = registry.find("commands", cmd_name).distribution
@@ -76,6 +78,12 @@ def _command_of(name: str) -> Any:
         raise PluginError(
             f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
+
+
+def _unwrapped(text: str) -> str:
+    """One line a paragraph, so that the terminal's width decides where lines end."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
 
 
 def _broken(name: str, error: PluginError) -> Any:

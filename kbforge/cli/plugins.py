@@ -33,6 +33,8 @@ def list_plugins(
 
     Reads metadata only and imports nothing; --check loads each one and says why it is broken.
 
+    Examples:
+
         kbforge plugins list --kind likelihoods
 
         kbforge plugins list --check --json
@@ -61,7 +63,9 @@ def show_plugin(
 ) -> None:
     """Describe one plugin: what it does and the options that --set gives it.
 
-    kbforge plugins show likelihood gaussian
+    Example:
+
+        kbforge plugins show likelihood gaussian
     """
     import dataclasses
 

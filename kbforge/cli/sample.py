@@ -31,6 +31,8 @@ def confusable(
 
     Writes FOLDER/<split>.jsonl for each split and FOLDER/groups.json. No entity is in two splits.
 
+    Examples:
+
         kbforge sample confusable fragments.jsonl -o sample/ --entities 50
 
         kbforge sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
