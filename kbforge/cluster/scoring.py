@@ -169,8 +169,9 @@ class BlackBoxScorer:
     def reweigh(self, state: State, joins: Pool) -> Pool:
         if self._surrogate is None:
             return joins
-        distinct = np.unique(joins.slot)
-        self._score_joins(state, distinct)
+        self._score_joins(state, np.unique(joins.slot))
+        # what the surrogate ranked must not decide between equals of the model
+        joins = joins.take(np.lexsort((state.first[joins.slot], joins.row, joins.subproblem)))
         gain = self._joined[joins.slot] - state.score[joins.slot]
         row = state.row_start[joins.subproblem] + joins.row
         prior = state.row_weight[row] + state.log_size[joins.slot]

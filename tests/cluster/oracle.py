@@ -129,6 +129,7 @@ class SlowSmc:
         joins.sort(key=lambda p: -p.value)
         if self.surrogate is not None:
             joins = joins[: self.max_evals]
+            joins.sort(key=lambda p: (p.subproblem, p.row, p.group))
             for p in joins:
                 assert p.group is not None
                 w = self.subproblems[p.subproblem][p.row][0]
