@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 
-import kbforge.testing
-from kbforge import registry
-from tests.registry.distributions import Distribution, Result, python
-from tests.registry.distributions import kbforge as program
+import pytest
+
+from kbforge import registry, testing
+from kbforge.contracts import Fragment
+from kbforge.kb.read import read_entities
+from tests.program import Run
+from tests.registry.distributions import Distribution, Result, kbforge, python
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 THIRD_PARTY = ROOT / "examples" / "third_party"
 
@@ -50,7 +56,7 @@ def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> No
         command, *expected = step.splitlines()
         words = [str(names) if w == "names.txt" else w for w in shlex.split(command)]
         assert words[0] == "kbforge"
-        assert normal(program(*words[1:], path=tmp_path)) == expected
+        assert normal(kbforge(*words[1:], path=tmp_path)) == expected
 
 
 def test_the_documented_tests_pass(tmp_path: Path) -> None:
@@ -71,7 +77,7 @@ def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() 
         assert registry.KINDS[kind].split(" of ")[0] in rows[0], kind
         kit = re.search(r"`kbforge\.testing\.(\w+)`", rows[0])
         assert kit, kind
-        assert getattr(kbforge.testing, kit[1]).kind == kind
+        assert getattr(testing, kit[1]).kind == kind
         contract = re.search(r"`(kbforge/contracts/\w+\.py)`", rows[0])
         assert kind == "commands" or (contract and (ROOT / contract[1]).is_file()), kind
 
@@ -85,3 +91,38 @@ def test_the_example_distribution_shows_its_own_files() -> None:
     exporter = (THIRD_PARTY / "kbforge_vcard" / "exporter.py").read_text(encoding="utf-8")
     assert blocks(readme, "python")[0] == exporter
     assert blocks(readme, "toml")[0] in (THIRD_PARTY / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_front_page_works_by_hand_and_shows_what_comes_out(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (session,) = (block for block in blocks(README, "sh") if "kbforge load" in block)
+    install, commands = session.split("cd examples/quickstart && mkdir -p out\n")
+    assert "pip install -c constraints.txt .\n" in install
+    shutil.copytree(ROOT / "examples/quickstart", tmp_path / "demo", ignore=lambda *_: ["out"])
+    monkeypatch.chdir(tmp_path / "demo")
+    Path("out").mkdir()
+    printed = {}
+    for command in commands.replace("\\\n", " ").strip().splitlines():
+        verb, *arguments = shlex.split(command)[1:]
+        ran = program(verb, *arguments)
+        assert ran.code == 0, ran.err
+        printed[verb] = [line.rstrip() for line in ran.out.decode().splitlines()]
+    scores, entity, *_ = (block.splitlines() for block in blocks(README, "text"))
+    assert printed["evaluate"] == scores
+    assert "\n".join(entity) in "\n".join(printed["show"])
+
+
+def test_the_formats_on_the_front_page_are_real(tmp_path: Path) -> None:
+    fragment, entity = map(json.loads, blocks(README, "json"))
+    assert Fragment.from_json(fragment, "README.md").to_json() == fragment
+    kb = tmp_path / "kb.jsonl"
+    kb.write_text(json.dumps(entity), encoding="utf-8")
+    (read,) = read_entities(str(kb))
+    assert read.to_json() == entity
+
+
+def test_the_front_page_names_every_likelihood_and_clusterer() -> None:
+    for plugin in registry.installed():
+        if plugin.kind in ("likelihoods", "clusterers", "calibrators"):
+            assert f"`{plugin.name}`" in README, plugin.name
