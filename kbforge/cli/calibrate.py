@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,49 +27,22 @@ def calibrate(
         str,
         typer.Option(help="pseudo-likelihood, bcubed, empirical-bayes (no labels) or a plugin's."),
     ] = "pseudo-likelihood",
-    likelihood: Annotated[
-        str | None,
-        typer.Option(help="Likelihood by name, or a model folder.", show_default="bigram"),
-    ] = None,
-    surrogate: Annotated[
-        str | None, typer.Option(help="Model that proposes for an expensive likelihood.")
-    ] = None,
-    clusterer: Annotated[
-        str, typer.Option(help="For the calibrators that cluster: split-smc, smc, greedy.")
-    ] = "split-smc",
-    particles: Annotated[
-        int | None,
-        typer.Option("--particles", "-P", min=1, help="Most particles kept a subproblem."),
-    ] = None,
-    max_evals: Annotated[
-        int | None,
-        typer.Option("--max-evals", "-M", min=0, help="Most joins that the surrogate proposes."),
-    ] = None,
+    likelihood: options.Likelihood = None,
+    surrogate: options.Surrogate = None,
+    clusterer: options.Clusterer = "split-smc",
+    particles: options.Particles = None,
+    max_evals: options.MaxEvals = None,
     low: Annotated[
         float | None, typer.Option(help="Smallest alpha to try.", show_default="4.5e-05")
     ] = None,
     high: Annotated[
         float | None, typer.Option(help="Largest alpha to try.", show_default="7.2e+10")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers, where any are used.")] = (
-        0
-    ),
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Read no further than this many fragments.")
-    ] = None,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Same as --device cuda.")] = False,
-    device: Annotated[
-        Literal["cpu", "cuda"] | None,
-        typer.Option(help="Where a neural likelihood runs.", show_default="cpu"),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KIND.OPTION=VALUE",
-            help="Any option of the likelihood, surrogate, clusterer or calibrator.",
-        ),
-    ] = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = None,
+    gpu: options.Gpu = False,
+    device: options.Device = None,
+    settings: options.Settings = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Choose the concentration alpha for a likelihood: larger makes more entities.
@@ -95,15 +68,14 @@ def calibrate(
     from kbforge.calibrating import How, search_between
     from kbforge.calibrating import calibrate as run
     from kbforge.calibration import write_calibration
-    from kbforge.cli.options import device_of
     from kbforge.clustering import Choices
     from kbforge.config import parse_settings
     from kbforge.load import read_fragments
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    options = parse_settings(settings or [], ("likelihood", "surrogate", "clusterer", "calibrator"))
-    how = How(calibrator, search_between(low, high), options.pop("calibrator"))
+    chosen = parse_settings(settings or [], ("likelihood", "surrogate", "clusterer", "calibrator"))
+    how = How(calibrator, search_between(low, high), chosen.pop("calibrator"))
     choices = Choices(
         clusterer=clusterer,
         likelihood=likelihood,
@@ -111,13 +83,13 @@ def calibrate(
         particles=particles,
         max_evals=max_evals,
         seed=seed,
-        device=device_of(gpu, device),
-        options=options,
+        device=options.device_of(gpu, device),
+        options=chosen,
     )
     held = list(read_fragments(fragments, limit=limit))
     columns = ("alpha {task.fields[alpha]}", "objective {task.fields[objective]}")
     with console.progress(*columns, total=None, description=f"calibrating on {len(held):,}") as bar:
-        bar.update(0, alpha="", objective="")
+        bar.update(0, alpha="…", objective="…")
         evaluations = 0
 
         def show(alpha: float, objective: float) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -34,51 +34,22 @@ def cluster(
     output: Annotated[
         str, typer.Option("--output", "-o", help="Knowledge base to write; - for stdout.")
     ] = "kb.jsonl",
-    clusterer: Annotated[str, typer.Option(help="split-smc, smc, greedy or a plugin's.")] = (
-        "split-smc"
-    ),
-    likelihood: Annotated[
-        str | None,
-        typer.Option(help="Likelihood by name, or a model folder.", show_default="bigram"),
-    ] = None,
-    surrogate: Annotated[
-        str | None, typer.Option(help="Model that proposes for an expensive likelihood.")
-    ] = None,
-    particles: Annotated[
-        int | None,
-        typer.Option("--particles", "-P", min=1, help="Most particles kept a subproblem."),
-    ] = None,
-    max_evals: Annotated[
-        int | None,
-        typer.Option(
-            "--max-evals", "-M", min=0, help="Most joins a step that the surrogate proposes."
-        ),
-    ] = None,
+    clusterer: options.Clusterer = "split-smc",
+    likelihood: options.Likelihood = None,
+    surrogate: options.Surrogate = None,
+    particles: options.Particles = None,
+    max_evals: options.MaxEvals = None,
     alpha: Annotated[
         float | None, typer.Option(help="Concentration: larger makes more entities.")
     ] = None,
     calibration: Annotated[
         str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers, where any are used.")] = (
-        0
-    ),
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many fragments.")
-    ] = None,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Same as --device cuda.")] = False,
-    device: Annotated[
-        Literal["cpu", "cuda"] | None,
-        typer.Option(help="Where a neural likelihood runs.", show_default="cpu"),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KIND.OPTION=VALUE",
-            help="Any option of the likelihood, surrogate or clusterer.",
-        ),
-    ] = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = None,
+    gpu: options.Gpu = False,
+    device: options.Device = None,
+    settings: options.Settings = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Group fragments into entities, one after another, and write the knowledge base.
@@ -93,7 +64,6 @@ def cluster(
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
     """
-    from kbforge.cli.options import device_of
     from kbforge.clustering import Choices
     from kbforge.clustering import cluster as run
     from kbforge.config import parse_settings
@@ -110,7 +80,7 @@ def cluster(
         alpha=alpha,
         calibration=calibration,
         seed=seed,
-        device=device_of(gpu, device),
+        device=options.device_of(gpu, device),
         options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
     )
     held = list(read_fragments(fragments, limit=limit))

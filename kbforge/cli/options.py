@@ -1,8 +1,54 @@
-"""What options mean where several verbs have them."""
+"""The options that several verbs have: declared once, meaning one thing."""
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
 from kbforge.errors import UsageError
+
+Likelihood: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--likelihood", help="Likelihood by name, or a model folder.", show_default="bigram"
+    ),
+]
+Surrogate: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--surrogate", help="Model that proposes for an expensive likelihood."),
+]
+Clusterer: TypeAlias = Annotated[
+    str, typer.Option("--clusterer", help="split-smc, smc, greedy or a plugin's.")
+]
+Particles: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--particles", "-P", min=1, help="Most particles kept a subproblem."),
+]
+MaxEvals: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-evals", "-M", min=0, help="Most joins a step that the surrogate proposes."),
+]
+Seed: TypeAlias = Annotated[
+    int, typer.Option("--seed", min=0, help="Of the random numbers, where any are used.")
+]
+Limit: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="Read no further than this many fragments."),
+]
+Gpu: TypeAlias = Annotated[bool, typer.Option("--gpu", help="Same as --device cuda.")]
+Device: TypeAlias = Annotated[
+    Literal["cpu", "cuda"] | None,
+    typer.Option("--device", help="Where a neural likelihood runs.", show_default="cpu"),
+]
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KIND.OPTION=VALUE",
+        help="Any option of a plugin that the command uses, such as likelihood.scale=2.",
+    ),
+]
 
 
 def device_of(gpu: bool, device: str | None) -> str:
