@@ -206,7 +206,8 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
     if choices.calibration is not None:
         found = read_calibration(choices.calibration)
         used = choices.likelihood or DEFAULT_LIKELIHOOD
-        if found.likelihood != used:
+        # a model may since have moved, or be named from another folder
+        if Path(found.likelihood).name != Path(used).name:
             notes.append(
                 f"{choices.calibration} is a calibration of the likelihood {found.likelihood}, "
                 f"used here with {used}"
@@ -216,6 +217,11 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
         bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
         if bundled.is_file():
             return read_calibration(str(bundled)).alpha
+        if Path(choices.likelihood).is_dir():
+            notes.append(
+                f"{choices.likelihood} has no calibration, so alpha is a guess; "
+                "kbforge calibrate finds it (then --calibration or --alpha)"
+            )
     return default_alpha(likelihood)
 
 

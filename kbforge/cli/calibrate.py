@@ -36,7 +36,7 @@ def calibrate(
         float | None, typer.Option(help="Smallest alpha to try.", show_default="4.5e-05")
     ] = None,
     high: Annotated[
-        float | None, typer.Option(help="Largest alpha to try.", show_default="7.2e+10")
+        float | None, typer.Option(help="Largest alpha to try.", show_default="5.2e+21")
     ] = None,
     seed: options.Seed = 0,
     limit: options.Limit = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbforge.clustering import Clustering
     from kbforge.contracts import Progress
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 _COLUMNS = (
     "{task.fields[fragments_per_second]} fragments/s",
@@ -58,7 +58,7 @@ def cluster(
 
         kbforge cluster fragments.jsonl -o kb.jsonl
 
-        kbforge cluster fragments.jsonl --likelihood model/ --alpha 500 --json
+        kbforge cluster fragments.jsonl --likelihood model/ --calibration calibration.toml --json
 
         kbforge cluster points.jsonl --likelihood gaussian --set likelihood.a=2 --alpha 20
 

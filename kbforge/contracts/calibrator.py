@@ -24,7 +24,7 @@ class Search:
     """Where to look: log alpha in [low, high], natural logs."""
 
     low: float = -10.0
-    high: float = 25.0
+    high: float = 50.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,25 @@ def test_output_folder_missing(program: Run, points: Path, tmp_path: Path) -> No
     assert "cannot write" in ran.err
 
 
+def test_what_the_user_should_know_of_alpha_is_said(
+    program: Run, points: Path, tmp_path: Path
+) -> None:
+    kb, model, calibration = tmp_path / "kb.jsonl", tmp_path / "model", tmp_path / "c.toml"
+    named = b"".join(
+        b'{"id": "f%d", "properties": {"name": ["%s"]}, "label": "%d"}\n' % (i, name, i % 3)
+        for i, name in enumerate([b"Ann Lee", b"Bo Ek", b"Cy Orr"] * 4)
+    )
+    fragments = tmp_path / "named.jsonl"
+    fragments.write_bytes(named)
+    assert program("train-ngram", fragments, "-o", model).code == 0
+    guessed = program("cluster", fragments, "-o", kb, "--likelihood", model)
+    assert "has no calibration, so alpha is a guess" in guessed.err
+    calibrated = program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
+    assert calibrated.code == 0
+    mixed = program("cluster", fragments, "-o", kb, "--calibration", calibration)
+    assert "is a calibration of the likelihood gaussian, used here with bigram" in mixed.err
+
+
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
     points = write_points(tmp_path / "many.jsonl", n=30_000, centres=3_000)
     kb = tmp_path / "kb.jsonl"
