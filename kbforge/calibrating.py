@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,8 @@ def calibrate(
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
     calibrator: Calibrator = registry.create("calibrators", how.calibrator, how.options)
-    prepared = prepare(fragments, choices)
+    # any alpha will do: it is what the calibrator looks for
+    prepared = prepare(fragments, replace(choices, alpha=1.0, calibration=None))
     result = calibrator.calibrate(
         fragments,
         prepared.problem,

@@ -76,7 +76,7 @@ SETS = {
     "restaurant": RealSet("restaurant/restaurant_864.jsonl"),
     "abt-buy": RealSet("products_biblio/abt_buy.jsonl", high=1e40),
     "amazon-google": RealSet("products_biblio/amazon_google.jsonl", high=1e40),
-    "walmart-amazon": RealSet("products_biblio/walmart_amazon.jsonl", high=1e40, seconds=300.0),
+    "walmart-amazon": RealSet("products_biblio/walmart_amazon.jsonl", high=1e40, seconds=150.0),
     "dblp-acm": RealSet("products_biblio/dblp_acm.jsonl", high=1e40),
     "cddb": RealSet("cddb/cddb_9763.jsonl", high=1e40),
     "webnlg": RealSet("webnlg/webnlg_1text_per_entry.jsonl.gz"),

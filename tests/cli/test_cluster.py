@@ -185,6 +185,7 @@ def test_what_the_user_should_know_of_alpha_is_said(
     assert "has no calibration, so alpha is a guess" in guessed.err
     calibrated = program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
     assert calibrated.code == 0
+    assert "guess" not in program("calibrate", fragments, "--likelihood", model, "-o", "-").err
     mixed = program("cluster", fragments, "-o", kb, "--calibration", calibration)
     assert "is a calibration of the likelihood gaussian, used here with bigram" in mixed.err
 
