@@ -125,3 +125,30 @@ def test_stochastic_resamplers_run_and_are_seeded(clusterer, resampler: str) -> 
 def test_target_weights_need_greedy_resampling() -> None:
     with pytest.raises(UsageError, match="greedy"):
         SplitSmc(resampler="optimal", weights="target")
+
+
+def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
+    fragments = fragments_of([(0.0,), (0.1,), (8.0,)])
+    problem = Problem(Chain(normal()), 1.0)
+    every, heavy = (
+        Smc(particles=30, floor=floor).cluster(fragments, problem, np.random.default_rng(0))
+        for floor in (0.0, 0.2)
+    )
+    weights = [particle.log_weight for particle in every.subproblems[0].particles]
+    assert len(weights) == 5  # the partitions of three
+    expected = sum(weight >= weights[0] + np.log(0.2) for weight in weights)
+    assert 1 <= len(heavy.subproblems[0].particles) == expected < 5
+
+
+def test_sampled_merges_are_seeded() -> None:
+    rng = np.random.default_rng(4)
+    fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=6, size=(120, 2))])
+    problem = Problem(Gaussian(), 5.0)
+    runs = [
+        SplitSmc(particles=20, merge="multinomial").cluster(
+            fragments, problem, np.random.default_rng(seed)
+        )
+        for seed in (0, 0, 1, 2, 3)
+    ]
+    assert runs[0] == runs[1]
+    assert len({run.log_posterior for run in runs}) > 1, "no merge was sampled"
