@@ -12,6 +12,7 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.calibration import read_calibration
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.config import option_parameters
 from kbforge.contracts import (
     Clusterer,
@@ -26,6 +27,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.models import (
     default_alpha,
     fit_to_input,
+    is_name,
     make_likelihood,
     make_surrogate,
     takes_device,
@@ -124,13 +126,15 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
+    clusterer, particles = _clusterer(choices)
+    if choices.alpha is not None:
+        DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
+    surrogate = _surrogate(choices)
     likelihood = _likelihood(fragments, choices, notes)
-    surrogate = _surrogate(likelihood, choices)
     for model in (likelihood, surrogate):
         said = fit_to_input(model, fragments)
         if said:
             notes.append(said)
-    clusterer, particles = _clusterer(choices)
     if surrogate is not None and choices.max_evals is None:
         max_evals: int | None = particles or _GREEDY_MAX_EVALS
     else:
@@ -178,11 +182,19 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
     return make_likelihood(name, options)
 
 
-def _surrogate(likelihood: Likelihood, choices: Choices) -> ConjugateLikelihood | None:
+def _surrogate(choices: Choices) -> ConjugateLikelihood | None:
     if choices.surrogate is not None:
         return make_surrogate(choices.surrogate, choices.of("surrogate"))
     if choices.of("surrogate"):
-        raise UsageError("--set surrogate....: there is no surrogate; name one with --surrogate")
+        raise UsageError(
+            f"--set surrogate.{next(iter(choices.of('surrogate')))}: there is no surrogate; "
+            "name one with --surrogate"
+        )
+    if choices.max_evals is not None:
+        raise UsageError(
+            "--max-evals limits what a surrogate proposes, but there is none; "
+            "name one with --surrogate"
+        )
     return None
 
 
@@ -190,12 +202,13 @@ def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
     """The clusterer, and the P it will use if it has one."""
     options = choices.of("clusterer")
     if choices.particles is not None:
+        if "particles" in options:
+            raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
         options["particles"] = choices.particles
     made: Clusterer = registry.create("clusterers", choices.clusterer, options)
     parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
-    if parameter is None:
-        return made, None
-    return made, int(str(options.get("particles", parameter.default)))
+    particles = options.get("particles", parameter.default if parameter else None)
+    return made, int(str(particles)) if isinstance(particles, int | str) else None
 
 
 def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
@@ -212,8 +225,13 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
                 f"{choices.calibration} is a calibration of the likelihood {found.likelihood}, "
                 f"used here with {used}"
             )
+        elif dict(found.options) != {k: str(v) for k, v in choices.of("likelihood").items()}:
+            notes.append(
+                f"{choices.calibration} was made with other options of the likelihood: "
+                f"{_listed(found.options)} there, {_listed(choices.of('likelihood'))} here"
+            )
         return found.alpha
-    if choices.likelihood is not None:
+    if choices.likelihood is not None and not is_name(choices.likelihood):
         bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
         if bundled.is_file():
             return read_calibration(str(bundled)).alpha
@@ -223,6 +241,10 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
                 "kbforge calibrate finds it (then --calibration or --alpha)"
             )
     return default_alpha(likelihood)
+
+
+def _listed(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"
 
 
 def _require_gpu(device: str) -> None:

@@ -150,6 +150,20 @@ def _report(error: BadRecord, raw: bytes, on_bad: OnBad | None) -> None:
     on_bad(error, raw)
 
 
+def require_writable(path: str) -> None:
+    """Find out before long work that its result will have nowhere to go.
+
+    Raises:
+        KBForgeError: the folder is missing or not writable.
+
+    """
+    folder = Path(path).parent
+    if path == "-" or (folder.is_dir() and os.access(folder, os.W_OK)):
+        return
+    reason = "permission denied" if folder.is_dir() else "no such file or directory"
+    raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}")
+
+
 @contextlib.contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Open for writing bytes, atomically; "-" is standard output; `.gz` compresses.

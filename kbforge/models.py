@@ -61,10 +61,16 @@ def make_surrogate(
 
 
 def takes_device(name_or_path: str) -> bool:
-    """Whether the likelihood of that name has a `device` option."""
-    if name_or_path not in registry.names("likelihoods"):
-        return False
-    return "device" in option_parameters(registry.load("likelihoods", name_or_path))
+    """Whether the likelihood of that name, or of that bundle, has a `device` option."""
+    name = name_or_path
+    if not is_name(name) and (Path(name_or_path) / MANIFEST).is_file():
+        name = read_bundle(Path(name_or_path)).plugin
+    return is_name(name) and "device" in option_parameters(registry.load("likelihoods", name))
+
+
+def is_name(name_or_path: str) -> bool:
+    """Whether a likelihood plugin has this name; it wins over a folder of the same name."""
+    return name_or_path in registry.names("likelihoods")
 
 
 def fit_to_input(model: Any, fragments: Sequence[Fragment]) -> str | None:

@@ -67,6 +67,7 @@ def cluster(
     from kbforge.clustering import Choices
     from kbforge.clustering import cluster as run
     from kbforge.config import parse_settings
+    from kbforge.io import require_writable
     from kbforge.load import read_fragments
 
     if json and output == "-":
@@ -83,22 +84,23 @@ def cluster(
         device=options.device_of(gpu, device),
         options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
     )
+    require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
     with _progress(len(held)) as on_step:
         done = run(held, choices, on_step)
     complete = done.posterior.complete
     # an interrupted run never passes for a finished one
-    target = output if complete or output == "-" else f"{output}.partial"
-    _write(held, done, target)
+    target = output if complete or output == "-" else _partial(output)
     for sentence in done.notes:
         console.note(f"note: {sentence}")
+    _write(held, done, target)
     if json:
         console.print_json(done.summary())
     else:
         _print_summary(done, target)
     if not complete:
         console.note(
-            f"interrupted: {target} holds the first {done.posterior.n_fragments:,} of "
+            f"interrupted: {_place(target)} holds the first {done.posterior.n_fragments:,} of "
             f"{len(held):,} fragments"
         )
         raise typer.Exit(EXIT_INTERRUPTED)
@@ -145,6 +147,16 @@ def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
         signal.signal(signal.SIGINT, previous)
 
 
+def _place(target: str) -> str:
+    return "standard output" if target == "-" else target
+
+
+def _partial(output: str) -> str:
+    """OUTPUT.partial; the name still says whether it is compressed."""
+    plain = output.removesuffix(".gz")
+    return f"{plain}.partial{output[len(plain) :]}"
+
+
 def _write(fragments: list[Any], done: Clustering, target: str) -> None:
     from kbforge import registry
     from kbforge.io import open_output
@@ -173,4 +185,4 @@ def _print_summary(done: Clustering, target: str) -> None:
     table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
     screen = console.stderr()
     screen.print(table)
-    screen.print(f"wrote {target}", markup=False)
+    screen.print(f"wrote {_place(target)}", markup=False)

@@ -6,9 +6,8 @@
 | C | a cluster, |C| its size |
 
 A new fragment joins C with probability proportional to |C| and opens a new cluster with
-probability proportional to alpha. The shared normaliser log(t - 1 + alpha) cancels wherever
-assignments of one fragment are compared, and is kept in `log_normaliser` for where alpha itself
-is estimated.
+probability proportional to alpha. The shared normaliser log(t - 1 + alpha) cancels
+wherever assignments of one fragment are compared, and is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class DirichletProcess:
 
     def __post_init__(self) -> None:
         if not (self.alpha > 0 and math.isfinite(self.alpha)):
-            raise UsageError(f"alpha: expected a positive number, got {self.alpha}")
+            raise UsageError(f"alpha: expected a finite positive number, got {self.alpha}")
 
     @property
     def log_alpha(self) -> float:
@@ -41,7 +40,3 @@ class DirichletProcess:
     def log_cluster(self, sizes: IntArray) -> FloatArray:
         """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""
         return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
-
-    def log_normaliser(self, n: int) -> float:
-        """What to subtract from a sum of `log_cluster` to normalise over partitions of n."""
-        return float(gammaln(self.alpha + n) - gammaln(self.alpha))

@@ -36,7 +36,7 @@ def propose_joins(state: State, log_predictive: FloatArray, limit: int | None) -
     best = state.reach[: state.n_slots] + log_predictive
     top = best.max()
     if np.isnan(top) or top == np.inf:
-        raise LikelihoodError(f"the likelihood returned {top}")
+        raise LikelihoodError(f"the likelihood (or surrogate) returned {top}")
     if limit is not None and len(best) > limit:
         floor = _kth_largest(best, limit)
     else:

@@ -40,7 +40,6 @@ def run(
     # a resampler that looks at more than the heaviest P must be shown all putative particles
     limit = rules.particles if rules.resampler.deterministic else None
     scorer = make_scorer(problem, fragments, limit)
-    complete = True
     try:
         for fragment in fragments:
             try:
@@ -58,8 +57,8 @@ def run(
                     )
                 )
     except Interrupted:
-        complete = False
-    return posterior_of(state, scorer.evaluations, complete)
+        pass  # what has been taken in is the result
+    return posterior_of(state, scorer.evaluations, state.n_fragments == len(fragments))
 
 
 def posterior_of(state: State, evaluations: int, complete: bool = True) -> Posterior:

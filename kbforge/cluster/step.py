@@ -96,9 +96,7 @@ def _with_singletons(state: State, scorer: Scorer, rules: Rules, joins: Pool) ->
     A new cluster is the same event in every subproblem, so the singletons of one stand for all:
     of the one that holds the heaviest join.
     """
-    log_new = state.prior.log_alpha + scorer.log_marginal_new()
-    if np.isnan(log_new) or log_new == np.inf:
-        raise LikelihoodError("the likelihood of the fragment alone is NaN or +inf")
+    log_new = state.prior.log_alpha + _log_marginal_new(scorer)
     if not len(joins):
         if log_new == -np.inf:
             raise LikelihoodError("the fragment has no finite assignment")
@@ -107,6 +105,14 @@ def _with_singletons(state: State, scorer: Scorer, rules: Rules, joins: Pool) ->
     if log_new == -np.inf:
         return joins.heaviest_first()
     return add_singletons(state, joins, log_new)
+
+
+def _log_marginal_new(scorer: Scorer) -> float:
+    """L({x}), checked."""
+    score = scorer.log_marginal_new()
+    if np.isnan(score) or score == np.inf:
+        raise LikelihoodError(f"the likelihood of the fragment alone is {score}")
+    return score
 
 
 def _resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
@@ -245,8 +251,8 @@ def _drop_unused(
 
 def _open_subproblem(state: State, scorer: Scorer, fragment: int) -> None:
     """Give x a subproblem of its own."""
-    score = scorer.log_marginal_new()
-    if not np.isfinite(score):
+    score = _log_marginal_new(scorer)
+    if score == -np.inf:
         raise LikelihoodError("the fragment has no finite assignment")
     slots = state.install_singleton(fragment, score)
     scorer.extend(np.array([-1]), slots)

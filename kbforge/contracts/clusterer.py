@@ -72,9 +72,11 @@ class Posterior:
     Attributes:
         subproblems: in order of their smallest fragment.
         log_posterior: unnormalised log posterior (Ewens) of the point estimate, in nats:
-            the sum over its clusters of log alpha + lgamma(|C|) + L(C).
+            the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0 the
+            surrogate's L takes the likelihood's place.
         n_fragments: how many fragments were clustered.
-        model_evaluations: distinct sets that the likelihood scored.
+        model_evaluations: sets scored: distinct ones by a black box; by a conjugate likelihood,
+            clusters made.
         complete: False when the run was interrupted.
 
     """

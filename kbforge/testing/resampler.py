@@ -35,6 +35,7 @@ class ResamplerContract(Contract):
             (np.log(np.array([0.45, 0.25, 0.1, 0.1, 0.05, 0.05])), 3),
             (np.array([0.0, -1.0, -1.0, -800.0, -900.0]), 2),
             (np.array([0.0, -0.5, -np.inf, -np.inf]), 1),
+            (np.array([0.0, -800.0, -801.0, -802.0]), 2),
             (np.array([0.0, -0.5, -1.0, -np.inf, -np.inf]), 4),
             (skewed, 1),
         ]

@@ -30,7 +30,7 @@ class Smc:
         if particles < 1:
             raise UsageError(f"particles: expected at least 1, got {particles}")
         if not 0 <= floor < 1:
-            raise UsageError(f"floor: expected a fraction below 1, got {floor}")
+            raise UsageError(f"floor: expected a number from 0 to below 1, got {floor}")
         self._rules = Rules(
             particles=particles,
             resampler=registry.create("resamplers", resampler),

@@ -26,7 +26,8 @@ class SplitSmc:
             value, `marginal` by the sum over the particles that showed them, as published.
             Resamplers other than greedy need `marginal`, which is then the default.
         merge: `exact` keeps the heaviest P of the joint of merging subproblems; `multinomial`
-            samples it when more than two of them have several particles, as published.
+            samples it when more than two of them have several particles, as published; the
+            block then keeps the draws' frequencies as weights until it splits.
         floor: putative particles below this fraction of the heaviest are dropped; 1e-4 keeps
             about a quarter fewer particles at almost no cost, 0 drops none.
 
@@ -43,7 +44,7 @@ class SplitSmc:
         if particles < 1:
             raise UsageError(f"particles: expected at least 1, got {particles}")
         if not 0 <= floor < 1:
-            raise UsageError(f"floor: expected a fraction below 1, got {floor}")
+            raise UsageError(f"floor: expected a number from 0 to below 1, got {floor}")
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.deterministic:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")

@@ -29,6 +29,8 @@ class Optimal:
         total = log_sum_exp(log_weights)
         weights = np.exp(log_weights - total)
         heavy, threshold = _threshold(weights, size)
+        if threshold == 0:  # all but a few are below the smallest float: there is nothing to draw
+            return finite[:size], log_weights[finite[:size]]
         light = np.flatnonzero(~heavy)
         counts = stratified_counts(weights[light], size - int(heavy.sum()), rng.random())
         chosen = light[counts > 0]
