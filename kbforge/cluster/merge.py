@@ -134,7 +134,7 @@ def _outer(
     )
 
 
-@lru_cache(maxsize=1024)  # the same few lengths recur; a pair of arrays is a few KiB
+@lru_cache(maxsize=128)  # the same few lengths recur; a pair of arrays is a few KiB
 def _rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
     """Pairs (i, j) of ranks below n and m, i-major, with (i + 1)(j + 1) <= reach."""
     widths = np.full(n, m) if reach is None else np.minimum(reach // np.arange(1, n + 1), m)
