@@ -76,7 +76,9 @@ def join_exactly(
         here = _outer(waiting, pool.value[mine], pool.row[mine], reach, putative=mine)
         placed = cut(_stacked(_outer(placed, old, ranks, reach), here))
         if name != names[-1]:
-            waiting = cut(_outer(waiting, old, ranks, reach))
+            # a lone particle changes neither the number of combinations nor their order
+            waiting = _outer(waiting, old, ranks, reach)
+            waiting = cut(waiting) if len(old) > 1 else waiting
     if resampler.deterministic:
         return placed
     return placed.take(np.argsort(-placed.value, kind="stable"))

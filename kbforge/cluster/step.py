@@ -29,7 +29,7 @@ from kbforge.cluster.scoring import Scorer
 from kbforge.cluster.split import Weights, split
 from kbforge.cluster.state import Block, State
 from kbforge.contracts import IntArray, Resampler
-from kbforge.errors import LikelihoodError
+from kbforge.errors import LikelihoodError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ class Rules:
     weights: Weights = "target"
     sampled_merges: bool = False
     floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.particles < 1:
+            raise UsageError(f"particles: expected at least 1, got {self.particles}")
+        if not 0 <= self.floor < 1:
+            raise UsageError(f"floor: expected a number from 0 to below 1, got {self.floor}")
 
 
 def step(state: State, scorer: Scorer, rules: Rules, rng: np.random.Generator) -> None:
@@ -120,7 +126,9 @@ def _resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
     if rules.floor > 0:
         pool = pool.take(pool.value >= pool.value[0] + np.log(rules.floor))
     kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
-    return pool.take(kept).with_value(value).heaviest_first()
+    pool = pool.take(kept).with_value(value)
+    # a stochastic scheme changes weights; the greedy one keeps the order it was given
+    return pool if rules.resampler.deterministic else pool.heaviest_first()
 
 
 def _discard_weak_merges(pool: Pool, particles: int) -> Pool:

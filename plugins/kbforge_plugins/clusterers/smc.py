@@ -10,7 +10,6 @@ from kbforge import registry
 from kbforge.cluster.run import run
 from kbforge.cluster.step import Rules
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
-from kbforge.errors import UsageError
 
 
 class Smc:
@@ -27,10 +26,6 @@ class Smc:
     """
 
     def __init__(self, particles: int = 100, resampler: str = "greedy", floor: float = 0.0) -> None:
-        if particles < 1:
-            raise UsageError(f"particles: expected at least 1, got {particles}")
-        if not 0 <= floor < 1:
-            raise UsageError(f"floor: expected a number from 0 to below 1, got {floor}")
         self._rules = Rules(
             particles=particles,
             resampler=registry.create("resamplers", resampler),

@@ -41,10 +41,6 @@ class SplitSmc:
         merge: Literal["exact", "multinomial"] = "exact",
         floor: float = 0.0,
     ) -> None:
-        if particles < 1:
-            raise UsageError(f"particles: expected at least 1, got {particles}")
-        if not 0 <= floor < 1:
-            raise UsageError(f"floor: expected a number from 0 to below 1, got {floor}")
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.deterministic:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
