@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -54,6 +55,7 @@ def run(
                         len(state.blocks),
                         state.log10_effective_particles,
                         scorer.evaluations,
+                        partial(posterior_of, state, scorer.evaluations, False),
                     )
                 )
     except Interrupted:

@@ -17,7 +17,7 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -107,13 +107,18 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a run after a step, for progress bars, plots and logs."""
+    """The state of a run after a step, for progress bars, plots and logs.
+
+    `posterior()`, where the clusterer offers it, is what the run would return if it ended here; it
+    costs as much as the state is large, and is valid only during the call of `on_step`.
+    """
 
     fragments: int
     total: int
     subproblems: int
     log10_effective_particles: float
     model_evaluations: int
+    posterior: Callable[[], Posterior] | None = field(default=None, compare=False, repr=False)
 
 
 class Interrupted(Exception):
