@@ -35,6 +35,7 @@ KINDS: Mapping[str, str] = {
     "resamplers": "reduce putative particles to P",
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
+    "suites": "say what kbforge bench compares",
     "executors": "spread work over workers",
     "commands": "verbs of the command line",
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-HEAVY = {"torch", "datasets", "pyarrow", "tokenizers", "transformers"}
+HEAVY = {"torch", "datasets", "pyarrow", "tokenizers", "transformers", "matplotlib", "PIL"}
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
 
 FOUNDATION = {"", "errors", "contracts", "config", "registry", "io", "jsonl", "digests", "describe"}

@@ -22,7 +22,7 @@ from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, PluginError
 # named here, a stranger's above all, follow by name.
 _CHAIN = (
     *("load", "sample", "train-ngram", "calibrate", "cluster", "evaluate", "show", "export"),
-    *("run", "init", "plugins"),
+    *("plot", "bench", "run", "init", "plugins"),
 )
 _OWN_DISTRIBUTION = "kbforge"
 

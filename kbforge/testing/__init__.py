@@ -13,7 +13,7 @@ import pytest
 
 _MODULES = (
     *("calibrator", "clusterer", "command", "exporter", "likelihood"),
-    *("resampler", "serializer", "source", "surrogate"),
+    *("resampler", "serializer", "source", "suite", "surrogate"),
 )
 # so that a failing assert shows its values, as in the author's own tests
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -28,6 +28,7 @@ from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
 from kbforge.testing.source import SourceContract  # noqa: E402
+from kbforge.testing.suite import SuiteContract  # noqa: E402
 from kbforge.testing.surrogate import SurrogateContract  # noqa: E402
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "ResamplerContract",
     "SerializerContract",
     "SourceContract",
+    "SuiteContract",
     "SurrogateContract",
     "UniformLikelihood",
 ]

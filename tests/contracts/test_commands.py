@@ -3,6 +3,10 @@ from __future__ import annotations
 from kbforge.testing import CommandContract
 
 
+class TestBench(CommandContract):
+    name = "bench"
+
+
 class TestCalibrate(CommandContract):
     name = "calibrate"
 
@@ -25,6 +29,10 @@ class TestInit(CommandContract):
 
 class TestLoad(CommandContract):
     name = "load"
+
+
+class TestPlot(CommandContract):
+    name = "plot"
 
 
 class TestPlugins(CommandContract):

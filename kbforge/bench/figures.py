@@ -1,0 +1,290 @@
+"""The figures of the split-SMC paper from our rows, one call each.
+
+| call | paper | shows |
+|---|---|---|
+| `metric_by_runtime` | figures 5-9 | every metric against the seconds that a method takes |
+| `metric_by_particles` | figures 10-14 | every metric against P |
+| `metric_by_observations` | figure 4 | metrics as fragments arrive |
+| `subproblems_and_particles` | figure 15 | how many, against P and as fragments arrive |
+| `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
+
+Each takes rows of one task and returns a figure, or None where there is nothing to show. Points
+are means over shuffles, bars and bands one standard deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbforge.bench.results import Row, TraceRow
+from kbforge.bench.summary import is_of
+from kbforge.contracts.suite import Method, Metric
+from kbforge.pictures.canvas import INK, PALETTE, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_METRICS: Mapping[Metric, str] = {
+    "log_posterior": "log posterior (nats)",
+    "f1": "B-cubed F1",
+    "precision": "B-cubed precision",
+    "recall": "B-cubed recall",
+}
+_WIDTH, _HEIGHT = 9.0, 6.0
+
+
+def metric_by_runtime(
+    rows: Sequence[Row], trace: Sequence[TraceRow], table: Sequence[Method]
+) -> Figure | None:
+    """Metrics against seconds: curves over P, stars for the table's settings.
+
+    An offline method's way is shown, too: the mean of its estimate while it runs.
+    """
+    plain = [row for row in rows if not row.surrogate]
+    if not plain:
+        return None
+    figure, panels = _panels("seconds a run")
+    colours = _colours(rows)
+    for metric, axes in panels.items():
+        for name in colours:
+            own = [row for row in plain if row.method == name]
+            groups = [group for _, group in _grouped(own, "particles")]
+            seconds = [_mean([row.seconds for row in group]) for group in groups]
+            _draw_curve(axes, seconds, groups, metric, name, colours[name])
+            _draw_way(axes, [t for t in trace if t.method == name], metric, colours[name])
+            for second, group in zip(seconds, groups, strict=True):
+                if any(is_of(group[0], method) for method in table):
+                    mean = _mean([float(getattr(row, metric)) for row in group])
+                    axes.plot([second], [mean], "*", ms=12, color=colours[name], zorder=3)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
+    _finish(figure, panels, "curves join settings of P; stars: the settings of the table")
+    return figure
+
+
+def metric_by_particles(rows: Sequence[Row]) -> Figure | None:
+    """Metrics against P."""
+    plain = [row for row in rows if not row.surrogate and row.particles is not None]
+    if len({row.particles for row in plain}) < 2:
+        return None
+    figure, panels = _panels("particles P")
+    colours = _colours(rows)
+    for metric, axes in panels.items():
+        for name in _names(plain):
+            curve = _grouped([row for row in plain if row.method == name], "particles")
+            xs = [float(p) for p, _ in curve]
+            _draw_curve(axes, xs, [g for _, g in curve], metric, name, colours[name])
+        _log_axis(axes, sorted({float(row.particles or 0) for row in plain}))
+    _finish(figure, panels, "")
+    return figure
+
+
+def metric_by_observations(
+    trace: Sequence[TraceRow], table: Sequence[Method], reference: str
+) -> Figure | None:
+    """F1 and log posterior of the point estimate as fragments arrive."""
+    online = _online(trace, table)
+    if not online:
+        return None
+    figure = new_figure(_WIDTH, _HEIGHT / 1.7)
+    left, right = figure.subplots(1, 2)
+    colours = _colours(trace)
+    base = _by_fragments([row for row in online if row.method == reference], "log_posterior")
+    for name in _names(online):
+        own = [row for row in online if row.method == name]
+        _draw_band(left, _by_fragments(own, "f1"), name, colours[name])
+        ahead = {
+            n: [value - _mean(base[n]) for value in values]
+            for n, values in _by_fragments(own, "log_posterior").items()
+            if n in base
+        }
+        _draw_band(right, ahead, name, colours[name])
+    left.set_ylabel(_METRICS["f1"] + " so far")
+    right.set_ylabel(f"log posterior less the mean of {reference} (nats)")
+    for axes in (left, right):
+        axes.set_xlabel("fragments seen")
+    _finish(figure, {"f1": left, "log_posterior": right}, "")
+    return figure
+
+
+def subproblems_and_particles(
+    rows: Sequence[Row], trace: Sequence[TraceRow], method: Method
+) -> Figure | None:
+    """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
+    own = [row for row in rows if row.method == method.name and not row.surrogate]
+    way = [row for row in trace if is_of_trace(row, method)]
+    if not own or not way:
+        return None
+    figure = new_figure(_WIDTH, _HEIGHT)
+    grid = figure.subplots(2, 2)
+    colour = _colours(rows)[method.name]
+    shown = {
+        "subproblems": "subproblems",
+        "log10_effective_particles": "effective particles (log10)",
+    }
+    curve = _grouped(own, "particles")
+    for (upper, lower), (field, label) in zip(grid.T, shown.items(), strict=True):
+        _draw_band(upper, _by_fragments(way, field), method.name, colour)
+        upper.set(xlabel=f"fragments seen (P = {method.particles})", ylabel=label)
+        xs = [float(p) for p, _ in curve]
+        _draw_curve(lower, xs, [g for _, g in curve], field, method.name, colour)
+        _log_axis(lower, xs)
+        lower.set(xlabel="particles P", ylabel=label)
+    return figure
+
+
+def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
+    """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end."""
+    proposed = [row for row in rows if row.surrogate and row.max_evals is not None]
+    values = sorted({row.max_evals or 0 for row in proposed} - {0})
+    if not values:
+        return None
+    unlimited = 4.0 * values[-1]
+    figure, panels = _panels("joins that the surrogate proposes a step, M")
+    colours = _colours(rows)
+    for metric, axes in panels.items():
+        for name in _names(proposed):
+            own = [row for row in proposed if row.method == name]
+            curve = _grouped([row for row in own if row.max_evals], "max_evals")
+            free = [row for row in rows if _is_unlimited(row, own[0])]
+            xs = [float(m) for m, _ in curve] + ([unlimited] if free else [])
+            groups = [g for _, g in curve] + ([free] if free else [])
+            _draw_curve(axes, xs, groups, metric, name, colours[name])
+            alone = [float(getattr(row, metric)) for row in own if row.max_evals == 0]
+            if alone:
+                axes.axhline(_mean(alone), ls="--", lw=1, color=colours[name])
+        _log_axis(axes, [*map(float, values), unlimited], {unlimited: "all"})
+    _finish(figure, panels, "dashed: clustered by the surrogate alone; all: without a surrogate")
+    return figure
+
+
+def is_of_trace(row: TraceRow, method: Method) -> bool:
+    """Whether a trace row is of this method with this setting."""
+    return (row.method, row.particles, row.surrogate, row.max_evals) == (
+        method.name,
+        method.particles,
+        method.surrogate,
+        method.max_evals,
+    )
+
+
+def _is_unlimited(row: Row, like: Row) -> bool:
+    same = (row.method, row.particles) == (like.method, like.particles)
+    return same and not row.surrogate
+
+
+def _panels(x_label: str) -> tuple[Figure, dict[Metric, Axes]]:
+    figure = new_figure(_WIDTH, _HEIGHT)
+    grid = figure.subplots(2, 2, sharex=True)
+    panels = dict(zip(_METRICS, grid.flat, strict=True))
+    for metric, axes in panels.items():
+        axes.set_ylabel(_METRICS[metric])
+    for axes in grid[1]:
+        axes.set_xlabel(x_label)
+    return figure, panels
+
+
+def _draw_curve(
+    axes: Axes,
+    xs: Sequence[float],
+    groups: Sequence[Sequence[Row]],
+    field: str,
+    name: str,
+    colour: str,
+) -> None:
+    values = [[float(getattr(row, field)) for row in group] for group in groups]
+    means = [_mean(v) for v in values]
+    errors = [float(np.std(v, ddof=1)) if len(v) > 1 else 0.0 for v in values]
+    axes.errorbar(
+        xs, means, yerr=errors, fmt="o-", ms=4, lw=1.3, elinewidth=0.8, color=colour, label=name
+    )
+
+
+def _draw_way(axes: Axes, trace: Sequence[TraceRow], metric: Metric, colour: str) -> None:
+    """The mean estimate of an offline method at grid times: it sees all fragments at once."""
+    if not trace or min(row.fragments for row in trace) < max(row.fragments for row in trace):
+        return
+    runs: dict[str, list[TraceRow]] = {}
+    for row in trace:
+        runs.setdefault(row.key, []).append(row)
+    begin = max(run[0].seconds for run in runs.values())
+    end = min(run[-1].seconds for run in runs.values())
+    if end <= begin:
+        return
+    times = np.geomspace(max(begin, 1e-3), end, 60)
+    ways = []
+    for run in runs.values():
+        at = np.searchsorted([row.seconds for row in run], times, side="right") - 1
+        values = np.array([getattr(row, metric) for row in run])
+        ways.append(values[np.maximum(at, 0)])
+    axes.plot(times, np.mean(ways, axis=0), "-", lw=1, alpha=0.6, color=colour)
+
+
+def _draw_band(axes: Axes, by_n: Mapping[int, Sequence[float]], name: str, colour: str) -> None:
+    ns = sorted(by_n)
+    means = np.array([_mean(by_n[n]) for n in ns])
+    sds = np.array([np.std(by_n[n], ddof=1) if len(by_n[n]) > 1 else 0.0 for n in ns])
+    axes.plot(ns, means, "-", lw=1.5, color=colour, label=name)
+    axes.fill_between(ns, means - sds, means + sds, color=colour, alpha=0.15, lw=0)
+    axes.margins(x=0.01)
+
+
+def _log_axis(axes: Axes, ticks: Sequence[float], names: Mapping[float, str] | None = None) -> None:
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [(names or {}).get(t, f"{t:g}") for t in ticks])
+    axes.minorticks_off()
+
+
+def _finish(figure: Figure, panels: Mapping[Any, Axes], note: str) -> None:
+    first = next(iter(panels.values()))
+    handles, labels = first.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    if note:
+        figure.supxlabel(note, fontsize=8, color=INK)
+
+
+def _online(trace: Sequence[TraceRow], table: Sequence[Method]) -> list[TraceRow]:
+    """The rows of methods of the table that take in one fragment after another."""
+    held = [row for row in trace if any(is_of_trace(row, method) for method in table)]
+    return [
+        row
+        for name in _names(held)
+        for own in [[row for row in held if row.method == name]]
+        if min(r.fragments for r in own) < max(r.fragments for r in own)
+        for row in own
+    ]
+
+
+def _by_fragments(trace: Iterable[TraceRow], field: str) -> dict[int, list[float]]:
+    out: dict[int, list[float]] = {}
+    for row in trace:
+        out.setdefault(row.fragments, []).append(float(getattr(row, field)))
+    return out
+
+
+def _grouped(rows: Iterable[Row], field: str) -> list[tuple[int, list[Row]]]:
+    """(value of the field, its rows), ascending; None counts as 1."""
+    out: dict[int, list[Row]] = {}
+    for row in rows:
+        value = getattr(row, field)
+        out.setdefault(1 if value is None else value, []).append(row)
+    return sorted(out.items())
+
+
+def _names(rows: Iterable[Row | TraceRow]) -> list[str]:
+    return list(dict.fromkeys(row.method for row in rows))
+
+
+def _colours(rows: Iterable[Row | TraceRow]) -> dict[str, str]:
+    """A colour a method, by name, so that a method keeps it from figure to figure."""
+    names = sorted(_names(rows))
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

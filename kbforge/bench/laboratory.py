@@ -1,0 +1,162 @@
+"""A bench from beginning to end: what is missing is run, then everything is reported.
+
+plan -> runs -> (finished ones are skipped) -> workers -> results -> table, figures, report
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kbforge import registry
+from kbforge.bench.report import draw, write_report
+from kbforge.bench.results import Format, Results, Row
+from kbforge.bench.runs import Run, Selection, runs_of, select
+from kbforge.bench.summary import Line, Verdict, lines, verdicts
+from kbforge.bench.workers import perform_all
+from kbforge.contracts.suite import Plan, Suite
+from kbforge.pictures.canvas import require_matplotlib
+
+OnRun: TypeAlias = Callable[[int, Row | None], None]
+"""Called with how many runs are done and the row of the last one, None at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How to run and what to write.
+
+    Attributes:
+        quick: the suite's small plan.
+        workers: how many processes.
+        selection: what of the plan to run.
+        figures: whether to draw; needs matplotlib.
+        format: "parquet" writes the tables in that format, too.
+        options: of the suite.
+
+    """
+
+    quick: bool = False
+    workers: int = 1
+    selection: Selection = field(default_factory=Selection)
+    figures: bool = True
+    format: Format = "jsonl"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Benched:
+    """What a bench found.
+
+    Attributes:
+        plan: what was compared.
+        lines: the table.
+        verdicts: the suite's expectations, judged.
+        notes: what was left out, and why.
+        runs: how many there are, `finished_before` of them found in the folder.
+        figures: names of the pictures.
+
+    """
+
+    plan: Plan
+    lines: list[Line]
+    verdicts: list[Verdict]
+    notes: list[str]
+    runs: int
+    finished_before: int
+    figures: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no expectation failed."""
+        return all(verdict.held is not False for verdict in self.verdicts)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge bench --json` prints."""
+        return {
+            "runs": self.runs,
+            "finished_before": self.finished_before,
+            "holds": self.holds,
+            "expectations": [{"held": v.held, "sentence": v.sentence} for v in self.verdicts],
+            "table": [_flat(line) for line in self.lines],
+            "notes": self.notes,
+            "figures": self.figures,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A bench before it runs: the suite's plan, the runs it comes to, and what is left out."""
+
+    suite: str
+    plan: Plan
+    runs: list[Run]
+    notes: list[str]
+
+
+def prepare(suite_name: str, how: How) -> Planned:
+    """Find out what there is to do.
+
+    Raises:
+        KBForgeError: an unknown suite, option or method, or missing data.
+        UsageError: figures are wanted and matplotlib is missing.
+
+    """
+    if how.figures:
+        require_matplotlib()
+    suite: Suite = registry.create("suites", suite_name, how.options)
+    plan = suite.plan(how.quick)
+    methods, notes = select(plan, how.selection)
+    return Planned(suite_name, plan, list(runs_of(suite_name, plan, methods, how.selection)), notes)
+
+
+def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None) -> Benched:
+    """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes.
+
+    Raises:
+        KBForgeError: the folder cannot be written or holds something else, or a run failed.
+
+    """
+    plan, runs = planned.plan, planned.runs
+    results = Results(folder)
+    missing = [run for run in runs if run.key not in results.rows]
+    _perform(missing, results, how.workers, len(runs), on_run)
+    if how.format == "parquet":
+        results.write_parquet()
+    keys = {run.key for run in runs}
+    rows = [results.rows[run.key] for run in runs]
+    trace = [row for row in results.trace if row.key in keys]
+    found = lines(rows, plan)
+    judged = verdicts(found, plan)
+    pictures = draw(plan, rows, trace, folder) if how.figures else []
+    write_report(planned.suite, plan, found, judged, planned.notes, pictures, folder)
+    before = len(runs) - len(missing)
+    return Benched(plan, found, judged, planned.notes, len(runs), before, pictures)
+
+
+def _perform(
+    missing: Sequence[Run], results: Results, workers: int, total: int, on_run: OnRun | None
+) -> None:
+    done = total - len(missing)
+    if on_run is not None:
+        on_run(done, None)
+    for outcome in perform_all(missing, workers):
+        results.add(outcome.row, outcome.trace)
+        done += 1
+        if on_run is not None:
+            on_run(done, outcome.row)
+
+
+def _flat(line: Line) -> dict[str, Any]:
+    """A line as JSON: `metric` and `metric_sd` for each of its spreads."""
+    content = asdict(line)
+    method = content.pop("method")
+    out: dict[str, Any] = {"task": content.pop("task"), "method": method["name"]}
+    out |= {name: method[name] for name in ("particles", "surrogate", "max_evals")}
+    for name, value in content.items():
+        if isinstance(value, dict):
+            out |= {name: value["mean"], f"{name}_sd": value["sd"]}
+        else:
+            out[name] = value
+    return out

@@ -1,0 +1,166 @@
+"""One run, in this process: cluster, watch, score."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kbforge import __version__, registry
+from kbforge.bench.results import Row, TraceRow
+from kbforge.bench.runs import Run
+from kbforge.clustering import Choices, cluster
+from kbforge.config import option_parameters
+from kbforge.contracts import Interrupted, Posterior, Progress
+from kbforge.contracts.fragment import Fragment
+from kbforge.evaluate.scores import Scores, compare
+
+_MARKS = 50
+_SLOWER = 1.15  # once all fragments are in, the next mark is when this much more time has passed
+_GRACE = 2.0  # a clusterer that minds its own budget is stopped when it forgets
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run leaves behind."""
+
+    row: Row
+    trace: tuple[TraceRow, ...]
+
+
+def perform(run: Run) -> Outcome:
+    """Do one run.
+
+    Raises:
+        KBForgeError: as `kbforge.clustering.cluster`.
+
+    """
+    fragments = run.fragments()
+    watch = _Watch(run, [str(fragment.label) for fragment in fragments])
+    watch.start()
+    done = cluster(fragments, _choices(run, fragments, watch), watch.on_step)
+    seconds = done.seconds - watch.own_seconds
+    posterior = done.posterior
+    scores = watch.scored(posterior)
+    row = Row(
+        **_identity(run),
+        clusterer=run.method.clusterer,
+        options=orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode(),
+        budget=run.seconds,
+        fragments=posterior.n_fragments,
+        of=len(fragments),
+        complete=posterior.complete,
+        log_posterior=posterior.log_posterior,
+        f1=scores.bcubed_f1_item_mean,
+        precision=scores.bcubed_precision,
+        recall=scores.bcubed_recall,
+        entities=scores.clusters,
+        gold_entities=scores.gold_clusters,
+        exact_entities=scores.exact_clusters,
+        subproblems=len(posterior.subproblems),
+        log10_effective_particles=posterior.log10_effective_particles,
+        model_evaluations=posterior.model_evaluations,
+        seconds=seconds,
+        version=__version__,
+    )
+    return Outcome(row, tuple(watch.trace))
+
+
+def _identity(run: Run) -> dict[str, Any]:
+    method = run.method
+    return {
+        "key": run.key,
+        "suite": run.suite,
+        "task": run.task.name,
+        "method": method.name,
+        "particles": method.particles,
+        "surrogate": method.surrogate,
+        "max_evals": method.max_evals,
+        "shuffle": run.shuffle,
+    }
+
+
+def _choices(run: Run, fragments: Sequence[Fragment], watch: _Watch) -> Choices:
+    task, method = run.task, run.method
+    options = dict(method.options)
+    taken = option_parameters(registry.load("clusterers", method.clusterer))
+    if "budget" in taken and "budget" not in options:
+        options["budget"] = run.seconds
+        watch.allowed = _GRACE * run.seconds
+    surrogate = task.surrogate if method.surrogate else None
+    return Choices(
+        clusterer=method.clusterer,
+        likelihood=task.likelihood.name,
+        surrogate=surrogate.name if surrogate else None,
+        particles=method.particles,
+        max_evals=method.max_evals,
+        alpha=task.alpha,
+        seed=run.shuffle,
+        options={
+            "likelihood": task.likelihood.options,
+            "surrogate": surrogate.options if surrogate else {},
+            "clusterer": options,
+        },
+    )
+
+
+class _Watch:
+    """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
+
+    def __init__(self, run: Run, gold: Sequence[str]) -> None:
+        self.trace: list[TraceRow] = []
+        self.own_seconds = 0.0
+        self.allowed = run.seconds
+        self._run = run
+        self._gold = gold
+        self._step = max(1, len(gold) // _MARKS)
+        self._next_fragments, self._next_seconds = self._step, 0.0
+        self._begin = 0.0
+
+    def start(self) -> None:
+        """The run begins now."""
+        self._begin = time.perf_counter()
+
+    def scored(self, posterior: Posterior) -> Scores:
+        """The point estimate against the labels of the fragments that it covers."""
+        return compare(posterior.labels(), self._gold[: posterior.n_fragments])
+
+    def on_step(self, progress: Progress) -> None:
+        now = time.perf_counter()
+        elapsed = now - self._begin - self.own_seconds
+        if self._is_due(progress, elapsed) and progress.posterior is not None:
+            self._note(progress, progress.posterior(), elapsed)
+            self.own_seconds += time.perf_counter() - now
+        if elapsed > self.allowed:
+            raise Interrupted
+
+    def _is_due(self, progress: Progress, elapsed: float) -> bool:
+        """Every so many fragments, and when all are in, at times that grow geometrically."""
+        if progress.fragments < progress.total:
+            due = progress.fragments >= self._next_fragments
+            self._next_fragments += self._step if due else 0
+            return due
+        due = elapsed >= self._next_seconds
+        if due:
+            self._next_seconds = _SLOWER * elapsed
+        return due
+
+    def _note(self, progress: Progress, posterior: Posterior, elapsed: float) -> None:
+        scores = self.scored(posterior)
+        self.trace.append(
+            TraceRow(
+                **_identity(self._run),
+                fragments=progress.fragments,
+                seconds=elapsed,
+                subproblems=progress.subproblems,
+                log10_effective_particles=progress.log10_effective_particles,
+                model_evaluations=progress.model_evaluations,
+                log_posterior=posterior.log_posterior,
+                f1=scores.bcubed_f1_item_mean,
+                precision=scores.bcubed_precision,
+                recall=scores.bcubed_recall,
+            )
+        )

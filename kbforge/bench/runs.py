@@ -1,0 +1,168 @@
+"""Runs: one method on one order of one task, and the key by which a finished one is known.
+
+The key is a digest of everything that decides the result: the data in order, the models, the
+method with its setting, the budget, and the version of the program. A run whose key is among the
+results is not repeated; a bench whose plan changed repeats what the change concerns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from kbforge import __version__, registry
+from kbforge.bundle import MANIFEST
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.suite import Method, Model, Plan, Task
+from kbforge.errors import UsageError, quoted
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one order of one task.
+
+    Attributes:
+        suite: the suite's name.
+        shuffle: which order of the fragments, from 0; also the seed of the method.
+        seconds: the time budget.
+
+    """
+
+    suite: str
+    task: Task
+    method: Method
+    shuffle: int
+    seconds: float
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for runs that must give equal results."""
+        content = {
+            "program": __version__,
+            "suite": self.suite,
+            "task": _task_digest(self.task),
+            # how many shuffles there are beside this one does not matter to it
+            "method": asdict(self.method) | {"shuffles": None, "seconds": None},
+            "shuffle": self.shuffle,
+            "seconds": self.seconds,
+        }
+        return _digest(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+
+    @property
+    def called(self) -> str:
+        """How notes and errors call the run."""
+        return f"{self.method.name} {setting(self.method)}on {self.task.name}, order {self.shuffle}"
+
+    def fragments(self) -> list[Fragment]:
+        """The task's fragments in this run's order."""
+        return [self.task.fragments[i] for i in order(self.task, self.shuffle)]
+
+
+def order(task: Task, shuffle: int) -> Sequence[int]:
+    """Indices of the task's fragments in a shuffle."""
+    n = len(task.fragments)
+    given = task.orders or (tuple(range(n)),)
+    if shuffle < len(given):
+        return given[shuffle]
+    drawn: list[int] = np.random.default_rng([n, shuffle]).permutation(n).tolist()
+    return drawn
+
+
+def setting(method: Method) -> str:
+    """P and M in words, "" for a method that has neither; ends with a space."""
+    parts = [] if method.particles is None else [f"P={method.particles}"]
+    if method.surrogate:
+        parts.append("M=P" if method.max_evals is None else f"M={method.max_evals}")
+    return f"({', '.join(parts)}) " if parts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a plan to run; None is the plan's own.
+
+    Attributes:
+        methods: names of methods, in any case.
+        sweeps: whether to run the settings that only the curves need.
+        shuffles: most orders of the data for every method.
+        seconds: longest run of every method.
+
+    """
+
+    methods: tuple[str, ...] | None = None
+    sweeps: bool = True
+    shuffles: int | None = None
+    seconds: float | None = None
+
+
+def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
+    """The methods that will run, the table's first, and notes on those that cannot.
+
+    Raises:
+        UsageError: a name that no method of the plan has.
+
+    """
+    everything = [*plan.methods, *(plan.sweeps if selection.sweeps else ())]
+    known = {method.name.casefold(): method.name for method in everything}
+    if selection.methods is not None:
+        wanted = {name.casefold() for name in selection.methods}
+        for name in selection.methods:
+            if name.casefold() not in known:
+                raise UsageError(
+                    f'there is no method "{quoted(name)}" in this suite; '
+                    f"methods: {', '.join(known.values())}"
+                )
+        everything = [method for method in everything if method.name.casefold() in wanted]
+    installed = set(registry.names("clusterers"))
+    missing = dict.fromkeys(m.clusterer for m in everything if m.clusterer not in installed)
+    notes = [f'the clusterer "{name}" is not installed; its runs are left out' for name in missing]
+    return [method for method in everything if method.clusterer in installed], notes
+
+
+def runs_of(
+    suite: str, plan: Plan, methods: Sequence[Method], selection: Selection
+) -> Iterator[Run]:
+    """All runs, each once: shuffle by shuffle, so that an early end leaves whole comparisons."""
+    seen = set()
+    counts = [_shuffles(plan, method, selection) for method in methods]
+    for shuffle in range(max(counts, default=0)):
+        for task in plan.tasks:
+            for method, count in zip(methods, counts, strict=True):
+                if shuffle >= count:
+                    continue
+                seconds = selection.seconds or method.seconds or plan.seconds
+                run = Run(suite, task, method, shuffle, seconds)
+                if run.key not in seen:
+                    seen.add(run.key)
+                    yield run
+
+
+def _shuffles(plan: Plan, method: Method, selection: Selection) -> int:
+    count = method.shuffles or plan.shuffles
+    return count if selection.shuffles is None else min(count, selection.shuffles)
+
+
+def _task_digest(task: Task) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for fragment in task.fragments:
+        digest.update(orjson.dumps(fragment.to_json()))
+    models = [_model_content(model) for model in (task.likelihood, task.surrogate) if model]
+    rest = {"name": task.name, "models": models, "alpha": task.alpha, "orders": task.orders}
+    digest.update(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))
+    return digest.hexdigest()
+
+
+def _model_content(model: Model) -> dict[str, object]:
+    manifest = Path(model.name) / MANIFEST
+    # a bundle's manifest holds the checksums of all its files
+    held = _digest(manifest.read_bytes()) if manifest.is_file() else None
+    return {"name": model.name, "options": model.options, "manifest": held}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,128 @@
+"""Summary: rows of one method, setting and task as means and standard deviations."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kbforge.bench.results import Row
+from kbforge.contracts.suite import Expectation, Method, Metric, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation (0 of a single value)."""
+
+    mean: float
+    sd: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of at least one value."""
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a method with one setting did on one task, over its shuffles.
+
+    Attributes:
+        runs: how many.
+        cut: how many of them did not end within their budget.
+        fragments: the fewest that a run got to.
+
+    """
+
+    task: str
+    method: Method
+    runs: int
+    cut: int
+    fragments: int
+    log_posterior: Spread
+    f1: Spread
+    precision: Spread
+    recall: Spread
+    entities: Spread
+    seconds: Spread
+    model_evaluations: Spread
+
+    def metric(self, name: Metric) -> Spread:
+        """The metric of that name."""
+        found: Spread = getattr(self, name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an expectation held; `held` is None if a method that it is about did not run."""
+
+    expectation: Expectation
+    held: bool | None
+    sentence: str
+
+
+def is_of(row: Row, method: Method) -> bool:
+    """Whether the row is of this method with this setting."""
+    return (row.method, row.particles, row.surrogate, row.max_evals) == (
+        method.name,
+        method.particles,
+        method.surrogate,
+        method.max_evals,
+    )
+
+
+def lines(rows: Iterable[Row], plan: Plan) -> list[Line]:
+    """The lines of the plan's table that have rows, task by task."""
+    held = list(rows)
+    out = []
+    for task in plan.tasks:
+        for method in plan.methods:
+            group = [row for row in held if row.task == task.name and is_of(row, method)]
+            if group:
+                out.append(_line(task.name, method, group))
+    return out
+
+
+def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
+    return Line(
+        task=task,
+        method=method,
+        runs=len(rows),
+        cut=sum(not row.complete for row in rows),
+        fragments=min(row.fragments for row in rows),
+        log_posterior=Spread.of([row.log_posterior for row in rows]),
+        f1=Spread.of([row.f1 for row in rows]),
+        precision=Spread.of([row.precision for row in rows]),
+        recall=Spread.of([row.recall for row in rows]),
+        entities=Spread.of([float(row.entities) for row in rows]),
+        seconds=Spread.of([row.seconds for row in rows]),
+        model_evaluations=Spread.of([float(row.model_evaluations) for row in rows]),
+    )
+
+
+def verdicts(found: Sequence[Line], plan: Plan) -> list[Verdict]:
+    """Every expectation of the plan, judged."""
+    by_name = {(line.task, line.method.name): line for line in found}
+    return [_judge(expectation, by_name) for expectation in plan.expectations]
+
+
+def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict:
+    called = {"log_posterior": "log posterior", "f1": "F1"}.get(wanted.metric, wanted.metric)
+    what = f"{wanted.task}: {called} of {wanted.method}"
+    line = by_name.get((wanted.task, wanted.method))
+    bound, against = wanted.at_least, "the bound"
+    if wanted.no_worse_than is not None:
+        other = by_name.get((wanted.task, wanted.no_worse_than))
+        if other is None:
+            return Verdict(wanted, None, f"{what}: not tested, {wanted.no_worse_than} did not run")
+        bound = other.metric(wanted.metric).mean - wanted.slack
+        less = f" less {wanted.slack:g}" if wanted.slack else ""
+        against = f"that of {wanted.no_worse_than}{less}"
+    if line is None:
+        return Verdict(wanted, None, f"{what}: not tested, it did not run")
+    got = line.metric(wanted.metric).mean
+    digits = 2 if wanted.metric == "log_posterior" else 4
+    relation = "at least" if got >= bound else "below"
+    sentence = f"{what} is {got:.{digits}f}, {relation} {against}, {bound:.{digits}f}"
+    return Verdict(wanted, got >= bound, sentence)

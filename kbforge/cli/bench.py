@@ -1,0 +1,143 @@
+"""`kbforge bench`: every algorithm side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.errors import EXIT_ERROR, UsageError
+
+if TYPE_CHECKING:
+    from kbforge.bench.laboratory import Benched
+    from kbforge.bench.results import Row
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def bench(
+    suite: Annotated[
+        str, typer.Argument(help="What to compare: gauss, text or another suite's name.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for results and report.",
+            show_default="bench-SUITE, with -quick behind it for --quick",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of the suite.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if what the suite expects does not hold.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Runs side by side, each in its own process.")
+    ] = 1,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these, with commas between, such as smc,greedy.")
+    ] = None,
+    sweeps: Annotated[
+        bool, typer.Option(help="Also the settings that only the curves need.")
+    ] = True,
+    shuffles: Annotated[
+        int | None, typer.Option(min=1, help="Most orders of the data.", show_default="the suite's")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Longest run.", show_default="the suite's")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw the figures; needs matplotlib.")] = True,
+    format_name: Annotated[
+        Literal["jsonl", "parquet"],
+        typer.Option("--format", help="parquet writes the tables in that format, too."),
+    ] = "jsonl",
+    settings: options.Settings = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Compare clusterers on a suite: methods, settings and orders of the data, with a report.
+
+    Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
+    way), figures, and FOLDER/report.md with the table. Runs that the folder already has are not
+    repeated, so the same command goes on after an interruption.
+
+    Examples:
+
+        kbforge bench gauss --quick
+
+        kbforge bench gauss --set suite.data=published --workers 2 -o results/
+
+        kbforge bench text --methods "split smc,smc" --shuffles 2 --no-sweeps
+    """
+    from pathlib import Path
+
+    from kbforge.bench.laboratory import How, prepare
+    from kbforge.bench.laboratory import bench as run
+    from kbforge.bench.runs import Selection
+    from kbforge.config import parse_settings
+
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
+    names = None if methods is None else tuple(name.strip() for name in methods.split(","))
+    how = How(
+        quick=quick,
+        workers=workers,
+        selection=Selection(names, sweeps, shuffles, seconds),
+        figures=figures,
+        format=format_name,
+        options=dict(parse_settings(settings or [], ("suite",))["suite"]),
+    )
+    folder = output or f"bench-{suite}{'-quick' if quick else ''}"
+    planned = prepare(suite, how)
+    for sentence in planned.notes:
+        console.note(f"note: {sentence}")
+    total, called = len(planned.runs), f"bench {suite}"
+    with console.progress("last: {task.fields[last]}", total=total, description=called) as bar:
+        done = run(planned, Path(folder), how, lambda n, row: bar.update(n, last=_said(row)))
+    if json:
+        console.print_json(done.summary())
+    else:
+        _print(done, folder)
+    if check and not done.holds:
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _said(row: Row | None) -> str:
+    if row is None:
+        return "none yet"
+    return (
+        f"{row.method}, {row.task}, order {row.shuffle}: log posterior {row.log_posterior:,.1f}, "
+        f"F1 {row.f1:.3f}, {row.seconds:.2f} s"
+    )
+
+
+def _print(done: Benched, folder: str) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("task", "method", "P"):
+        table.add_column(column)
+    for column in ("runs", "log posterior", "F1", "entities", "seconds"):
+        table.add_column(column, justify="right")
+    for line in done.lines:
+        table.add_row(
+            line.task,
+            line.method.name,
+            "" if line.method.particles is None else str(line.method.particles),
+            f"{line.runs}{'*' * bool(line.cut)}",
+            f"{line.log_posterior.mean:,.1f} ({line.log_posterior.sd:.1f})",
+            f"{line.f1.mean:.3f} ({line.f1.sd:.3f})",
+            f"{line.entities.mean:,.1f}",
+            f"{line.seconds.mean:,.3g}",
+        )
+    screen: Any = console.stdout()
+    screen.print(table)
+    if any(line.cut for line in done.lines):
+        screen.print("* some of these runs were ended by the time budget", markup=False)
+    marks = {True: "held", False: "FAILED", None: "open"}
+    for verdict in done.verdicts:
+        screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False)
+    again = f", {done.finished_before} of them finished before" if done.finished_before else ""
+    console.note(f"{done.runs} runs{again}; wrote {folder}/report.md")

@@ -1,0 +1,151 @@
+"""`kbforge plot`: groupings of points as pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kbforge.clustering import Choices, Clustering
+    from kbforge.contracts import Fragment, Progress
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def plot(
+    fragments: Annotated[
+        str, typer.Argument(help="Fragments with vectors of two numbers, JSON lines; - for stdin.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Picture, .png or .svg.", show_default="clusters.png"),
+    ] = None,
+    kb: Annotated[
+        str | None,
+        typer.Option(help="Draw this knowledge base of the fragments instead of clustering them."),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, help="How many groupings side by side, most probable first.")
+    ] = 1,
+    animate: Annotated[
+        str | None, typer.Option(help="Also show the clustering as it happens, in this .gif.")
+    ] = None,
+    frames: Annotated[int, typer.Option(min=2, help="Most frames of the animation.")] = 80,
+    clusterer: options.Clusterer = "split-smc",
+    likelihood: Annotated[
+        str, typer.Option(help="Likelihood by name, or a model folder.")
+    ] = "gaussian",
+    surrogate: options.Surrogate = None,
+    particles: options.Particles = None,
+    max_evals: options.MaxEvals = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration: larger makes more entities.")
+    ] = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = None,
+    settings: options.Settings = None,
+) -> None:
+    """Draw points in the colours of their entities, with a box around every subproblem.
+
+    A knowledge base keeps one grouping, which --kb draws. Without it the fragments are clustered,
+    with the options of kbforge cluster, because the competing groupings (--top) and the way to
+    them (--animate) are known only then.
+
+    Examples:
+
+        kbforge plot points.jsonl --kb kb.jsonl -o kb.png
+
+        kbforge plot points.jsonl --alpha 20 --top 3 -o groupings.svg
+
+        kbforge plot points.jsonl --alpha 20 --animate online.gif
+    """
+    from kbforge.clustering import Choices
+    from kbforge.config import parse_settings
+    from kbforge.load import read_fragments
+    from kbforge.pictures.animation import require_gif
+    from kbforge.pictures.canvas import require_format, require_matplotlib
+    from kbforge.pictures.scene import points_of
+
+    if kb is not None and (animate is not None or top > 1):
+        raise UsageError(
+            "a knowledge base keeps one grouping; leave out --kb to cluster for --top and --animate"
+        )
+    require_matplotlib()
+    target = output or ("clusters.png" if animate is None else None)
+    if target is not None:
+        require_format(target)
+    if animate is not None:
+        require_gif(animate)
+    held = list(read_fragments(fragments, limit=limit))
+    points_of(held)  # refuses what cannot be drawn before the work
+    if kb is not None:
+        _draw_kb(kb, held, str(target))
+        return
+    choices = Choices(
+        clusterer=clusterer,
+        likelihood=likelihood,
+        surrogate=surrogate,
+        particles=particles,
+        max_evals=max_evals,
+        alpha=alpha,
+        seed=seed,
+        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
+    )
+    _cluster_and_draw(held, choices, target, top, animate, frames)
+
+
+def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
+    from kbforge.kb.read import read_entities
+    from kbforge.pictures.canvas import save
+    from kbforge.pictures.draw import draw
+    from kbforge.pictures.scene import scene_of_kb
+
+    save(draw(scene_of_kb(read_entities(kb), fragments)), target)
+    console.note(f"wrote {target}")
+
+
+def _cluster_and_draw(
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    target: str | None,
+    top: int,
+    animate: str | None,
+    frames: int,
+) -> None:
+    from kbforge.pictures.animation import Recorder, write_animation
+    from kbforge.pictures.canvas import save
+    from kbforge.pictures.draw import draw
+    from kbforge.pictures.scene import scene_of_posterior
+
+    recorder = Recorder(fragments, frames) if animate is not None else None
+    done = _clustered(fragments, choices, recorder)
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
+    if target is not None:
+        save(draw(scene_of_posterior(fragments, done.posterior, top)), target)
+        console.note(f"wrote {target}")
+    if animate is not None and recorder is not None:
+        write_animation(fragments, recorder.frames, animate)
+        console.note(f"wrote {animate}")
+
+
+def _clustered(
+    fragments: Sequence[Fragment], choices: Choices, record: Callable[[Progress], None] | None
+) -> Clustering:
+    from kbforge.clustering import cluster
+
+    with console.progress(total=len(fragments), description="clustering") as bar:
+
+        def on_step(progress: Progress) -> None:
+            bar.update(progress.fragments)
+            if record is not None:
+                record(progress)
+
+        return cluster(fragments, choices, on_step)

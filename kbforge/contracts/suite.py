@@ -1,0 +1,153 @@
+"""Suites: what `kbforge bench` compares, as data.
+
+A suite declares labelled data sets and the model that each is clustered by, the methods, how often
+and for how long they run, what must come out, and the published figures to stand beside ours. It
+runs nothing itself.
+
+    plan(quick) -> Plan
+
+Laws, tested for every member by `kbforge.testing.suite`:
+
+1. Same options, same plan; a quick plan runs no longer than the whole one.
+2. Every fragment of a task has a label and an id of its own.
+3. Tasks have different names, so have the methods of the table, and no method is there twice with
+   the same setting; names have no `|`.
+4. Expectations and published figures are about tasks and methods of the plan.
+5. If a method asks for a surrogate, every task has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from kbforge.contracts.fragment import Fragment
+
+Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall"]
+"""Log posterior in nats, and the B-cubed scores (F1 is the mean of the fragments' own)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A likelihood or surrogate: a plugin's name or a model folder, and its options."""
+
+    name: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A labelled data set and what it is clustered by.
+
+    Attributes:
+        name: what tables call it.
+        fragments: with labels, which only the scoring reads.
+        likelihood: the target.
+        alpha: concentration of the Dirichlet process.
+        surrogate: what proposes to the methods that ask for one.
+        orders: the first shuffles, as indices into `fragments`; without any, shuffle 0 is the
+            order of the fragments. All further ones are drawn at random, the same every time.
+
+    """
+
+    name: str
+    fragments: tuple[Fragment, ...]
+    likelihood: Model
+    alpha: float
+    surrogate: Model | None = None
+    orders: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A clusterer and one setting of it.
+
+    Attributes:
+        name: what tables and legends call it; the same for all settings that one curve joins.
+        clusterer: the plugin. A method whose plugin is not installed is left out, with a note.
+        options: of the clusterer, besides those below.
+        particles: P, for clusterers that have particles.
+        surrogate: whether the task's surrogate proposes.
+        max_evals: M, the most joins a step that the surrogate proposes; None is the default of
+            `kbforge cluster`.
+        shuffles: how many shuffles it runs on; None is the plan's.
+        seconds: the longest run; None is the plan's.
+
+    """
+
+    name: str
+    clusterer: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    particles: int | None = None
+    surrogate: bool = False
+    max_evals: int | None = None
+    shuffles: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a paper reports of a method: means and standard deviations over shuffles.
+
+    `log_posterior` is in nats, `f1` is B-cubed, `minutes` is the mean runtime.
+    """
+
+    log_posterior: tuple[float, float]
+    f1: tuple[float, float]
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The mean over shuffles of a metric is at least a bound.
+
+    The bound is `at_least`, or if `no_worse_than` names a method, that method's mean less `slack`.
+    Methods are meant in the setting of the plan's table.
+    """
+
+    task: str
+    method: str
+    metric: Metric
+    at_least: float = 0.0
+    no_worse_than: str | None = None
+    slack: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a bench runs: all methods on all tasks.
+
+    Attributes:
+        tasks: the data.
+        methods: the lines of the table, one setting each.
+        sweeps: further settings of methods, for the curves.
+        shuffles: how many orders of the data.
+        seconds: the longest run of one method on one order.
+        reference: the method of the table that runtimes are compared with.
+        expectations: what must hold of the table.
+        published: (task, method) -> the figures of the paper.
+
+    """
+
+    tasks: tuple[Task, ...]
+    methods: tuple[Method, ...]
+    sweeps: tuple[Method, ...] = ()
+    shuffles: int = 5
+    seconds: float = 60.0
+    reference: str = "Split SMC"
+    expectations: tuple[Expectation, ...] = ()
+    published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+
+
+class Suite(Protocol):
+    """A comparison. Its options are its constructor's parameters."""
+
+    def plan(self, quick: bool = False) -> Plan:
+        """What to run; a quick plan is a small version that shows the same.
+
+        Raises:
+            KBForgeError: the data are missing or damaged.
+
+        """
+        ...

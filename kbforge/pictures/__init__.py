@@ -1,0 +1,1 @@
+"""Pictures for people: groupings of points, and online clustering as it happens."""

@@ -1,0 +1,107 @@
+"""Drawing with matplotlib: found or missed with one sentence, one look for all pictures.
+
+matplotlib is an extra, because nothing but pictures needs it. Figures are made without pyplot, so
+that no window system is asked for, and without dates: same data, same bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbforge.errors import UsageError
+from kbforge.io import open_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#333333"
+FAINT = "#bbbbbb"
+FORMATS = ("png", "svg")
+DOTS_PER_INCH = 130
+
+# Paul Tol's "bright" scheme and three more: told apart by most eyes, also in print
+PALETTE = (
+    *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"),
+    *("#dd8833", "#332288", "#7a5230"),
+)
+
+_STYLE = {
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#eeeeee",
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "font.size": 9,
+    "figure.facecolor": "white",
+    # element ids of an SVG depend on this and not on the time
+    "svg.hashsalt": "kbforge",
+}
+
+
+def require_matplotlib() -> None:
+    """Say in time that pictures cannot be drawn.
+
+    Raises:
+        UsageError: matplotlib is not installed; the sentence names the extra.
+
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "pictures need matplotlib, which is not installed: pip install 'kbforge[bench]'"
+        ) from error
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches in the common look."""
+    require_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    parameters: Any = mpl.rcParams
+    parameters.update(_STYLE)
+    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def require_format(path: str) -> None:
+    """Refuse a name that does not say what to write.
+
+    Raises:
+        UsageError: the suffix is neither .png nor .svg.
+
+    """
+    if Path(path).suffix.lower().removeprefix(".") not in FORMATS:
+        raise UsageError(f"{path}: expected a name that ends in .png or .svg")
+
+
+def save(figure: Figure, path: str) -> None:
+    """Write a figure as PNG or SVG, as its name says.
+
+    Raises:
+        KBForgeError: the file cannot be written.
+        UsageError: another suffix.
+
+    """
+    require_format(path)
+    kind = Path(path).suffix.lower().removeprefix(".")
+    # no date, so that the same data give the same bytes
+    metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+    with open_output(path) as out:
+        figure.savefig(out, format=kind, metadata=metadata)

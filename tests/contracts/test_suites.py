@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from kbforge.testing import SuiteContract
+
+
+class TestGauss(SuiteContract):
+    name = "gauss"
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("data_dir")
+class TestGaussPublished(SuiteContract):
+    name = "gauss"
+    options: ClassVar = {"data": "published"}
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("data_dir")
+class TestText(SuiteContract):
+    name = "text"
