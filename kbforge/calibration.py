@@ -94,7 +94,12 @@ def write_calibration(calibration: Calibration, path: str) -> None:
         KBForgeError: the file cannot be written.
 
     """
-    c = calibration
+    with open_output(path) as out:
+        out.write(to_toml(calibration))
+
+
+def to_toml(c: Calibration) -> bytes:
+    """The content of a calibration file."""
     lines = [
         "# Written by kbforge calibrate; read by kbforge cluster --calibration.",
         f"format = {FORMAT}",
@@ -116,8 +121,7 @@ def write_calibration(calibration: Calibration, path: str) -> None:
         f"fragments = {c.fragments}",
         f"sha256 = {_toml(c.sha256)}",
     ]
-    with open_output(path) as out:
-        out.write("\n".join(lines).encode() + b"\n")
+    return "\n".join(lines).encode() + b"\n"
 
 
 def read_calibration(path: str) -> Calibration:

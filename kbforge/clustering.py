@@ -15,6 +15,7 @@ from kbforge.calibration import read_calibration
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.config import option_parameters
 from kbforge.contracts import (
+    Accompanied,
     Clusterer,
     ConjugateLikelihood,
     Fragment,
@@ -46,7 +47,8 @@ class Choices:
         clusterer: name of a clusterer plugin.
         likelihood: name of a likelihood plugin or path of a model bundle; None takes the bigram
             model.
-        surrogate: name or path of the model that proposes for the likelihood, or None.
+        surrogate: name or path of the model that proposes for the likelihood; None takes the one
+            the likelihood brings, if any.
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None takes the calibration's, else the likelihood's own default.
@@ -129,8 +131,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     clusterer, particles = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
-    surrogate = _surrogate(choices)
     likelihood = _likelihood(fragments, choices, notes)
+    surrogate = _surrogate(choices, likelihood)
     for model in (likelihood, surrogate):
         said = fit_to_input(model, fragments)
         if said:
@@ -182,7 +184,7 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
     return make_likelihood(name, options)
 
 
-def _surrogate(choices: Choices) -> ConjugateLikelihood | None:
+def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:
     if choices.surrogate is not None:
         return make_surrogate(choices.surrogate, choices.of("surrogate"))
     if choices.of("surrogate"):
@@ -190,6 +192,8 @@ def _surrogate(choices: Choices) -> ConjugateLikelihood | None:
             f"--set surrogate.{next(iter(choices.of('surrogate')))}: there is no surrogate; "
             "name one with --surrogate"
         )
+    if isinstance(likelihood, Accompanied) and likelihood.surrogate is not None:
+        return likelihood.surrogate
     if choices.max_evals is not None:
         raise UsageError(
             "--max-evals limits what a surrogate proposes, but there is none; "

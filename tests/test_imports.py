@@ -89,7 +89,7 @@ EVERYTHING = [*LIBRARY, *PLUGINS, *TRAINING]
 
 def is_verb(item: Import) -> bool:
     """Whether the importing module belongs to the command line."""
-    return item.module.startswith("kbforge.cli") or item.module == "kbforge_training.cli"
+    return item.module.startswith("kbforge.cli") or item.module.startswith("kbforge_training.cli")
 
 
 def package(item: Import) -> str:

@@ -1,0 +1,76 @@
+"""The corpus of the default language model, from the collection of labelled fragments.
+
+    KBFORGE_DATA=... python examples/reproductions/lm_corpus.py OUT [--everything]
+
+writes OUT/train.jsonl and OUT/dev.jsonl. Left out are the parts whose licences forbid shipping what
+is trained on them (WebNLG, DWIE), unless --everything asks for a model to be measured, not shipped.
+KAMEL writes some values as a Python dictionary of one name and its alternatives: the name replaces
+it, and where it is the entity's own name, each alternative becomes a fragment of the same entity.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kbforge.contracts import Fragment
+from kbforge.load import read_fragments, write_fragments
+
+NOT_SHIPPED = ("webnlg/", "dwie/")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--everything", action="store_true")
+    options = parser.parse_args()
+    data = Path(os.environ["KBFORGE_DATA"]) / "lm_corpus"
+    options.out.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "dev"):
+        kept = corpus(data / f"lm_{part}.jsonl.gz", options.everything)
+        write_fragments(kept, options.out / f"{part}.jsonl")
+        print(f"wrote {options.out / part}.jsonl")
+
+
+def corpus(path: Path, everything: bool) -> Iterator[Fragment]:
+    for fragment in read_fragments(str(path)):
+        if everything or not (fragment.source or "").startswith(NOT_SHIPPED):
+            yield from unwrapped(fragment)
+
+
+def unwrapped(fragment: Fragment) -> Iterator[Fragment]:
+    """The fragment with plain values, then one fragment a name that KAMEL held as an alternative."""
+    properties, others = {}, []
+    for attribute, values in fragment.properties.items():
+        plain = [names(value) for value in values]
+        properties[attribute] = tuple(dict.fromkeys(ways[0] for ways in plain))
+        if attribute == "name":
+            others = [name for ways in plain for name in ways[1:]]
+    label = fragment.label
+    if label is not None and label.startswith("kamel:"):
+        label = "kamel:" + names(label.removeprefix("kamel:"))[0]
+    yield replace(fragment, properties=properties, label=label)
+    for number, name in enumerate(dict.fromkeys(others)):
+        yield Fragment(
+            f"{fragment.id}-{number}", {"name": (name,)}, label=label, source=fragment.source
+        )
+
+
+def names(value: str) -> list[str]:
+    """The name that a value stands for, then its alternatives."""
+    if not (value.startswith("{'") and value.endswith("}")):
+        return [value]
+    try:
+        found = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return [value]
+    ways = [found.get("rdf"), found.get("chosen"), *found.get("alternative", [])]
+    return [way for way in dict.fromkeys(ways) if way] or [value]
+
+
+if __name__ == "__main__":
+    main()

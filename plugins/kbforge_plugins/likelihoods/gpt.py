@@ -1,0 +1,147 @@
+"""The language model's likelihood: how probable is the text of a set of fragments?
+
+    L(C) = log p(canonical text of C), a sum over tokens of log-probabilities renormalised over
+    the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)
+
+The end of the text is not scored: a set is scored as a prefix of larger ones. How many fragments a
+cluster has is the Dirichlet process's business, and a model of training sets whose sizes a rule
+drew would count it a second time, wrongly. A fragment without properties has no text and
+contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import torch
+
+from kbforge.bundle import Bundle, read_bundle
+from kbforge.calibration import read_calibration
+from kbforge.contracts import FloatArray, Fragment
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge_plugins.likelihoods.gpt_scoring import Scorer
+from kbforge_plugins.likelihoods.ngram import Bigram
+from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
+from kbforge_plugins.likelihoods.score_memory import ScoreMemory
+from kbforge_training.language_model import LanguageModel, from_bundle
+
+CALIBRATION_FILE = "calibration.toml"
+DEFAULT_ALPHA = 1000.0
+
+_MEBIBYTE = 1 << 20
+
+
+class Gpt:
+    """A transformer that reads sets of fragments; the default model ships with the package.
+
+    Args:
+        device: "cpu" or "cuda".
+        precision: "fp32", "bf16", or "auto" for whichever is faster here.
+        batch_tokens: most tokens scored at once, padding included; 0 is the device's default.
+        cache_mb: memory for scores already given, in MiB.
+
+    Raises:
+        UsageError: an option out of range.
+        ModelError: the model is damaged.
+
+    """
+
+    def __init__(
+        self,
+        device: str = "cpu",
+        precision: Literal["auto", "fp32", "bf16"] = "auto",
+        batch_tokens: int = 0,
+        cache_mb: int = 256,
+    ) -> None:
+        self._load(shipped_model(), device, precision, batch_tokens, cache_mb)
+
+    @classmethod
+    def from_bundle(
+        cls,
+        path: Path,
+        device: str = "cpu",
+        precision: Literal["auto", "fp32", "bf16"] = "auto",
+        batch_tokens: int = 0,
+        cache_mb: int = 256,
+    ) -> Self:
+        """Load what `kbforge train-lm` wrote; the options are the constructor's.
+
+        Raises:
+            ModelError: the bundle is damaged or does not fit this installation, with what differs.
+
+        """
+        model = cls.__new__(cls)
+        model._load(path, device, precision, batch_tokens, cache_mb)
+        return model
+
+    @property
+    def default_alpha(self) -> float:
+        """The concentration that the bundle was calibrated to."""
+        return self._alpha
+
+    @property
+    def surrogate(self) -> Bigram | None:
+        """The bundle's character bigrams of names, which propose for the model."""
+        return self._surrogate
+
+    @property
+    def precision(self) -> str:
+        """What the weights are in memory: "fp32" or "bf16"."""
+        return self._scorer.precision
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C) of every cluster, in nats, shape [len(clusters)]."""
+        texts = [self._text(cluster) for cluster in clusters]
+        known = {text: self._memory.get(text) for text in dict.fromkeys(texts)}
+        unknown = [text for text, score in known.items() if score is None]
+        if unknown:
+            # what else is in a batch moves the last bits of a score, so the first one given stays
+            scores = self._scorer.score([self._tokenizer.encode(text) for text in unknown])
+            for text, score in zip(unknown, scores.tolist(), strict=True):
+                known[text] = score
+                self._memory.put(text, score)
+        return np.array([known[text] for text in texts], dtype=np.float64)
+
+    def _text(self, cluster: Sequence[Fragment]) -> str:
+        # a fragment may have a vector alone; it has no text
+        return self._tokenizer.text([fragment for fragment in cluster if fragment.properties])
+
+    def _load(
+        self, path: Path, device: str, precision: str, batch_tokens: int, cache_mb: int
+    ) -> None:
+        if precision not in ("auto", "fp32", "bf16"):
+            raise UsageError(
+                f'likelihood gpt: precision: expected auto, fp32 or bf16, got "{quoted(precision)}"'
+            )
+        if batch_tokens < 0 or cache_mb < 0:
+            raise UsageError("likelihood gpt: batch_tokens and cache_mb cannot be negative")
+        where = quoted(str(path), 400)
+        bundle = read_bundle(path)
+        model: LanguageModel = from_bundle(bundle, where)
+        self._tokenizer = model.tokenizer
+        self._scorer = Scorer(model, torch.device(device), precision, batch_tokens or None)
+        self._memory = ScoreMemory(cache_mb * _MEBIBYTE)
+        self._surrogate = _surrogate(bundle, where)
+        calibrated = CALIBRATION_FILE in bundle.files
+        self._alpha = (
+            read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA
+        )
+
+
+def shipped_model() -> Path:
+    """The folder of the default model."""
+    return Path(str(files("kbforge_plugins").joinpath("models/gpt")))
+
+
+def _surrogate(bundle: Bundle, where: str) -> Bigram | None:
+    content = bundle.files.get(COUNTS_FILE)
+    if content is None:
+        return None
+    counts = NgramCounts.from_bytes(content, where)
+    if counts.order != Bigram.order:
+        raise ModelError(f"{where}: {COUNTS_FILE} holds n-grams of order {counts.order}, not 2")
+    return Bigram.trained(counts, tuple(counts.by_attribute))

@@ -1,0 +1,259 @@
+"""The training loop: read batches, step, measure, checkpoint; all resumable to the same bits.
+
+A run is a function of recipe, data and step number: the stream of batches is seeded by its place
+and dropout by the step, so a run that was killed and resumed computes what it would have computed.
+On a CPU with the same number of threads the weights are identical.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from kbforge_training.batches import Batch, Batches, Place, cut
+from kbforge_training.checkpoint import load_checkpoint, read_progress, save_checkpoint
+from kbforge_training.gpt import GPT
+from kbforge_training.loss import GrammarLoss
+from kbforge_training.recipe import Schedule
+from kbforge_training.sets import Entity, SetRule, draw
+from kbforge_training.tokenizer import SetTokenizer
+
+METRICS = "metrics.jsonl"
+
+_DEV_SETS = 1_000
+_BETAS = (0.9, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step did, for progress bars and metrics.
+
+    Attributes:
+        step: number of steps done.
+        tokens: tokens read so far.
+        learning_rate: of the step.
+        nats_per_token: the step's training loss.
+        nats_per_fragment: the same by fragment.
+        dev_nats_per_fragment: validation loss, on the steps that measured it.
+        seconds: since the process began to train.
+
+    """
+
+    step: int
+    tokens: int
+    learning_rate: float
+    nats_per_token: float
+    nats_per_fragment: float
+    dev_nats_per_fragment: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run does beside learning; changing it does not change the weights.
+
+    Attributes:
+        folder: where checkpoint and metrics are.
+        device: where to train.
+        checkpoint_seconds: between checkpoints.
+        validate_every: steps between measurements of the validation loss.
+
+    """
+
+    folder: Path
+    device: torch.device
+    checkpoint_seconds: float = 300.0
+    validate_every: int = 250
+
+
+class Loop:
+    """One run.
+
+    Args:
+        model: with its first weights; changed in place.
+        batches: the stream to learn from.
+        dev: batches to validate on.
+        loss: of a model and a batch.
+        schedule: how to fit.
+        settings: where and how often.
+
+    """
+
+    def __init__(
+        self,
+        model: GPT,
+        batches: Batches,
+        dev: Sequence[Batch],
+        loss: GrammarLoss,
+        schedule: Schedule,
+        settings: Settings,
+    ) -> None:
+        self._model = model
+        self._batches = batches
+        self._dev = dev
+        self._loss = loss
+        self._schedule = schedule
+        self._settings = settings
+        self._optimizer = _optimizer(model, schedule, settings.device)
+        on_gpu = settings.device.type == "cuda"
+        self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
+        self._step = 0
+        self._tokens = 0
+        self._place = Place()
+
+    def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
+        """Train to the end of the schedule, from the checkpoint in the folder if there is one.
+
+        A KeyboardInterrupt leaves a checkpoint.
+
+        Returns:
+            the last step.
+
+        Raises:
+            ModelError: the checkpoint is damaged or cannot be written.
+
+        """
+        self._resume()
+        began = saved = time.monotonic()
+        stream = self._batches.stream(self._place)
+        metrics = self._settings.folder / METRICS
+        with open(metrics, "a", encoding="utf-8") as log:
+            try:
+                while self._tokens < self._schedule.tokens:
+                    step = self._one_step(stream, began)
+                    log.write(json.dumps(dataclasses.asdict(step)) + "\n")
+                    log.flush()
+                    if on_step is not None:
+                        on_step(step)
+                    if time.monotonic() - saved >= self._settings.checkpoint_seconds:
+                        self._save()
+                        saved = time.monotonic()
+            except KeyboardInterrupt:
+                self._save()
+                raise
+        self._save()
+        return _last(metrics)
+
+    def validate(self) -> float:
+        """The validation loss, in nats per fragment."""
+        self._model.eval()
+        with torch.inference_mode():
+            nats = sum(float(self._loss(self._forward, batch)) for batch in self._dev)
+        self._model.train()
+        return nats / max(1, sum(batch.fragments for batch in self._dev))
+
+    def _one_step(self, stream: Iterator[tuple[Batch, Place]], began: float) -> Step:
+        # between steps, an interrupt finds model, optimiser and counters in agreement
+        batches = [next(stream) for _ in range(self._schedule.accumulate)]
+        n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
+        rate = learning_rate(self._schedule, self._tokens)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        torch.manual_seed(self._schedule.seed * 1_000_003 + self._step)
+        self._model.train()
+        nats = 0.0
+        for batch, _ in batches:
+            with self._precision():
+                loss = self._loss(self._forward, batch)
+            torch.autograd.backward(loss / n_tokens)
+            nats += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._schedule.clip)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self._step += 1
+        self._tokens += n_tokens
+        self._place = batches[-1][1]
+        due = self._step % self._settings.validate_every == 0
+        done = self._tokens >= self._schedule.tokens
+        return Step(
+            self._step,
+            self._tokens,
+            rate,
+            nats / n_tokens,
+            nats / sum(batch.fragments for batch, _ in batches),
+            self.validate() if self._dev and (due or done) else None,
+            time.monotonic() - began,
+        )
+
+    def _precision(self) -> Any:
+        # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32
+        return torch.autocast("cuda", torch.bfloat16, enabled=self._settings.device.type == "cuda")
+
+    def _save(self) -> None:
+        progress = {
+            "step": self._step,
+            "tokens": self._tokens,
+            "place": dataclasses.asdict(self._place),
+        }
+        save_checkpoint(self._settings.folder, self._model, self._optimizer, progress)
+
+    def _resume(self) -> None:
+        progress = read_progress(self._settings.folder)
+        if progress is not None:
+            load_checkpoint(self._settings.folder, self._model, self._optimizer)
+            self._step, self._tokens = progress["step"], progress["tokens"]
+            self._place = Place(**progress["place"])
+        _cut_metrics(self._settings.folder / METRICS, self._step)
+
+
+def learning_rate(schedule: Schedule, tokens: int) -> float:
+    """Linear warm-up, then a cosine down to the floor."""
+    done = tokens / schedule.tokens
+    if done < schedule.warmup:
+        # the first step must move, too
+        return schedule.learning_rate * max(done / schedule.warmup, 0.01)
+    rest = min(1.0, (done - schedule.warmup) / (1.0 - schedule.warmup or 1.0))
+    height = schedule.floor + (1.0 - schedule.floor) * 0.5 * (1.0 + math.cos(math.pi * rest))
+    return schedule.learning_rate * height
+
+
+def dev_batches(
+    entities: Sequence[Entity], tokenizer: SetTokenizer, budget: int, context: int
+) -> list[Batch]:
+    """Sets of held-out entities to validate on, by the published rule and a fixed seed."""
+    rng = np.random.default_rng(0)
+    rows: list[tuple[Any, int]] = []
+    for number in rng.permutation(len(entities)):
+        for one in draw(entities[number], SetRule(draws=1), rng):
+            tokens = tokenizer.encode(tokenizer.text(one))
+            if len(tokens) < context and len(rows) < _DEV_SETS:
+                rows.append((np.array(tokens, dtype=np.int64), len(one)))
+    return cut(rows, budget)
+
+
+def _optimizer(model: GPT, schedule: Schedule, device: torch.device) -> torch.optim.AdamW:
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    groups = [
+        {"params": matrices, "weight_decay": schedule.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=_BETAS, fused=True)
+
+
+def _cut_metrics(path: Path, step: int) -> None:
+    """Drop the lines of steps that will be done again."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line + "\n")
+        except ValueError:  # a line that the kill cut short
+            continue
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def _last(metrics: Path) -> Step:
+    last = metrics.read_text(encoding="utf-8").splitlines()[-1]
+    return Step(**json.loads(last))
