@@ -15,26 +15,30 @@ Vectors are not text: they are left out of it, but they do count in `content_key
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
 from kbforge.contracts import Canonical, Fragment
-
-_DECODER = json.JSONDecoder(object_pairs_hook=lambda pairs: pairs)
+from kbforge.serialize.objects import (
+    Pairs,
+    Properties,
+    SortedProperties,
+    parse_objects,
+    sorted_properties,
+)
 
 
 def canonical(fragments: Sequence[Fragment]) -> Canonical:
     """The set in canonical form: what `parse(serialize(fragments))` gives back."""
-    forms = [_sorted_properties(fragment.properties) for fragment in fragments]
+    forms = [sorted_properties(fragment.properties) for fragment in fragments]
     return tuple(sorted(forms, key=_object))
 
 
 def serialize(fragments: Sequence[Fragment]) -> str:
     """The canonical text of a set; "" for no fragments."""
-    return "".join(sorted(_object(_sorted_properties(f.properties)) for f in fragments))
+    return "".join(sorted(_object(sorted_properties(f.properties)) for f in fragments))
 
 
 def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
@@ -44,25 +48,7 @@ def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
         ValueError: the text is not canonical, with what is wrong and at which character.
 
     """
-    properties: list[Mapping[str, tuple[str, ...]]] = []
-    texts: list[str] = []
-    at = 0
-    while at < len(text):
-        try:
-            pairs, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"not a JSON object at character {at}: {error}") from error
-        one = _checked(pairs, text[at], at)
-        texts.append(_object(one.items()))
-        # comparing with the one canonical spelling rules out spaces, needless escapes, disorder
-        # and repetition in a single test
-        if text[at:end] != texts[-1]:
-            raise ValueError(f"not in canonical form at character {at}")
-        properties.append(one)
-        at = end
-    if texts != sorted(texts):
-        raise ValueError("the fragments are not in canonical order")
-    return properties
+    return parse_objects(text, _lists, _object)
 
 
 def content_key(fragment: Fragment) -> bytes:
@@ -71,7 +57,7 @@ def content_key(fragment: Fragment) -> bytes:
     Order and repetition of values do not count, nor does the sign of a zero; id, label, source
     and metadata are not content.
     """
-    text = _object(_sorted_properties(fragment.properties)).encode()
+    text = _object(sorted_properties(fragment.properties)).encode()
     if fragment.vector is None:
         return text
     # JSON text holds no NUL byte, so the first one ends it
@@ -96,32 +82,14 @@ class CanonicalJson:
         return parse(text)
 
 
-def _sorted_properties(
-    properties: Mapping[str, Iterable[str]],
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    # Python compares strings by code point, which is also the order of their UTF-8 bytes
-    return tuple((key, tuple(sorted(set(properties[key])))) for key in sorted(properties))
-
-
-def _object(properties: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+def _object(properties: SortedProperties) -> str:
     return orjson.dumps(dict(properties)).decode()
 
 
-def _checked(pairs: object, first: str, at: int) -> dict[str, tuple[str, ...]]:
-    """The pairs of one decoded object, their types and order verified."""
-    if first != "{" or not isinstance(pairs, list):
-        raise ValueError(f"expected a JSON object at character {at}")
-    out: dict[str, tuple[str, ...]] = {}
+def _lists(pairs: Pairs) -> Properties:
+    properties: Properties = {}
     for key, values in pairs:
-        if not isinstance(values, list) or not values:
-            raise ValueError(f"expected a non-empty list of values in the object at character {at}")
-        if not all(isinstance(value, str) and value for value in (key, *values)):
-            raise ValueError(f"expected non-empty strings in the object at character {at}")
-        if any("\ud800" <= c <= "\udfff" for value in (key, *values) for c in value):
-            raise ValueError(f"a lone surrogate in the object at character {at}")
-        out[key] = tuple(values)
-    if list(out) != sorted(key for key, _ in pairs):
-        raise ValueError(f"attributes repeated or out of order in the object at character {at}")
-    if any(list(values) != sorted(set(values)) for values in out.values()):
-        raise ValueError(f"values repeated or out of order in the object at character {at}")
-    return out
+        if not isinstance(values, list):
+            raise ValueError("expected lists of values")
+        properties[key] = values
+    return properties
