@@ -36,6 +36,10 @@ class ModelError(KBForgeError):
     """A model file or bundle that cannot be trusted: missing, truncated, tampered or mismatched."""
 
 
+class GrammarError(KBForgeError):
+    """A grammar that cannot be read or compiled, or a text that it does not accept."""
+
+
 class LikelihoodError(KBForgeError):
     """A likelihood that returned NaN, or that gives a fragment no finite assignment."""
 

@@ -26,7 +26,7 @@ from kbforge.errors import PluginError, UsageError, quoted
 KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",
     "serializers": "write a set of fragments as text",
-    "grammars": "what texts a language model may produce",
+    "grammars": "say which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
     "surrogates": "propose cheaply for an expensive likelihood",
     "features": "turn fragments into numbers",

@@ -15,6 +15,7 @@ from kbforge.contracts.clusterer import (
 from kbforge.contracts.entity import Alternative, Entity, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.likelihood import (
     Bundled,
     ConjugateLikelihood,
@@ -42,6 +43,7 @@ __all__ = [
     "Exporter",
     "FloatArray",
     "Fragment",
+    "Grammar",
     "IntArray",
     "Interrupted",
     "Likelihood",

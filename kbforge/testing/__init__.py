@@ -12,7 +12,7 @@ then becomes a test of your plugin:
 import pytest
 
 _MODULES = (
-    *("calibrator", "clusterer", "command", "exporter", "likelihood"),
+    *("calibrator", "clusterer", "command", "exporter", "grammar", "likelihood"),
     *("resampler", "serializer", "source", "suite", "surrogate"),
 )
 # so that a failing assert shows its values, as in the author's own tests
@@ -24,6 +24,7 @@ from kbforge.testing.command import CommandContract  # noqa: E402
 from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
+from kbforge.testing.grammar import GrammarContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
@@ -39,6 +40,7 @@ __all__ = [
     "CommandContract",
     "Contract",
     "ExporterContract",
+    "GrammarContract",
     "LikelihoodContract",
     "ResamplerContract",
     "SerializerContract",

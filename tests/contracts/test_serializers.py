@@ -5,3 +5,7 @@ from kbforge.testing import SerializerContract
 
 class TestCanonicalJson(SerializerContract):
     name = "canonical-json"
+
+
+class TestFlatJson(SerializerContract):
+    name = "flat-json"

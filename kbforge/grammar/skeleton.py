@@ -1,0 +1,247 @@
+"""The skeleton of a text: strings, and the symbols between them.
+
+What stands between two strings is one symbol, however many characters long: the text
+
+    {"name":["Ada L.","Ada Lovelace"]}{"name":["A. Lovelace"]}
+
+is read as  name · ":[" · Ada L. · "," · Ada Lovelace · "]} · name · ":[" · A. Lovelace · "]}
+
+so that every symbol is a decision. Characters that leave no choice are no symbols: `{"` at the
+beginning, and again after each object, is implied. Where a text may end, a symbol ends, and *ending
+is no symbol*: a text is scored as a prefix of longer ones. How many fragments a cluster has is the
+Dirichlet process's business; a likelihood that charged for the end would count it twice.
+
+There must be finitely many symbols, which is why literals cannot repeat without a string between
+them. Literals hold no quotation marks (the notation has no way to write one), so no symbol that can
+be read at some place begins with another, and a text has one reading.
+
+Strings are written as the serializers write them: a quotation mark, a backslash and characters
+below U+0020 are escaped, in the shortest way that JSON has, and nothing else is. Any other spelling
+is refused, so that a text and its reading determine each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from kbforge.errors import GrammarError, quoted
+from kbforge.grammar.dfa import Dfa, compile_dfa
+from kbforge.grammar.rules import STRING, parse_rules
+
+_MOST_WAYS = 4_096
+_STRING_CONTENT = re.compile(r'(?:[^"\\\x00-\x1f\ud800-\udfff]+|\\.)*')
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A symbol that can be read at a node.
+
+    Attributes:
+        symbol: its characters, with the quotation mark that closes the string before it and the
+            one that opens the string after it.
+        target: the node it leads to.
+        implied: what must follow if anything does; it is not a symbol.
+        may_end: whether the text may end after the symbol.
+
+    """
+
+    symbol: str
+    target: int
+    implied: str = ""
+    may_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A place between symbols: inside a string, or (`in_string` false) where symbols meet."""
+
+    in_string: bool
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """The strings and symbols of a grammar's texts.
+
+    Attributes:
+        nodes: node 0 is where a text begins, after `implied`.
+        implied: how every text begins.
+        may_be_empty: whether the empty text is one.
+
+    """
+
+    nodes: tuple[Node, ...]
+    implied: str
+    may_be_empty: bool
+
+    @property
+    def symbols(self) -> list[str]:
+        """All different symbols, in order of first appearance."""
+        return list(dict.fromkeys(edge.symbol for node in self.nodes for edge in node.edges))
+
+    def read(self, text: str) -> Iterator[str | Edge]:
+        """The string values (unescaped) and symbols of a text, one after another.
+
+        Raises:
+            GrammarError: the text is not one of the grammar's, with the character where it departs.
+
+        """
+        at, node, implied, may_end = 0, self.nodes[0], self.implied, self.may_be_empty
+        while at < len(text) or not may_end:
+            if not text.startswith(implied, at):
+                raise _departs(text, at, implied)
+            at += len(implied)
+            if node.in_string:
+                value, at = _value_at(text, at)
+                yield value
+            edge = next((e for e in node.edges if text.startswith(e.symbol, at)), None)
+            if edge is None:
+                raise _departs(text, at, " or ".join(e.symbol for e in node.edges) or "the end")
+            yield edge
+            at += len(edge.symbol)
+            node, implied, may_end = self.nodes[edge.target], edge.implied, edge.may_end
+
+    def write(self, parts: Iterable[str | Edge]) -> str:
+        """The text of values and symbols; `read` gives them back."""
+        out, implied = [], self.implied
+        for part in parts:
+            out.append(implied)
+            if isinstance(part, Edge):
+                out.append(part.symbol)
+                implied = part.implied
+            else:
+                out.append(_escaped(part))
+                implied = ""
+        return "".join(out)
+
+
+def compile_skeleton(rules: str, where: str) -> Skeleton:
+    """The skeleton of a grammar file.
+
+    Args:
+        rules: content of the file.
+        where: how to call it in errors.
+
+    Raises:
+        GrammarError: the rules cannot be read, are too large, or leave room for endless literals.
+
+    """
+    return _Builder(compile_dfa(parse_rules(rules, where), where), where).skeleton()
+
+
+def _value_at(text: str, at: int) -> tuple[str, int]:
+    """The value of the string whose content begins at a character, and where it closes."""
+    found = _STRING_CONTENT.match(text, at)
+    end = found.end() if found else at
+    content = text[at:end]
+    if not content or not text.startswith('"', end):
+        raise _departs(
+            text, end, "the rest of a string" if content else "a string's first character"
+        )
+    if "\\" not in content:
+        return content, end
+    try:
+        value = orjson.loads(f'"{content}"')
+    except orjson.JSONDecodeError:
+        value = ""
+    if _escaped(value) != content:
+        raise _departs(text, at, "a string with JSON's shortest escapes and no others")
+    return value, end
+
+
+def _escaped(value: str) -> str:
+    return orjson.dumps(value)[1:-1].decode()
+
+
+def _departs(text: str, at: int, expected: str) -> GrammarError:
+    got = quoted(text[at : at + 40]) or "the end"
+    return GrammarError(f"character {at}: expected {expected}, got {got}")
+
+
+class _Builder:
+    """Numbers the nodes that can be reached and follows the literals between them.
+
+    A node is a state of the automaton: the one before a string, if the node is inside that string,
+    and otherwise the one in which the node is.
+    """
+
+    def __init__(self, dfa: Dfa, where: str) -> None:
+        self._dfa = dfa
+        self._where = where
+        self._numbers: dict[tuple[int, bool], int] = {}
+        self._order: list[tuple[int, bool]] = []
+        self._found = 0
+
+    def skeleton(self) -> Skeleton:
+        _, implied = self._meeting(0)
+        nodes = []
+        for state, in_string in self._order:  # it grows: building a node numbers its neighbours
+            if in_string:
+                edges = self._edges(self._dfa.edges[state][STRING], '"')
+            else:
+                edges = self._edges(state, "")
+            nodes.append(Node(in_string, edges))
+        return Skeleton(tuple(nodes), implied, 0 in self._dfa.accepting)
+
+    def _number(self, state: int, in_string: bool) -> int:
+        key = (state, in_string)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._order)
+            self._order.append(key)
+        return self._numbers[key]
+
+    def _meeting(self, state: int) -> tuple[int, str]:
+        """The node of a beginning or possible end, and what is implied on the way there."""
+        ways = list(self._ways(state, may_end=False))
+        if len(ways) == 1 and ways[0][2]:
+            text, target, _ = ways[0]
+            return self._number(target, True), text + '"'
+        return self._number(state, False), ""
+
+    def _edges(self, state: int, before: str) -> tuple[Edge, ...]:
+        """The symbols from a state on; `before` is the quotation mark of the string that closes."""
+        edges = []
+        for text, target, in_string in self._ways(state, may_end=bool(before)):
+            if in_string:
+                edges.append(Edge(f'{before}{text}"', self._number(target, True)))
+            else:
+                node, implied = self._meeting(target)
+                edges.append(Edge(before + text, node, implied, may_end=True))
+        return tuple(edges)
+
+    def _ways(self, state: int, may_end: bool) -> Iterator[tuple[str, int, bool]]:
+        """The runs of literals from a state to a string (True) or to a possible end (False).
+
+        Args:
+            state: where the runs begin.
+            may_end: whether a run may be empty because the text could end right here.
+
+        """
+        todo = [("", state, frozenset({state}))]
+        while todo:
+            text, at, seen = todo.pop()
+            if at in self._dfa.accepting and (text or may_end):
+                yield self._counted(text, at, False)
+                continue
+            for symbol, target in sorted(self._dfa.edges[at].items(), reverse=True):
+                if symbol == STRING:
+                    yield self._counted(text, at, True)
+                elif target in seen:
+                    raise GrammarError(
+                        f"{self._where}: literals can repeat without a string between them "
+                        f"(after {quoted(text + symbol)})"
+                    )
+                else:
+                    todo.append((text + symbol, target, seen | {target}))
+
+    def _counted(self, text: str, state: int, in_string: bool) -> tuple[str, int, bool]:
+        self._found += 1
+        if self._found > _MOST_WAYS:
+            raise GrammarError(
+                f"{self._where}: there are more than {_MOST_WAYS:,} ways from string to string"
+            )
+        return text, state, in_string
