@@ -27,9 +27,11 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def install_documented_plugin(folder: Path) -> None:
-    project = tomllib.loads(blocks(PLUGINS, "toml")[0])["project"]
-    modules = {"kbforge_lines": blocks(PLUGINS, "python")[0]}
+def install_documented_plugin(folder: Path, number: int = 0) -> None:
+    """The source is plugin 0, the grammar 1; the code of each is followed by its tests."""
+    project = tomllib.loads(blocks(PLUGINS, "toml")[number])["project"]
+    module = project["name"].replace("-", "_")
+    modules = {module: blocks(PLUGINS, "python")[2 * number]}
     Distribution(project["name"], project["version"], project["entry-points"], modules).write(
         folder
     )
@@ -59,12 +61,14 @@ def test_the_documented_plugin_gives_the_documented_output(tmp_path: Path) -> No
         assert normal(kbforge(*words[1:], path=tmp_path)) == expected
 
 
-def test_the_documented_tests_pass(tmp_path: Path) -> None:
-    install_documented_plugin(tmp_path)
-    (tmp_path / "test_lines.py").write_text(blocks(PLUGINS, "python")[1], encoding="utf-8")
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_documented_tests_pass(tmp_path: Path, number: int) -> None:
+    install_documented_plugin(tmp_path, number)
+    tests = blocks(PLUGINS, "python")[2 * number + 1]
+    (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
     ran = python(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
-        str(tmp_path / "test_lines.py"), path=tmp_path,
+        str(tmp_path / "test_it.py"), path=tmp_path,
     )  # fmt: skip
     assert ran.code == 0, ran.out
     assert " passed" in ran.out
