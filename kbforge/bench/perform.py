@@ -15,7 +15,6 @@ from kbforge.bench.runs import Run
 from kbforge.clustering import Choices, cluster
 from kbforge.config import option_parameters
 from kbforge.contracts import Interrupted, Posterior, Progress
-from kbforge.contracts.fragment import Fragment
 from kbforge.evaluate.scores import Scores, compare
 
 _MARKS = 50
@@ -39,9 +38,11 @@ def perform(run: Run) -> Outcome:
 
     """
     fragments = run.fragments()
-    watch = _Watch(run, [str(fragment.label) for fragment in fragments])
+    minds = _minds_its_budget(run)
+    gold = [str(fragment.label) for fragment in fragments]
+    watch = _Watch(run, gold, _GRACE * run.seconds if minds else run.seconds)
     watch.start()
-    done = cluster(fragments, _choices(run, fragments, watch), watch.on_step)
+    done = cluster(fragments, _choices(run, minds), watch.on_step)
     seconds = done.seconds - watch.own_seconds
     posterior = done.posterior
     scores = watch.scored(posterior)
@@ -52,7 +53,7 @@ def perform(run: Run) -> Outcome:
         budget=run.seconds,
         fragments=posterior.n_fragments,
         of=len(fragments),
-        complete=posterior.complete,
+        cut=not posterior.complete or (minds and done.seconds >= run.seconds),
         log_posterior=posterior.log_posterior,
         f1=scores.bcubed_f1_item_mean,
         precision=scores.bcubed_precision,
@@ -83,13 +84,14 @@ def _identity(run: Run) -> dict[str, Any]:
     }
 
 
-def _choices(run: Run, fragments: Sequence[Fragment], watch: _Watch) -> Choices:
+def _minds_its_budget(run: Run) -> bool:
+    """Whether the clusterer has an option for the seconds that it may take."""
+    return "budget" in option_parameters(registry.load("clusterers", run.method.clusterer))
+
+
+def _choices(run: Run, minds_its_budget: bool) -> Choices:
     task, method = run.task, run.method
-    options = dict(method.options)
-    taken = option_parameters(registry.load("clusterers", method.clusterer))
-    if "budget" in taken and "budget" not in options:
-        options["budget"] = run.seconds
-        watch.allowed = _GRACE * run.seconds
+    options = ({"budget": run.seconds} if minds_its_budget else {}) | dict(method.options)
     surrogate = task.surrogate if method.surrogate else None
     return Choices(
         clusterer=method.clusterer,
@@ -110,10 +112,10 @@ def _choices(run: Run, fragments: Sequence[Fragment], watch: _Watch) -> Choices:
 class _Watch:
     """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
 
-    def __init__(self, run: Run, gold: Sequence[str]) -> None:
+    def __init__(self, run: Run, gold: Sequence[str], allowed: float) -> None:
         self.trace: list[TraceRow] = []
         self.own_seconds = 0.0
-        self.allowed = run.seconds
+        self._allowed = allowed
         self._run = run
         self._gold = gold
         self._step = max(1, len(gold) // _MARKS)
@@ -134,7 +136,7 @@ class _Watch:
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
             self.own_seconds += time.perf_counter() - now
-        if elapsed > self.allowed:
+        if elapsed > self._allowed:
             raise Interrupted
 
     def _is_due(self, progress: Progress, elapsed: float) -> bool:

@@ -51,7 +51,8 @@ class Row(_Identity):
         shuffle: the order of the data.
         budget: the most seconds that the run could take.
         fragments: how many it got to, `of` how many.
-        complete: whether it ended by itself; else its scores are of what it got to.
+        cut: whether the budget ended it; an online method's scores are then of what it got to, an
+            offline one's of the best grouping of all so far.
         log_posterior: of the point estimate, nats.
         f1: mean of the fragments' B-cubed F1; `precision` and `recall` are B-cubed too.
         entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
@@ -65,7 +66,7 @@ class Row(_Identity):
     budget: float
     fragments: int
     of: int
-    complete: bool
+    cut: bool
     log_posterior: float
     f1: float
     precision: float

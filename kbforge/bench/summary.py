@@ -89,7 +89,7 @@ def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
         task=task,
         method=method,
         runs=len(rows),
-        cut=sum(not row.complete for row in rows),
+        cut=sum(row.cut for row in rows),
         fragments=min(row.fragments for row in rows),
         log_posterior=Spread.of([row.log_posterior for row in rows]),
         f1=Spread.of([row.f1 for row in rows]),
