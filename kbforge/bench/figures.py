@@ -47,6 +47,8 @@ def metric_by_runtime(
     plain = [row for row in rows if not row.surrogate]
     if not plain:
         return None
+    from matplotlib.ticker import LogLocator
+
     figure, panels = _panels("seconds a run")
     colours = _colours(rows)
     for metric, axes in panels.items():
@@ -61,6 +63,7 @@ def metric_by_runtime(
                     mean = _mean([float(getattr(row, metric)) for row in group])
                     axes.plot([second], [mean], "*", ms=12, color=colours[name], zorder=3)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")
     _finish(figure, panels, "curves join settings of P; stars: the settings of the table")

@@ -1,0 +1,154 @@
+"""Figures: the data are in the axes, and the axes say what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kbforge.bench import figures
+from kbforge.contracts.suite import Method
+from kbforge.pictures.canvas import save
+from tests.bench.toys import GREEDY, SPLIT, row, trace_row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SMC = Method("SMC", "smc", particles=10)
+GIBBS = Method("Gibbs", "gibbs")
+TABLE = (GREEDY, SMC, SPLIT, GIBBS)
+PS = (3, 10, 30)
+MS = (0, 1, 10)
+
+ROWS = [
+    *(row(GREEDY, s, f1=0.5 + s / 100, seconds=0.1) for s in range(3)),
+    *(row(GIBBS, s, f1=0.9 + s / 100, seconds=50.0) for s in range(3)),
+    *(
+        row(replace(m, particles=p), s, f1=0.6 + p / 100 + s / 100, seconds=p / 10, subproblems=p)
+        for m in (SMC, SPLIT)
+        for p in PS
+        for s in range(3)
+    ),
+    *(
+        row(replace(SPLIT, surrogate=True, max_evals=m), s, f1=0.4 + m / 100)
+        for m in MS
+        for s in range(2)
+    ),
+]
+TRACE = [
+    *(
+        trace_row(m, s, n, f1=1 - n / 100, log_posterior=-n * k, subproblems=n // 4)
+        for k, m in enumerate((GREEDY, SMC, SPLIT), 1)
+        for s in range(2)
+        for n in (10, 20, 30, 40)
+    ),
+    *(trace_row(GIBBS, s, 40, seconds=t, f1=t / 100) for s in range(2) for t in (1.0, 20.0, 50.0)),
+]
+
+
+def axes_of(figure: Figure | None) -> dict[str, Axes]:
+    """The axes by their y labels, all of them labelled."""
+    assert figure is not None
+    figure.canvas.draw()
+    found = {axes.get_ylabel(): axes for axes in figure.axes}
+    assert "" not in found
+    below = figure.axes[-1].get_xlabel()
+    assert below
+    return found
+
+
+def curves(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
+    """Legend label -> x and y of its curve."""
+    handles, labels = axes.get_legend_handles_labels()
+    out = {}
+    for handle, label in zip(handles, labels, strict=True):
+        line = getattr(handle, "lines", [handle])[0]
+        out[label] = (np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist())
+    return out
+
+
+LABELS = ["log posterior (nats)", "B-cubed F1", "B-cubed precision", "B-cubed recall"]
+
+
+def test_metric_by_particles() -> None:
+    found = axes_of(figures.metric_by_particles(ROWS))
+    assert list(found) == LABELS
+    shown = curves(found["B-cubed F1"])
+    assert set(shown) == {"SMC", "Split SMC"}
+    xs, ys = shown["Split SMC"]
+    assert xs == list(PS)
+    assert ys == pytest.approx([0.61 + p / 100 for p in PS])
+    assert found["B-cubed recall"].get_xlabel() == "particles P"
+    assert found["B-cubed F1"].get_xscale() == "log"
+
+
+def test_metric_by_runtime_has_every_method_and_the_offline_way() -> None:
+    found = axes_of(figures.metric_by_runtime(ROWS, TRACE, TABLE))
+    axes = found["B-cubed F1"]
+    assert set(curves(axes)) == {"Greedy", "SMC", "Split SMC", "Gibbs"}
+    assert curves(axes)["SMC"][0] == pytest.approx([p / 10 for p in PS])
+    stars = [line for line in axes.lines if line.get_marker() == "*"]
+    assert len(stars) == len(TABLE)
+    (way,) = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == 60]
+    assert np.asarray(way.get_xdata())[[0, -1]] == pytest.approx([1.0, 50.0])
+    assert np.asarray(way.get_ydata())[[0, -1]] == pytest.approx([0.01, 0.5])
+    assert "seconds" in found["B-cubed recall"].get_xlabel()
+
+
+def test_metric_by_observations_leaves_out_who_sees_all_at_once() -> None:
+    found = axes_of(figures.metric_by_observations(TRACE, TABLE, "Split SMC"))
+    f1, ahead = found.values()
+    assert set(curves(f1)) == {"Greedy", "SMC", "Split SMC"}
+    assert curves(f1)["SMC"] == ([10, 20, 30, 40], pytest.approx([0.9, 0.8, 0.7, 0.6]))
+    assert curves(ahead)["Greedy"][1] == pytest.approx([20, 40, 60, 80])
+    assert curves(ahead)["Split SMC"][1] == pytest.approx([0, 0, 0, 0])
+    assert f1.get_xlabel() == "fragments seen"
+
+
+def test_subproblems_and_particles() -> None:
+    figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT)
+    axes_of(figure)
+    assert figure is not None
+    upper, _, lower, _ = figure.axes
+    assert curves(upper)["Split SMC"] == ([10, 20, 30, 40], [2, 5, 7, 10])
+    assert curves(lower)["Split SMC"] == (list(PS), list(PS))
+    assert [axes.get_ylabel() for axes in figure.axes[:2]] == [
+        "subproblems",
+        "effective particles (log10)",
+    ]
+    assert "P = 10" in upper.get_xlabel()
+
+
+def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
+    found = axes_of(figures.surrogate_ablation(ROWS))
+    axes = found["B-cubed F1"]
+    xs, ys = curves(axes)["Split SMC"]
+    assert xs[:2] == [1, 10]
+    assert ys == pytest.approx([0.41, 0.5, 0.71])
+    ticks = found["B-cubed recall"].get_xticklabels()
+    assert [text.get_text() for text in ticks] == ["1", "10", "all"]
+    (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
+
+
+def test_without_rows_there_is_no_figure() -> None:
+    assert figures.metric_by_runtime([], [], TABLE) is None
+    assert figures.metric_by_particles([r for r in ROWS if r.particles == 10]) is None
+    assert figures.metric_by_observations([], TABLE, "Split SMC") is None
+    assert figures.subproblems_and_particles(ROWS, [], SPLIT) is None
+    assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate]) is None
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_same_rows_same_bytes(tmp_path: Path, kind: str) -> None:
+    written = []
+    for name in ("one", "two"):
+        figure = figures.metric_by_particles(ROWS)
+        assert figure is not None
+        save(figure, str(tmp_path / f"{name}.{kind}"))
+        written.append((tmp_path / f"{name}.{kind}").read_bytes())
+    assert written[0] == written[1]

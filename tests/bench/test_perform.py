@@ -1,0 +1,134 @@
+"""One run: its row is what the library gives, its trace is the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kbforge import registry
+from kbforge.bench.perform import perform
+from kbforge.clustering import Choices, cluster
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts.suite import Method
+from kbforge.errors import KBForgeError
+from kbforge.evaluate.scores import compare
+from tests.bench.toys import GREEDY, SPLIT, run
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        GREEDY,
+        SPLIT,
+        replace(SPLIT, name="SMC", clusterer="smc"),
+        replace(SPLIT, surrogate=True, max_evals=2),
+        replace(SPLIT, surrogate=True, max_evals=0),
+        replace(SPLIT, options={"weights": "marginal"}),
+    ],
+)
+def test_the_row_is_that_of_the_clustering(method: Method) -> None:
+    job = run(method, shuffle=3)
+    fragments = job.fragments()
+    options = {"likelihood": {"b": 1.0}, "clusterer": method.options}
+    choices = Choices(
+        clusterer=method.clusterer,
+        likelihood="gaussian",
+        surrogate="gaussian" if method.surrogate else None,
+        particles=method.particles,
+        max_evals=method.max_evals,
+        alpha=2.0,
+        options=options,
+    )
+    posterior = cluster(fragments, choices).posterior
+    scores = compare(posterior.labels(), [fragment.label for fragment in fragments])
+    row = perform(job).row
+    assert row.log_posterior == posterior.log_posterior
+    assert row.f1 == scores.bcubed_f1_item_mean
+    assert (row.precision, row.recall) == (scores.bcubed_precision, scores.bcubed_recall)
+    assert (row.entities, row.gold_entities) == (scores.clusters, 5)
+    assert row.subproblems == len(posterior.subproblems)
+    assert row.model_evaluations == posterior.model_evaluations
+    assert (row.fragments, row.of, row.cut) == (40, 40, False)
+    assert row.key == job.key
+    assert row.seconds > 0
+
+
+def test_the_trace_holds_the_state_of_every_prefix() -> None:
+    job = run()
+    fragments = job.fragments()
+    outcome = perform(job)
+    assert [t.fragments for t in outcome.trace] == list(range(1, 41))
+    seconds = [t.seconds for t in outcome.trace]
+    assert seconds == sorted(seconds)
+    for t in (outcome.trace[6], outcome.trace[25], outcome.trace[-1]):
+        choices = Choices(
+            likelihood="gaussian", particles=10, alpha=2.0, options={"likelihood": {"b": 1.0}}
+        )
+        posterior = cluster(fragments[: t.fragments], choices).posterior
+        gold = [fragment.label for fragment in fragments[: t.fragments]]
+        assert t.log_posterior == posterior.log_posterior
+        assert t.f1 == compare(posterior.labels(), gold).bcubed_f1_item_mean
+        assert t.subproblems == len(posterior.subproblems)
+        assert t.log10_effective_particles == pytest.approx(posterior.log10_effective_particles)
+    last, row = outcome.trace[-1], outcome.row
+    assert (last.f1, last.log_posterior) == (row.f1, row.log_posterior)
+
+
+def test_a_long_run_is_traced_at_about_fifty_points() -> None:
+    fragments = tuple(replace(f, id=f"{f.id}-{k}") for k in range(10) for f in run().task.fragments)
+    trace = perform(run(GREEDY, fragments=fragments)).trace
+    assert 50 <= len(trace) <= 52
+    assert trace[-1].fragments == 400
+
+
+def test_a_run_over_its_budget_is_cut_and_scored_on_what_it_got_to() -> None:
+    outcome = perform(run(seconds=1e-9))
+    row = outcome.row
+    assert row.cut
+    assert row.fragments == 1
+    assert row.of == 40
+    assert row.f1 == 1.0
+
+
+class Minding:
+    """A clusterer with a budget of its own, which it forgets."""
+
+    told: ClassVar[list[float]] = []
+
+    def __init__(self, budget: float = 600.0) -> None:
+        Minding.told.append(budget)
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        inner: Clusterer = registry.create("clusterers", "greedy")
+        return inner.cluster(fragments, problem, rng, on_step)
+
+
+def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda kind, name: Minding if name == "minding" else load(kind, name)
+    )
+    monkeypatch.setattr(Minding, "told", [])
+    minding = Method("Minding", "minding")
+    assert not perform(run(minding, seconds=60.0)).row.cut
+    assert not perform(run(replace(minding, options={"budget": 7.0}))).row.cut
+    assert perform(run(minding, seconds=1e-9)).row.cut
+    assert Minding.told == [60.0, 7.0, 1e-9]
+
+
+def test_a_run_that_fails_says_why() -> None:
+    bare = replace(run().task.fragments[0], vector=None, properties={"name": ("x",)})
+    with pytest.raises(KBForgeError, match="p0"):
+        perform(run(fragments=(bare, *run().task.fragments[1:])))

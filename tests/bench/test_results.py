@@ -1,0 +1,75 @@
+"""Results survive whatever ends the process, and never pass for others."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from kbforge.bench.results import ROWS, TRACE, Results
+from kbforge.errors import BadRecord, KBForgeError
+from tests.bench.toys import row, trace_row
+
+
+def filled(folder: Path) -> Results:
+    results = Results(folder)
+    for shuffle in (0, 1):
+        trace = [trace_row(shuffle=shuffle, fragments=n) for n in (20, 40)]
+        results.add(row(shuffle=shuffle), trace)
+    return results
+
+
+def test_what_was_added_is_there_again(tmp_path: Path) -> None:
+    before = filled(tmp_path / "new" / "folder")
+    again = Results(tmp_path / "new" / "folder")
+    assert again.rows == before.rows
+    assert again.trace == before.trace
+    assert list(again.rows.values()) == [row(shuffle=0), row(shuffle=1)]
+
+
+@pytest.mark.parametrize("lost", [1, 5, 100])
+def test_half_a_line_is_dropped_with_its_trace(tmp_path: Path, lost: int) -> None:
+    filled(tmp_path)
+    rows = tmp_path / ROWS
+    rows.write_bytes(rows.read_bytes()[:-lost])
+    again = Results(tmp_path)
+    assert list(again.rows.values()) == [row(shuffle=0)]
+    assert {t.shuffle for t in again.trace} == {0}
+    again.add(row(shuffle=1), [trace_row(shuffle=1)])
+    assert list(Results(tmp_path).rows.values()) == [row(shuffle=0), row(shuffle=1)]
+    assert len(Results(tmp_path).trace) == 3
+
+
+def test_a_trace_whose_row_never_came_is_dropped(tmp_path: Path) -> None:
+    filled(tmp_path)
+    kept = (tmp_path / TRACE).read_bytes()
+    with open(tmp_path / TRACE, "ab") as file:
+        file.write(kept.replace(b"None-", b"None-7")[:-30])
+    assert len(Results(tmp_path).trace) == 4
+    assert (tmp_path / TRACE).read_bytes() == kept
+
+
+@pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b'{"key": "a"}\n'])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / ROWS).write_bytes(line)
+    with pytest.raises(BadRecord, match=rf"{ROWS}:1"):
+        Results(tmp_path)
+    assert (tmp_path / ROWS).read_bytes() == line
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KBForgeError, match="cannot write"):
+        Results(tmp_path / "file" / "folder")
+
+
+def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    results = filled(tmp_path)
+    results.write_parquet()
+    rows = parquet.read_table(tmp_path / "results.parquet").to_pylist()
+    trace = parquet.read_table(tmp_path / "trace.parquet").to_pylist()
+    assert rows == [asdict(row) for row in results.rows.values()]
+    assert trace == [asdict(row) for row in results.trace]

@@ -1,0 +1,105 @@
+"""Which runs a plan comes to, and when two of them are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbforge.bench.runs import Selection, order, runs_of, select, setting
+from kbforge.contracts.suite import Method, Model
+from kbforge.errors import UsageError
+from tests.bench.toys import GREEDY, SPLIT, plan, run, task
+
+
+def test_equal_runs_have_one_key_and_whatever_decides_the_result_changes_it() -> None:
+    assert run().key == run().key
+    toy = task()
+    others = [
+        run(GREEDY),
+        run(replace(SPLIT, particles=11)),
+        run(replace(SPLIT, options={"floor": 1e-4})),
+        run(replace(SPLIT, surrogate=True)),
+        run(shuffle=1),
+        run(seconds=61.0),
+        run(alpha=2.5),
+        run(name="other"),
+        run(likelihood=Model("gaussian", {"b": 1.5})),
+        run(surrogate=None),
+        run(fragments=toy.fragments[:-1]),
+        run(fragments=toy.fragments[::-1]),
+        run(fragments=(replace(toy.fragments[0], label="9"), *toy.fragments[1:])),
+    ]
+    assert len({run().key, *(other.key for other in others)}) == 1 + len(others)
+
+
+def test_how_many_shuffles_there_are_does_not_matter_to_one_of_them() -> None:
+    assert run(replace(SPLIT, shuffles=7)).key == run().key
+
+
+def test_a_model_folder_counts_with_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    before = run(likelihood=Model(str(tmp_path))).key
+    (tmp_path / "manifest.json").write_text('{"changed": 1}')
+    assert run(likelihood=Model(str(tmp_path))).key != before
+
+
+def test_shuffles_are_permutations_the_given_ones_first() -> None:
+    plain = task()
+    given = replace(plain, orders=(tuple(reversed(range(40))),))
+    assert list(order(plain, 0)) == list(range(40))
+    assert list(order(given, 0)) == list(reversed(range(40)))
+    for shuffle in (1, 2):
+        drawn = list(order(plain, shuffle))
+        assert sorted(drawn) == list(range(40))
+        assert drawn == list(order(given, shuffle)) != list(range(40))
+    assert list(order(plain, 1)) != list(order(plain, 2))
+
+
+def test_runs_come_shuffle_by_shuffle_and_each_once() -> None:
+    once = replace(GREEDY, name="Once", shuffles=1)
+    made = plan(methods=(GREEDY, SPLIT, once), sweeps=(replace(SPLIT, shuffles=1),))
+    methods, notes = select(made, Selection())
+    assert notes == []
+    runs = list(runs_of("toys", made, methods, Selection()))
+    assert [(r.shuffle, r.method.name) for r in runs] == [
+        (0, "Greedy"),
+        (0, "Split SMC"),
+        (0, "Once"),
+        (1, "Greedy"),
+        (1, "Split SMC"),
+    ]
+
+
+def test_a_selection_narrows() -> None:
+    made = plan(sweeps=(replace(SPLIT, particles=3),))
+    selection = Selection(methods=("split smc",), sweeps=False, shuffles=1, seconds=3.0)
+    methods, _ = select(made, selection)
+    (only,) = runs_of("toys", made, methods, selection)
+    assert (only.method.name, only.method.particles, only.seconds) == ("Split SMC", 10, 3.0)
+
+
+def test_an_unknown_method_is_refused_and_the_known_ones_named() -> None:
+    with pytest.raises(UsageError, match=r'"gredy".*Greedy, Split SMC'):
+        select(plan(), Selection(methods=("gredy",)))
+
+
+def test_a_clusterer_that_is_not_installed_is_left_out_with_a_note() -> None:
+    absent = Method("Absent", "no-such-clusterer")
+    methods, notes = select(plan(methods=(GREEDY, absent)), Selection())
+    assert methods == [GREEDY]
+    assert notes == ['the clusterer "no-such-clusterer" is not installed; its runs are left out']
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (GREEDY, ""),
+        (SPLIT, "(P=10) "),
+        (replace(SPLIT, surrogate=True), "(P=10, M=P) "),
+        (replace(GREEDY, surrogate=True, max_evals=0), "(M=0) "),
+    ],
+)
+def test_settings_in_words(method: Method, said: str) -> None:
+    assert setting(method) == said

@@ -1,0 +1,89 @@
+"""Means, deviations and verdicts, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kbforge.bench.report import table
+from kbforge.bench.summary import Spread, lines, verdicts
+from kbforge.contracts.suite import Expectation, Published
+from tests.bench.toys import GREEDY, SPLIT, plan, row
+
+ROWS = [
+    row(GREEDY, 0, log_posterior=-110.0, f1=0.5, seconds=1.0),
+    row(GREEDY, 1, log_posterior=-130.0, f1=0.7, seconds=3.0),
+    row(SPLIT, 0, log_posterior=-100.0, f1=0.9, seconds=8.0),
+    row(replace(SPLIT, particles=3), 0, log_posterior=-999.0),
+    row(replace(SPLIT, surrogate=True), 0, log_posterior=-999.0),
+    row(SPLIT, 5, task="another task", log_posterior=-999.0),
+]
+
+
+def test_a_line_is_of_one_method_setting_and_task() -> None:
+    greedy, split = lines(ROWS, plan())
+    assert (greedy.method, greedy.runs, split.method, split.runs) == (GREEDY, 2, SPLIT, 1)
+    assert greedy.log_posterior == Spread(-120.0, pytest.approx(200**0.5))
+    assert greedy.f1.mean == pytest.approx(0.6)
+    assert split.log_posterior == Spread(-100.0, 0.0)
+
+
+def test_runs_that_were_cut_are_counted() -> None:
+    (line,) = lines([row(SPLIT, 0), row(SPLIT, 1, cut=True, fragments=7)], plan())
+    assert (line.runs, line.cut, line.fragments) == (2, 1, 7)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "said"),
+    [
+        (Expectation("toy", "Split SMC", "f1", 0.9), True, "0.9000, at least the bound, 0.9000"),
+        (Expectation("toy", "Split SMC", "f1", 0.91), False, "0.9000, below the bound, 0.9100"),
+        (
+            Expectation("toy", "Split SMC", "log_posterior", no_worse_than="Greedy"),
+            True,
+            "log posterior of Split SMC is -100.00, at least that of Greedy, -120.00",
+        ),
+        (
+            Expectation("toy", "Greedy", "log_posterior", no_worse_than="Split SMC", slack=19.0),
+            False,
+            "-120.00, below that of Split SMC less 19, -119.00",
+        ),
+        (
+            Expectation("toy", "Greedy", "log_posterior", no_worse_than="Split SMC", slack=20.0),
+            True,
+            "at least that of Split SMC less 20",
+        ),
+        (Expectation("toy", "Gibbs", "f1", 0.1), None, "not tested, it did not run"),
+        (Expectation("toy", "Greedy", "f1", no_worse_than="Gibbs"), None, "Gibbs did not run"),
+    ],
+)
+def test_verdicts(wanted: Expectation, held: bool | None, said: str) -> None:
+    (verdict,) = verdicts(lines(ROWS, plan()), plan(expectations=(wanted,)))
+    assert verdict.held is held
+    assert said in verdict.sentence
+
+
+def test_the_table_has_the_papers_figures_beside_ours() -> None:
+    published = {
+        ("toy", "Greedy"): Published((-125, 3), (0.61, 0.02), 0.5),
+        ("toy", "Split SMC"): Published((-99, 1), (0.88, 0.01), 2.0),
+    }
+    made = plan(published=published)
+    head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
+    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
+    assert cells["log posterior"] == "-120.0 (14.1)"
+    assert cells["F1"] == "0.600 (0.141)"
+    assert cells["x Split SMC"] == "0.25"
+    assert cells["paper, minutes"] == "0.5"
+    assert cells["paper, x Split SMC"] == "0.25"
+    assert "-125 (3)" in greedy
+    assert "0.61 (0.02)" in greedy
+    assert _cells(split)[0] == "Split SMC (P=10)"
+    plain = table("toy", plan(), lines(ROWS, plan()))
+    assert "paper" not in plain
+    assert len({line.count("|") for line in plain.splitlines()}) == 1
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]

@@ -1,0 +1,85 @@
+"""`kbforge plot` as users run it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cluster import GAUSSIAN, write_points
+from tests.program import Run
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    return write_points(tmp_path / "points.jsonl", n=24, centres=3)
+
+
+def test_clusters_and_draws(program: Run, points: Path, tmp_path: Path) -> None:
+    picture, film = tmp_path / "p.png", tmp_path / "f.gif"
+    job = ("plot", points, "--alpha", 1, "-o", picture, "--top", 2)
+    ran = program(*job, "--animate", film, "--frames", 4)
+    assert ran.code == 0, ran.err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert film.read_bytes().startswith(b"GIF8")
+    assert f"wrote {picture}" in ran.err
+    before = picture.read_bytes()
+    assert program(*job).code == 0
+    assert picture.read_bytes() == before
+
+
+def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
+    kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
+    assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0
+    assert program("plot", points, "--kb", kb, "-o", picture).code == 0
+    assert "3 entities" in _text(picture.read_text())
+
+
+def _text(svg: str) -> str:
+    """Comments of matplotlib's SVG, which hold the words that it draws as paths."""
+    return " ".join(part.split("-->")[0] for part in svg.split("<!--")[1:])
+
+
+def test_without_a_name_the_picture_is_clusters_png(
+    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert program("plot", points, "--alpha", 1).code == 0
+    assert (tmp_path / "clusters.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--kb", "kb.jsonl", "--top", "2"), "leave out --kb"),
+        (("--kb", "kb.jsonl", "--animate", "a.gif"), "leave out --kb"),
+        (("-o", "a.jpg"), ".png or .svg"),
+        (("--animate", "a.png"), ".gif"),
+        (("--likelihood", "no-such"), "no-such"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    program: Run, points: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = program("plot", points, *arguments)
+    assert ran.code != 0
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_names_cannot_be_drawn(program: Run, tmp_path: Path) -> None:
+    names = tmp_path / "names.jsonl"
+    names.write_text('{"id": "a", "properties": {"name": ["x"]}}\n')
+    ran = program("plot", names)
+    assert ran.code == 2
+    assert 'fragment "a": expected a vector of 2 numbers' in ran.err
+
+
+def test_without_matplotlib_the_extra_is_named(
+    program: Run, points: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ran = program("plot", points)
+    assert ran.code == 2
+    assert "pip install 'kbforge[bench]'" in ran.err
