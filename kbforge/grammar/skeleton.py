@@ -11,9 +11,9 @@ beginning, and again after each object, is implied. Where a text may end, a symb
 is no symbol*: a text is scored as a prefix of longer ones. How many fragments a cluster has is the
 Dirichlet process's business; a likelihood that charged for the end would count it twice.
 
-There must be finitely many symbols, which is why literals cannot repeat without a string between
-them. Literals hold no quotation marks (the notation has no way to write one), so no symbol that can
-be read at some place begins with another, and a text has one reading.
+There must be finitely many symbols, which is why literals cannot repeat without a string or a
+possible end between them. Literals hold no quotation marks (the notation has no way to write one),
+so no symbol that can be read at some place begins with another, and a text has one reading.
 
 Strings are written as the serializers write them: a quotation mark, a backslash and characters
 below U+0020 are escaped, in the shortest way that JSON has, and nothing else is. Any other spelling
@@ -165,8 +165,7 @@ def _departs(text: str, at: int, expected: str) -> GrammarError:
 class _Builder:
     """Numbers the nodes that can be reached and follows the literals between them.
 
-    A node is a state of the automaton: the one before a string, if the node is inside that string,
-    and otherwise the one in which the node is.
+    A node is a state of the automaton, and whether the text is inside the string that leads to it.
     """
 
     def __init__(self, dfa: Dfa, where: str) -> None:
@@ -180,11 +179,7 @@ class _Builder:
         _, implied = self._meeting(0)
         nodes = []
         for state, in_string in self._order:  # it grows: building a node numbers its neighbours
-            if in_string:
-                edges = self._edges(self._dfa.edges[state][STRING], '"')
-            else:
-                edges = self._edges(state, "")
-            nodes.append(Node(in_string, edges))
+            nodes.append(Node(in_string, self._edges(state, '"' if in_string else "")))
         return Skeleton(tuple(nodes), implied, 0 in self._dfa.accepting)
 
     def _number(self, state: int, in_string: bool) -> int:
@@ -221,22 +216,22 @@ class _Builder:
             may_end: whether a run may be empty because the text could end right here.
 
         """
-        todo = [("", state, frozenset({state}))]
+        todo = [("", state, frozenset[int]())]
         while todo:
             text, at, seen = todo.pop()
             if at in self._dfa.accepting and (text or may_end):
                 yield self._counted(text, at, False)
                 continue
+            if at in seen:
+                raise GrammarError(
+                    f"{self._where}: literals can go on for ever without a string or an end "
+                    f"(after {quoted(text)})"
+                )
             for symbol, target in sorted(self._dfa.edges[at].items(), reverse=True):
                 if symbol == STRING:
-                    yield self._counted(text, at, True)
-                elif target in seen:
-                    raise GrammarError(
-                        f"{self._where}: literals can repeat without a string between them "
-                        f"(after {quoted(text + symbol)})"
-                    )
+                    yield self._counted(text, target, True)
                 else:
-                    todo.append((text + symbol, target, seen | {target}))
+                    todo.append((text + symbol, target, seen | {at}))
 
     def _counted(self, text: str, state: int, in_string: bool) -> tuple[str, int, bool]:
         self._found += 1

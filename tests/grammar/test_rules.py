@@ -1,0 +1,160 @@
+"""Grammar files: what the notation means, and the sentence for each mistake."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.errors import GrammarError
+from kbforge.grammar.rules import (
+    Choice,
+    Literal,
+    QuotedString,
+    Repeat,
+    Sequence,
+    parse_rules,
+)
+from kbforge.grammar.skeleton import compile_skeleton
+
+A, B, C = Literal("a"), Literal("b"), Literal("c")
+
+
+@pytest.mark.parametrize(
+    ("rules", "tree"),
+    [
+        ('x = "a"', A),
+        ("x = STRING", QuotedString()),
+        ('x = "a" "b" | "c"', Choice((Sequence((A, B)), C))),
+        ('x = "a" ("b" | "c")', Sequence((A, Choice((B, C))))),
+        ('x = "a"* "b"+ "c"?', Sequence(
+            (Repeat(A, optional=True), Repeat(B, optional=False), Choice((C, Sequence(()))))
+        )),
+        ('x = ("a" "b")*', Repeat(Sequence((A, B)), optional=True)),
+        ('x = (("a"))', A),
+        # rules by name, in any order, several times
+        ('x = y-1 y-1\ny-1 = "a" | z_\nz_ = "b"', Sequence((Choice((A, B)), Choice((A, B))))),
+        # spaces are free, comments and blank lines are nothing, quotation marks protect
+        ('\n  # the first\n\tx="a""b"  # "end"\n\n', Sequence((A, B))),
+        ('x = "a # b" "(" "|" "*="', Sequence(
+            (Literal("a # b"), Literal("("), Literal("|"), Literal("*="))
+        )),
+        ('x = "a"\r\n', A),
+        # names that begin like STRING are names
+        ('x = STRINGS\nSTRINGS = "a"', A),
+    ],
+)  # fmt: skip
+def test_the_notation(rules: str, tree: object) -> None:
+    assert parse_rules(rules, "file") == tree
+
+
+@pytest.mark.parametrize(
+    ("rules", "sentence"),
+    [
+        ("", "g: expected a rule (name = ...), got none"),
+        ("# only a comment\n\n", "g: expected a rule (name = ...), got none"),
+        ('a = "x"\nb', "g:2: expected a rule (name = ...), got b"),
+        ('\n\n"x" = a', 'g:3: expected a rule (name = ...), got "x" = a'),
+        ('a = "x"\nb = "y"\na = "z"', 'g:3: the rule "a" is already defined'),
+        ('STRING = "x"', 'g:1: the rule "STRING" is already defined'),
+        ('a = "x"\n\nb = "y"', 'g:3: the rule "b" is not used'),
+        ('a = "x"\nb = c\nc = b', 'g:2: the rule "b" is not used'),
+        ("a = ", "g:1: expected a literal, a name or a parenthesis, got the end of the rule"),
+        ('a = "x" |', "g:1: expected a literal, a name or a parenthesis, got the end of the rule"),
+        ('a = | "x"', "g:1: expected a literal, a name or a parenthesis, got |"),
+        ("a = ()", "g:1: expected a literal, a name or a parenthesis, got )"),
+        ("a = * STRING", "g:1: expected a literal, a name or a parenthesis, got *"),
+        ("a = STRING**", "g:1: expected a literal, a name or a parenthesis, got *"),
+        ('a = ""', 'g:1: expected a literal, a name or a parenthesis, got ""'),
+        ('a = "x', 'g:1: expected a literal, a name or an operator, got "x'),
+        ('a = "x" & "y"', 'g:1: expected a literal, a name or an operator, got & "y"'),
+        ("a = 'x'", "g:1: expected a literal, a name or an operator, got 'x'"),
+        ("a = STRING)", "g:1: expected the end of the rule, got )"),
+        ("a = (STRING", "g:1: expected a closing parenthesis, got the end of the rule"),
+        ("a = STRING\nb", "g:2: expected a rule (name = ...), got b"),
+        ('# rules\na = "x" b', 'g:2: expected STRING or the name of a rule, got "b"'),
+        ("a = string", 'g:1: expected STRING or the name of a rule, got "string"'),
+        # recursion: direct, on the left, through another rule
+        ('a = "x" a', 'g:1: the rule "a" refers to itself; a grammar must be regular'),
+        ('a = a | "x"', 'g:1: the rule "a" refers to itself; a grammar must be regular'),
+        (
+            'a = b\nb = "(" c ")" | STRING\nc = b',
+            'g:2: the rule "b" refers to itself; a grammar must be regular',
+        ),
+        # what would take for ever or fill the memory
+        (
+            "a = " + "(" * 51 + "STRING" + ")" * 51,
+            "g:1: rules and parentheses are nested over 50 deep",
+        ),
+        (
+            "\n".join(f"a{i} = a{i + 1}" for i in range(60)) + '\na60 = "x"',
+            "g:51: rules and parentheses are nested over 50 deep",
+        ),
+        (
+            "\n".join(f"a{i} = a{i + 1} a{i + 1}" for i in range(40)) + '\na40 = "x"',
+            "g: the grammar is longer than 10,000 characters with every name replaced by its rule",
+        ),
+        (
+            f'a = "{"x" * 10_000}"',
+            "g: the grammar is longer than 10,000 characters with every name replaced by its rule",
+        ),
+        (f'a = "{"x" * 1_024}" STRING', "g: the grammar needs more than 1,024 states"),
+        # the thirteenth letter before the string decides: 2^13 states remember it
+        (
+            'a = (STRING "a" | STRING "b")* STRING "a"' + ' (STRING "a" | STRING "b")' * 12,
+            "g: the grammar needs more than 1,024 states",
+        ),
+        (
+            "a = " + '("x" | "y")' * 13 + " STRING",
+            "g: there are more than 4,096 ways from string to string",
+        ),
+        # endless symbols
+        (
+            'a = STRING ","* STRING',
+            "g: literals can go on for ever without a string or an end (after ,)",
+        ),
+        (
+            'a = ("ab" | "c")+ STRING',
+            "g: literals can go on for ever without a string or an end (after aba)",
+        ),
+        (
+            'a = ("x" | STRING)* ";"',
+            "g: literals can go on for ever without a string or an end (after x)",
+        ),
+    ],
+)  # fmt: skip
+def test_each_mistake_has_its_sentence(rules: str, sentence: str) -> None:
+    with pytest.raises(GrammarError) as error:
+        compile_skeleton(rules, "g")
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        f'a = "{"x" * 1_000}" STRING',
+        "a = " + "(" * 50 + "STRING" + ")" * 50,
+        "a = " + '("x" | "y")' * 10 + " STRING",
+        # nested repetitions do not multiply
+        "a = " + "(" * 40 + '"x" STRING' + ")+" * 40,
+        # a possible end breaks a run of literals
+        'a = "x"+',
+        'a = STRING | "ab"*',
+    ],
+)
+def test_just_small_enough_is_accepted(rules: str) -> None:
+    assert compile_skeleton(rules, "g").nodes
+
+
+@given(st.text('ab=|()*+?"# \nSTRING', max_size=40))
+@settings(max_examples=300)
+def test_any_other_text_is_an_error_with_a_sentence(rules: str) -> None:
+    try:
+        skeleton = compile_skeleton(rules, "g")
+    except GrammarError as error:
+        sentence = str(error)
+    else:
+        sentence = "g:"
+        assert skeleton.nodes
+    assert sentence.startswith("g:")
+    assert "\n" not in sentence
