@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import orjson
 
 from kbforge import __version__, registry
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
-from kbforge.clustering import Choices, cluster
+from kbforge.clustering import Choices, prepare
 from kbforge.config import option_parameters
 from kbforge.contracts import Interrupted, Posterior, Progress
 from kbforge.evaluate.scores import Scores, compare
@@ -34,17 +35,20 @@ def perform(run: Run) -> Outcome:
     """Do one run.
 
     Raises:
-        KBForgeError: as `kbforge.clustering.cluster`.
+        KBForgeError: as `kbforge.clustering.prepare`, or the likelihood failed on a fragment.
 
     """
     fragments = run.fragments()
     minds = _minds_its_budget(run)
     gold = [str(fragment.label) for fragment in fragments]
     watch = _Watch(run, gold, _GRACE * run.seconds if minds else run.seconds)
+    choices = _choices(run, minds)
+    prepared = prepare(fragments, choices)
     watch.start()
-    done = cluster(fragments, _choices(run, minds), watch.on_step)
-    seconds = done.seconds - watch.own_seconds
-    posterior = done.posterior
+    posterior = prepared.clusterer.cluster(
+        fragments, prepared.problem, np.random.default_rng(choices.seed), watch.on_step
+    )
+    spent = watch.spent()
     scores = watch.scored(posterior)
     row = Row(
         **_identity(run),
@@ -53,7 +57,7 @@ def perform(run: Run) -> Outcome:
         budget=run.seconds,
         fragments=posterior.n_fragments,
         of=len(fragments),
-        cut=not posterior.complete or (minds and done.seconds >= run.seconds),
+        cut=not posterior.complete or (minds and spent.wall + watch.own.wall >= run.seconds),
         log_posterior=posterior.log_posterior,
         f1=scores.bcubed_f1_item_mean,
         precision=scores.bcubed_precision,
@@ -64,7 +68,8 @@ def perform(run: Run) -> Outcome:
         subproblems=len(posterior.subproblems),
         log10_effective_particles=posterior.log10_effective_particles,
         model_evaluations=posterior.model_evaluations,
-        seconds=seconds,
+        seconds=spent.wall,
+        cpu_seconds=spent.cpu,
         version=__version__,
     )
     return Outcome(row, tuple(watch.trace))
@@ -109,33 +114,54 @@ def _choices(run: Run, minds_its_budget: bool) -> Choices:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Clocks:
+    """Seconds on the wall and of this process."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    @classmethod
+    def now(cls) -> _Clocks:
+        return cls(time.perf_counter(), time.process_time())
+
+    def __add__(self, other: _Clocks) -> _Clocks:
+        return _Clocks(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __sub__(self, other: _Clocks) -> _Clocks:
+        return _Clocks(self.wall - other.wall, self.cpu - other.cpu)
+
+
 class _Watch:
     """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
 
     def __init__(self, run: Run, gold: Sequence[str], allowed: float) -> None:
         self.trace: list[TraceRow] = []
-        self.own_seconds = 0.0
+        self.own = _Clocks()
         self._allowed = allowed
         self._run = run
         self._gold = gold
         self._step = max(1, len(gold) // _MARKS)
         self._next_fragments, self._next_seconds = self._step, 0.0
-        self._begin = 0.0
+        self._begin = _Clocks()
 
     def start(self) -> None:
         """The run begins now."""
-        self._begin = time.perf_counter()
+        self._begin = _Clocks.now()
+
+    def spent(self) -> _Clocks:
+        """What the run has taken, without what watching it has."""
+        return _Clocks.now() - self._begin - self.own
 
     def scored(self, posterior: Posterior) -> Scores:
         """The point estimate against the labels of the fragments that it covers."""
         return compare(posterior.labels(), self._gold[: posterior.n_fragments])
 
     def on_step(self, progress: Progress) -> None:
-        now = time.perf_counter()
-        elapsed = now - self._begin - self.own_seconds
+        now, elapsed = _Clocks.now(), self.spent().wall
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
-            self.own_seconds += time.perf_counter() - now
+            self.own += _Clocks.now() - now
         if elapsed > self._allowed:
             raise Interrupted
 

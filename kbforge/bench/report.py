@@ -91,7 +91,10 @@ def _picture(file: str) -> str:
 def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     (size,) = (len(t.fragments) for t in plan.tasks if t.name == task)
     own = [line for line in lines if line.task == task]
-    text = f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation)."
+    text = (
+        f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation); "
+        f"CPU x {plan.reference} is the processor time over that of {plan.reference}."
+    )
     if any(key[0] == task for key in plan.published):
         text += " *Paper*: the published figures."
     return f"{text}\n\n{table(task, plan, own)}"
@@ -102,7 +105,7 @@ def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     published = {method for t, method in plan.published if t == task}
     reference = next((line for line in lines if line.method.name == plan.reference), None)
     head = ["method", "runs", "log posterior", "F1", "precision", "recall", "entities", "seconds"]
-    head.append(f"x {plan.reference}")
+    head += ["CPU seconds", f"CPU x {plan.reference}"]
     if published:
         head[3:3] = ["paper"]
         head[5:5] = ["paper"]
@@ -123,7 +126,8 @@ def _cells(line: Line, reference: Line | None, plan: Plan, beside: bool) -> list
         _spread(line.recall, 3),
         _spread(line.entities, 1),
         f"{line.seconds.mean:.3g}",
-        _ratio(line.seconds.mean, reference.seconds.mean if reference else None),
+        f"{line.cpu_seconds.mean:.3g}",
+        _ratio(line.cpu_seconds.mean, reference.cpu_seconds.mean if reference else None),
     ]
     if not beside:
         return cells

@@ -58,6 +58,7 @@ class Row(_Identity):
         entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
         model_evaluations: sets that the likelihood scored.
         seconds: wall time of the clustering, without fitting, tracing and scoring.
+        cpu_seconds: processor time of the same, which other work on the machine hardly changes.
 
     """
 
@@ -78,6 +79,7 @@ class Row(_Identity):
     log10_effective_particles: float
     model_evaluations: int
     seconds: float
+    cpu_seconds: float
     version: str
 
 

@@ -45,6 +45,7 @@ class Line:
     recall: Spread
     entities: Spread
     seconds: Spread
+    cpu_seconds: Spread
     model_evaluations: Spread
 
     def metric(self, name: Metric) -> Spread:
@@ -97,6 +98,7 @@ def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
         recall=Spread.of([row.recall for row in rows]),
         entities=Spread.of([float(row.entities) for row in rows]),
         seconds=Spread.of([row.seconds for row in rows]),
+        cpu_seconds=Spread.of([row.cpu_seconds for row in rows]),
         model_evaluations=Spread.of([float(row.model_evaluations) for row in rows]),
     )
 

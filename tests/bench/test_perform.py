@@ -55,6 +55,7 @@ def test_the_row_is_that_of_the_clustering(method: Method) -> None:
     assert (row.fragments, row.of, row.cut) == (40, 40, False)
     assert row.key == job.key
     assert row.seconds > 0
+    assert row.cpu_seconds > 0
 
 
 def test_the_trace_holds_the_state_of_every_prefix() -> None:

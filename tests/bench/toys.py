@@ -60,6 +60,7 @@ def row(method: Method = SPLIT, shuffle: int = 0, **changes: Any) -> Row:
         log10_effective_particles=2.5,
         model_evaluations=100,
         seconds=1.0,
+        cpu_seconds=0.5,
         version="0",
     )
     return replace(made, **changes)
