@@ -29,7 +29,7 @@ class Dfa:
     """A deterministic automaton; state 0 is where a text begins.
 
     Attributes:
-        edges: for each state, symbol -> next state; a symbol is a character or STRING.
+        edges: for each state, symbol -> next state, by symbol; a symbol is a character or STRING.
         accepting: the states in which a text may end; one can be reached from every state.
 
     """
@@ -146,12 +146,10 @@ def _minimised(dfa: Dfa) -> Dfa:
     n_blocks = 0
     while n_blocks != len(set(block)):
         n_blocks = len(set(block))
-        # states stay together while their edges lead to the same blocks
+        # states stay together while their edges, which are sorted, lead to the same blocks
         kinds: dict[object, int] = {}
         block = [
-            kinds.setdefault(
-                (own, tuple((c, block[t]) for c, t in sorted(edges.items()))), len(kinds)
-            )
+            kinds.setdefault((own, *((c, block[t]) for c, t in edges.items())), len(kinds))
             for own, edges in zip(block, dfa.edges, strict=True)
         ]
     # state 0 is seen first, so its block has number 0

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import Entity, FloatArray, Fragment, IntArray, OnBad
+from kbforge.contracts import Entity, FloatArray, Fragment, Grammar, IntArray, OnBad
+from kbforge.errors import GrammarError
 from kbforge.testing import (
     Categorical,
     ClustererContract,
     Contract,
     ExporterContract,
+    GrammarContract,
     LikelihoodContract,
     ResamplerContract,
     SerializerContract,
@@ -280,3 +282,36 @@ class InOrderGiven:
 def test_a_broken_serializer_is_caught(law: str) -> None:
     with pytest.raises(AssertionError):
         getattr(contract(SerializerContract, InOrderGiven()), law)()
+
+
+def flat(sets: str) -> Grammar:
+    pair = 'pair = STRING ":" STRING\nobject = "{" pair ("," pair)* "}"'
+    return Grammar("flat", 1, "flat-json", f"set = {sets}\n{pair}")
+
+
+@pytest.mark.parametrize(
+    ("law", "grammar"),
+    [
+        ("test_it_says_what_it_is", replace(flat("object+"), version=0)),
+        ("test_it_says_what_it_is", replace(flat("object+"), serializer="none")),
+        ("test_wherever_a_text_can_go_on_there_is_a_choice", flat('object ";"?')),
+    ],
+)
+def test_a_broken_grammar_is_caught(law: str, grammar: Grammar) -> None:
+    with pytest.raises(AssertionError):
+        getattr(contract(GrammarContract, grammar), law)()
+
+
+@pytest.mark.parametrize(
+    ("law", "grammar", "error"),
+    [
+        ("test_texts_are_accepted_and_tokens_give_them_back", flat("object"), GrammarError),
+        ("test_texts_are_accepted_and_tokens_give_them_back", flat('object "," '), GrammarError),
+        ("test_what_legal_tokens_spell_is_accepted", flat('(object "\ud800"?)+'), UnicodeError),
+    ],
+)
+def test_a_grammar_of_other_texts_is_caught(
+    law: str, grammar: Grammar, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        getattr(contract(GrammarContract, grammar), law)()
