@@ -19,7 +19,9 @@ from kbforge.contracts import Interrupted, Posterior, Progress
 from kbforge.evaluate.scores import Scores, compare
 
 _MARKS = 50
-_SLOWER = 1.15  # once all fragments are in, the next mark is when this much more time has passed
+# an offline method's next mark is when this much more time has passed, and enough of it that
+# watching takes little of the whole
+_SLOWER, _LITTLE = 1.15, 0.1
 _GRACE = 2.0  # a clusterer that minds its own budget is stopped when it forgets
 
 
@@ -41,7 +43,7 @@ def perform(run: Run) -> Outcome:
     fragments = run.fragments()
     minds = _minds_its_budget(run)
     gold = [str(fragment.label) for fragment in fragments]
-    watch = _Watch(run, gold, _GRACE * run.seconds if minds else run.seconds)
+    watch = _Watch(run, gold, online=not minds)
     choices = _choices(run, minds)
     prepared = prepare(fragments, choices)
     watch.start()
@@ -135,10 +137,11 @@ class _Clocks:
 class _Watch:
     """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
 
-    def __init__(self, run: Run, gold: Sequence[str], allowed: float) -> None:
+    def __init__(self, run: Run, gold: Sequence[str], online: bool) -> None:
         self.trace: list[TraceRow] = []
         self.own = _Clocks()
-        self._allowed = allowed
+        self._online = online
+        self._allowed = run.seconds if online else _GRACE * run.seconds
         self._run = run
         self._gold = gold
         self._step = max(1, len(gold) // _MARKS)
@@ -161,19 +164,18 @@ class _Watch:
         now, elapsed = _Clocks.now(), self.spent().wall
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
-            self.own += _Clocks.now() - now
+            cost = _Clocks.now() - now
+            self.own += cost
+            self._next_seconds = max(_SLOWER * elapsed, elapsed + cost.wall / _LITTLE)
         if elapsed > self._allowed:
             raise Interrupted
 
     def _is_due(self, progress: Progress, elapsed: float) -> bool:
-        """Every so many fragments, and when all are in, at times that grow geometrically."""
-        if progress.fragments < progress.total:
-            due = progress.fragments >= self._next_fragments
-            self._next_fragments += self._step if due else 0
-            return due
-        due = elapsed >= self._next_seconds
-        if due:
-            self._next_seconds = _SLOWER * elapsed
+        """Every so many fragments online; offline, with all of them, at times further apart."""
+        if not self._online:
+            return progress.fragments == progress.total and elapsed >= self._next_seconds
+        due = progress.fragments >= min(self._next_fragments, progress.total)
+        self._next_fragments += self._step if due else 0
         return due
 
     def _note(self, progress: Progress, posterior: Posterior, elapsed: float) -> None:
