@@ -102,7 +102,9 @@ def family_rows(family: str, options: argparse.Namespace) -> list[Row]:
         for algorithm in ALGORITHMS:
             setting = {} if algorithm == "greedy" else {"particles": options.particles}
             runs = [run([dev[i] for i in order], problem, algorithm, setting) for order in orders]
-            rows.append(Row(family, name, algorithm, log_alpha, *map(mean_sd, zip(*runs))))
+            rows.append(
+                Row(family, name, algorithm, log_alpha, *map(mean_sd, zip(*runs, strict=True)))
+            )
     return rows
 
 
@@ -112,9 +114,7 @@ def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[f
     """
     f1 = {}
     for log_alpha in sorted(grid, reverse=True):
-        at = Problem(
-            problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals
-        )
+        at = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals)
         f1[log_alpha] = run(train, at, "greedy", {})[2]
     best = [log_alpha for log_alpha in sorted(f1) if f1[log_alpha] == max(f1.values())]
     return best[len(best) // 2]
