@@ -24,6 +24,7 @@ from kbforge.contracts import (
     Posterior,
     Problem,
 )
+from kbforge.devices import require_device
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.models import (
     default_alpha,
@@ -176,7 +177,7 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
         name = DEFAULT_LIKELIHOOD
     options = choices.of("likelihood")
     if choices.device != "cpu":
-        _require_gpu(choices.device)
+        require_device(choices.device)
         if takes_device(name):
             options.setdefault("device", choices.device)
         else:
@@ -249,13 +250,3 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
 
 def _listed(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"
-
-
-def _require_gpu(device: str) -> None:
-    import torch  # heavy; only a run that asks for a GPU pays for it
-
-    if not torch.cuda.is_available():
-        raise UsageError(
-            f"no usable GPU for --device {device}: PyTorch {torch.__version__} finds no CUDA "
-            "device (leave out --gpu to run on the CPU)"
-        )
