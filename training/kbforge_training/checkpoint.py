@@ -6,9 +6,10 @@ a whole one. Tensors are the model's and the optimiser's; the rest is JSON in th
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from kbforge.errors import ModelError, quoted
+from kbforge_training.batches import Place
 from kbforge_training.gpt import GPT
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -25,13 +27,29 @@ CHECKPOINT = "checkpoint.safetensors"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        step: number of steps done.
+        tokens: tokens read so far.
+        place: where the next batch is.
+
+    """
+
+    step: int = 0
+    tokens: int = 0
+    place: Place = field(default_factory=Place)
+
+
 def save_checkpoint(
-    folder: Path, model: GPT, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
+    folder: Path, model: GPT, optimizer: torch.optim.Optimizer, progress: Progress
 ) -> None:
-    """Write a checkpoint; `progress` is JSON.
+    """Write a checkpoint.
 
     Raises:
-        ModelError: it cannot be written.
+        ModelError: it cannot be written; the one before is still there.
 
     """
     tensors: dict[str, Tensor] = {}
@@ -39,7 +57,7 @@ def save_checkpoint(
         tensors[f"model.{name}"] = parameter.detach().contiguous()
         for moment, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{moment}.{name}"] = torch.as_tensor(value).contiguous()
-    content = save(tensors, metadata={"progress": json.dumps(progress)})
+    content = save(tensors, metadata={"progress": json.dumps(dataclasses.asdict(progress))})
     temporary = folder / f"{CHECKPOINT}.new"
     try:
         with open(temporary, "wb") as file:
@@ -53,50 +71,83 @@ def save_checkpoint(
         ) from error
 
 
-def read_progress(folder: Path) -> dict[str, Any] | None:
-    """The `progress` of the checkpoint in a folder, None if there is none.
+def read_progress(folder: Path) -> Progress | None:
+    """How far the checkpoint in a folder had come, None if there is none.
 
     Raises:
-        ModelError: the file is damaged.
+        ModelError: the file is damaged, or no checkpoint.
 
     """
     path = folder / CHECKPOINT
     if not path.is_file():
         return None
-    with _opened(path) as file:
-        progress: dict[str, Any] = json.loads((file.metadata() or {}).get("progress", "{}"))
-        return progress
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, str(error)) from error
+    try:
+        found = json.loads(metadata.get("progress", "null"))
+        progress = Progress(found["step"], found["tokens"], Place(**found["place"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _damaged(path, "it does not say how far its run had come") from error
+    numbers = (progress.step, progress.tokens, *dataclasses.astuple(progress.place))
+    whole = all(type(number) is int and number >= 0 for number in numbers)
+    if not whole or dataclasses.asdict(progress) != found:
+        raise _damaged(path, "it does not say how far its run had come")
+    return progress
 
 
 def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) -> None:
-    """Put a checkpoint's tensors into a model and its optimiser.
+    """Put a checkpoint's tensors into a model and its optimiser; all of them or none.
 
     Raises:
-        ModelError: it is damaged, or of another model.
+        ModelError: it is damaged, or of another model, with what differs.
 
     """
     path = folder / CHECKPOINT
-    with _opened(path) as file, torch.no_grad():
-        names = set(file.keys())
-        for name, parameter in model.named_parameters():
-            if f"model.{name}" not in names:
-                raise ModelError(f"{quoted(str(path), 400)} is of another model: no {name}")
-            stored = file.get_tensor(f"model.{name}")
-            if stored.shape != parameter.shape:
-                raise ModelError(
-                    f"{quoted(str(path), 400)} is of another model: {name} has shape "
-                    f"{tuple(stored.shape)}, expected {tuple(parameter.shape)}"
-                )
-            parameter.copy_(stored)
-            if f"step.{name}" in names:
-                state = {moment: file.get_tensor(f"{moment}.{name}") for moment in _MOMENTS}
-                for moment in ("exp_avg", "exp_avg_sq"):
-                    state[moment] = state[moment].to(parameter.device)
-                optimizer.state[parameter] = state
-
-
-def _opened(path: Path) -> Any:
     try:
-        return safe_open(path, framework="pt")
+        with safe_open(path, framework="pt") as file:
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"{quoted(str(path), 400)} is damaged: {error}") from error
+        raise _damaged(path, str(error)) from error
+    expected = _expected(model, with_moments=any(not n.startswith("model.") for n in stored))
+    for name in sorted(stored.keys() ^ expected.keys()):
+        what = "lacks the tensor" if name in expected else "has the tensor"
+        raise _foreign(path, f"it {what} {quoted(name)}")
+    for name, shape in expected.items():
+        found = stored[name]
+        if tuple(found.shape) != shape or found.dtype != torch.float32:
+            raise _foreign(
+                path,
+                f"{name} is {found.dtype} of shape {tuple(found.shape)}, "
+                f"expected {torch.float32} of shape {shape}",
+            )
+    for name, parameter in model.named_parameters():
+        with torch.no_grad():
+            parameter.copy_(stored[f"model.{name}"])
+        if f"step.{name}" in stored:
+            # copies, because what was read is a view of the file
+            optimizer.state[parameter] = {
+                moment: stored[f"{moment}.{name}"].to(parameter.device, copy=True)
+                for moment in _MOMENTS
+            }
+
+
+def _expected(model: GPT, with_moments: bool) -> dict[str, tuple[int, ...]]:
+    """Shapes of the tensors of a checkpoint; before the first step there are no moments."""
+    out: dict[str, tuple[int, ...]] = {}
+    for name, parameter in model.named_parameters():
+        shape = tuple(parameter.shape)
+        out[f"model.{name}"] = shape
+        if with_moments:
+            out |= {f"exp_avg.{name}": shape, f"exp_avg_sq.{name}": shape, f"step.{name}": ()}
+    return out
+
+
+def _damaged(path: Path, what: Any) -> ModelError:
+    return ModelError(f"{quoted(str(path), 400)} is damaged: {quoted(str(what), 200)}")
+
+
+def _foreign(path: Path, what: str) -> ModelError:
+    return ModelError(f"{quoted(str(path), 400)} is of another model: {what}")

@@ -10,18 +10,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 
+from kbforge.errors import KBForgeError, ModelError, quoted
+from kbforge.io import open_output
 from kbforge_training.batches import Batch, Batches, Place, cut
-from kbforge_training.checkpoint import load_checkpoint, read_progress, save_checkpoint
+from kbforge_training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
 from kbforge_training.gpt import GPT
+from kbforge_training.interrupts import deferred_interrupts
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.recipe import Schedule
 from kbforge_training.sets import Entity, SetRule, draw
@@ -106,41 +110,38 @@ class Loop:
         self._optimizer = _optimizer(model, schedule, settings.device)
         on_gpu = settings.device.type == "cuda"
         self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
-        self._step = 0
-        self._tokens = 0
-        self._place = Place()
+        self._done = Progress()
 
     def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
         """Train to the end of the schedule, from the checkpoint in the folder if there is one.
 
-        A KeyboardInterrupt leaves a checkpoint.
+        Ctrl-C leaves a checkpoint of the step it came in. Whatever else ends a run, `on_step` that
+        raises included, leaves the last one.
 
         Returns:
             the last step.
 
         Raises:
-            ModelError: the checkpoint is damaged or cannot be written.
+            KBForgeError: the loss became infinite or NaN.
+            ModelError: the checkpoint or the metrics are damaged or cannot be written.
+            KeyboardInterrupt: Ctrl-C, after the checkpoint.
 
         """
         self._resume()
         began = saved = time.monotonic()
-        stream = self._batches.stream(self._place)
+        stream = self._batches.stream(self._done.place)
         metrics = self._settings.folder / METRICS
-        with open(metrics, "a", encoding="utf-8") as log:
-            try:
-                while self._tokens < self._schedule.tokens:
-                    step = self._one_step(stream, began)
-                    log.write(json.dumps(dataclasses.asdict(step)) + "\n")
-                    log.flush()
-                    if on_step is not None:
-                        on_step(step)
-                    if time.monotonic() - saved >= self._settings.checkpoint_seconds:
-                        self._save()
-                        saved = time.monotonic()
-            except KeyboardInterrupt:
-                self._save()
-                raise
-        self._save()
+        with open(metrics, "a", encoding="utf-8") as log, deferred_interrupts() as interrupted:
+            while self._done.tokens < self._schedule.tokens and not interrupted():
+                step = self._one_step(stream, began)
+                log.write(json.dumps(dataclasses.asdict(step)) + "\n")
+                log.flush()
+                if on_step is not None:
+                    on_step(step)
+                if time.monotonic() - saved >= self._settings.checkpoint_seconds:
+                    self._save(log)
+                    saved = time.monotonic()
+            self._save(log)
         return _last(metrics)
 
     def validate(self) -> float:
@@ -152,57 +153,61 @@ class Loop:
         return nats / max(1, sum(batch.fragments for batch in self._dev))
 
     def _one_step(self, stream: Iterator[tuple[Batch, Place]], began: float) -> Step:
-        # between steps, an interrupt finds model, optimiser and counters in agreement
         batches = [next(stream) for _ in range(self._schedule.accumulate)]
         n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
-        rate = learning_rate(self._schedule, self._tokens)
+        before = self._done
+        rate = learning_rate(self._schedule, before.tokens)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        torch.manual_seed(self._schedule.seed * 1_000_003 + self._step)
+        torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
+        nats = self._learn([batch for batch, _ in batches], n_tokens)
+        self._done = Progress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
+        due = self._done.step % self._settings.validate_every == 0
+        over = self._done.tokens >= self._schedule.tokens
+        return Step(
+            self._done.step,
+            self._done.tokens,
+            rate,
+            nats / n_tokens,
+            nats / sum(batch.fragments for batch, _ in batches),
+            self.validate() if self._dev and (due or over) else None,
+            time.monotonic() - began,
+        )
+
+    def _learn(self, batches: Sequence[Batch], n_tokens: int) -> float:
+        """One step of the optimiser on all batches together; returns their nats before it."""
         self._model.train()
         nats = 0.0
-        for batch, _ in batches:
+        for batch in batches:
             with self._precision():
                 loss = self._loss(self._forward, batch)
             torch.autograd.backward(loss / n_tokens)
             nats += float(loss.detach())
+        if not math.isfinite(nats):
+            raise KBForgeError(
+                f"the loss of step {self._done.step + 1:,} is {nats}: the training has diverged; "
+                f"lower the recipe's learning_rate and delete "
+                f"{quoted(str(self._settings.folder), 400)}"
+            )
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._schedule.clip)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        self._step += 1
-        self._tokens += n_tokens
-        self._place = batches[-1][1]
-        due = self._step % self._settings.validate_every == 0
-        done = self._tokens >= self._schedule.tokens
-        return Step(
-            self._step,
-            self._tokens,
-            rate,
-            nats / n_tokens,
-            nats / sum(batch.fragments for batch, _ in batches),
-            self.validate() if self._dev and (due or done) else None,
-            time.monotonic() - began,
-        )
+        return nats
 
     def _precision(self) -> Any:
         # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32
         return torch.autocast("cuda", torch.bfloat16, enabled=self._settings.device.type == "cuda")
 
-    def _save(self) -> None:
-        progress = {
-            "step": self._step,
-            "tokens": self._tokens,
-            "place": dataclasses.asdict(self._place),
-        }
-        save_checkpoint(self._settings.folder, self._model, self._optimizer, progress)
+    def _save(self, log: IO[str]) -> None:
+        os.fsync(log.fileno())  # no checkpoint may be ahead of its metrics
+        save_checkpoint(self._settings.folder, self._model, self._optimizer, self._done)
 
     def _resume(self) -> None:
         progress = read_progress(self._settings.folder)
         if progress is not None:
             load_checkpoint(self._settings.folder, self._model, self._optimizer)
-            self._step, self._tokens = progress["step"], progress["tokens"]
-            self._place = Place(**progress["place"])
-        _cut_metrics(self._settings.folder / METRICS, self._step)
+            self._done = progress
+        _cut_metrics(self._settings.folder / METRICS, self._done.step)
 
 
 def learning_rate(schedule: Schedule, tokens: int) -> float:
@@ -223,9 +228,11 @@ def dev_batches(
     rng = np.random.default_rng(0)
     rows: list[tuple[Any, int]] = []
     for number in rng.permutation(len(entities)):
+        if len(rows) == _DEV_SETS:
+            break
         for one in draw(entities[number], SetRule(draws=1), rng):
             tokens = tokenizer.encode(tokenizer.text(one))
-            if len(tokens) < context and len(rows) < _DEV_SETS:
+            if len(tokens) < context:
                 rows.append((np.array(tokens, dtype=np.int64), len(one)))
     return cut(rows, budget)
 
@@ -241,17 +248,26 @@ def _optimizer(model: GPT, schedule: Schedule, device: torch.device) -> torch.op
 
 
 def _cut_metrics(path: Path, step: int) -> None:
-    """Drop the lines of steps that will be done again."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    """Drop the lines of steps that will be done again.
+
+    Raises:
+        ModelError: lines of steps before those are missing.
+
+    """
+    lines: dict[int, bytes] = {}
+    for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            if json.loads(line)["step"] <= step:
-                kept.append(line + "\n")
-        except ValueError:  # a line that the kill cut short
+            lines[json.loads(line)["step"]] = line + b"\n"
+        except (ValueError, TypeError, KeyError):  # a line that the kill cut short
             continue
-    path.write_text("".join(kept), encoding="utf-8")
+    kept = [lines[number] for number in range(1, step + 1) if number in lines]
+    if len(kept) < step:
+        raise ModelError(
+            f"{quoted(str(path), 400)} is damaged: it has {len(kept):,} of the {step:,} steps "
+            f"that the checkpoint beside it has done"
+        )
+    with open_output(str(path)) as out:
+        out.write(b"".join(kept))
 
 
 def _last(metrics: Path) -> Step:

@@ -14,6 +14,7 @@ type is an error.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kbforge import registry
 from kbforge.errors import UsageError, quoted
 from kbforge_training.sets import SetRule
 
 _MAX_BYTES = 1 << 20
+_LARGEST_SEED = 1 << 40  # seeds of steps are made of it, and have 64 bits
 _Section = TypeVar("_Section")
 
 
@@ -100,21 +103,32 @@ def read_recipe(name_or_path: str) -> Recipe:
         UsageError: there is none of that name, or the file is not a recipe.
 
     """
+    where = f"recipe {quoted(name_or_path, 400)}"
     if name_or_path in shipped():
-        text = files("kbforge_training").joinpath(f"recipes/{name_or_path}.toml").read_bytes()
+        content = files("kbforge_training").joinpath(f"recipes/{name_or_path}.toml").read_bytes()
     elif Path(name_or_path).is_file():
-        with open(name_or_path, "rb") as file:
-            text = file.read(_MAX_BYTES)
+        content = _read(Path(name_or_path), where)
     else:
         raise UsageError(
             f'there is no recipe "{quoted(name_or_path)}": expected one of '
             f"{', '.join(shipped())}, or a TOML file"
         )
     try:
-        table = tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"recipe {quoted(name_or_path)}: not TOML: {error}") from error
-    return _recipe(table, f"recipe {quoted(name_or_path)}")
+        table = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{where}: expected TOML, got {quoted(str(error), 200)}") from error
+    return _recipe(table, where)
+
+
+def _read(path: Path, where: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from error
+    if len(content) > _MAX_BYTES:
+        raise UsageError(f"{where}: expected at most {_MAX_BYTES:,} bytes, got more")
+    return content
 
 
 def _recipe(table: Mapping[str, Any], where: str) -> Recipe:
@@ -152,23 +166,39 @@ def _section(kind: type[_Section], table: Mapping[str, Any], where: str) -> _Sec
 
 
 def _check(recipe: Recipe, where: str) -> None:
-    shape, schedule = recipe.shape, recipe.schedule
-    positive = {**dataclasses.asdict(shape), "tokens": schedule.tokens}
-    positive |= {"batch_tokens": schedule.batch_tokens, "accumulate": schedule.accumulate}
-    positive |= {"draws": recipe.sets.draws, "largest": recipe.sets.largest}
-    for name, value in positive.items():
-        if value < 1:
-            raise UsageError(f"{where}: {name}: expected at least 1, got {value}")
+    shape, sets, schedule = recipe.shape, recipe.sets, recipe.schedule
+    if recipe.grammar not in registry.names("grammars"):
+        raise UsageError(
+            f'{where}: there is no grammar "{quoted(recipe.grammar)}", expected one of '
+            f"{', '.join(registry.names('grammars'))}"
+        )
+    whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
+    for name in ("tokens", "batch_tokens", "accumulate"):
+        whole[name] = getattr(schedule, name)
+    for name, value in whole.items():
+        # a sequence of one token would be its beginning alone
+        least = 2 if name == "context" else 1
+        if value < least:
+            raise UsageError(f"{where}: {name}: expected at least {least}, got {value}")
     if shape.d_model % (2 * shape.n_heads):
         raise UsageError(
             f"{where}: d_model {shape.d_model} is not a multiple of 2 x n_heads {shape.n_heads}"
         )
-    if not 256 <= recipe.pieces <= 30_000:
-        raise UsageError(f"{where}: pieces: expected 256 to 30,000, got {recipe.pieces}")
+    for name, value, least, most in (
+        ("pieces", recipe.pieces, 256, 30_000),
+        ("seed", schedule.seed, 0, _LARGEST_SEED),
+    ):
+        if not least <= value <= most:
+            raise UsageError(f"{where}: {name}: expected {least:,} to {most:,}, got {value}")
     parts = {"warmup": schedule.warmup, "floor": schedule.floor, "dropout": schedule.dropout}
-    parts |= {"views": recipe.sets.views, "variants": recipe.sets.variants}
-    for name, value in parts.items():
-        if not 0 <= value <= 1:
-            raise UsageError(f"{where}: {name}: expected 0 to 1, got {value}")
-    if schedule.learning_rate <= 0 or schedule.clip <= 0 or schedule.weight_decay < 0:
-        raise UsageError(f"{where}: learning_rate and clip are above 0, weight_decay is not below")
+    parts |= {"views": sets.views, "variants": sets.variants}
+    for name, part in parts.items():
+        if not 0 <= part <= 1:
+            raise UsageError(f"{where}: {name}: expected 0 to 1, got {part}")
+    for name in ("learning_rate", "clip"):
+        if not 0 < getattr(schedule, name) < math.inf:
+            raise UsageError(
+                f"{where}: {name}: expected a number above 0, got {getattr(schedule, name)}"
+            )
+    if not 0 <= schedule.weight_decay < math.inf:
+        raise UsageError(f"{where}: weight_decay: expected 0 or more, got {schedule.weight_decay}")

@@ -1,0 +1,125 @@
+"""Things to train on that take no time."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbforge import registry
+from kbforge.contracts import Fragment
+from kbforge_training.batches import Batches
+from kbforge_training.gpt import GPT, Shape
+from kbforge_training.loop import Loop, Settings, dev_batches
+from kbforge_training.loss import GrammarLoss
+from kbforge_training.recipe import Recipe, read_recipe
+from kbforge_training.sets import by_entity
+from kbforge_training.tokenizer import SetTokenizer, train_bpe
+
+_RECIPE = {
+    "description": '"for tests"',
+    "grammar": '"canonical-json"',
+    "pieces": 270,
+    "shape": {"d_model": 32, "n_layers": 2, "n_heads": 2, "d_ff": 48, "context": 96},
+    "sets": {"draws": 3, "largest": 4, "views": 0.3},
+    "schedule": {
+        "tokens": 12_000,
+        "batch_tokens": 512,
+        "accumulate": 1,
+        "learning_rate": 0.01,
+        "warmup": 0.1,
+        "floor": 0.1,
+        "weight_decay": 0.01,
+        "clip": 1.0,
+        "dropout": 0.0,
+        "seed": 7,
+    },
+}
+
+
+def recipe_text(**changes: Any) -> str:
+    """The TOML of a tiny recipe; `None` leaves a key out, an unknown one goes to the top."""
+    left = dict(changes)
+
+    def value(name: str, default: Any) -> Any:
+        return left.pop(name, default)
+
+    lines, tables = [], []
+    for name, default in _RECIPE.items():
+        if isinstance(default, dict):
+            tables.append(f"[{name}]")
+            tables += [
+                f"{key} = {shown}"
+                for key, d in default.items()
+                if (shown := value(key, d)) is not None
+            ]
+        elif (shown := value(name, default)) is not None:
+            lines.append(f"{name} = {shown}")
+    lines += [f"{name} = {shown}" for name, shown in left.items()]
+    return "\n".join([*lines, *tables]) + "\n"
+
+
+def write_recipe(folder: Path, **changes: Any) -> str:
+    """A recipe file's path."""
+    path = folder / "tiny.toml"
+    path.write_text(recipe_text(**changes), encoding="utf-8")
+    return str(path)
+
+
+def read(folder: Path, **changes: Any) -> Recipe:
+    """A tiny recipe."""
+    return read_recipe(write_recipe(folder, **changes))
+
+
+def people(n: int = 60, seed: int = 0) -> list[Fragment]:
+    """Fragments of n entities, one to four each."""
+    rng = random.Random(seed)
+    first = ["Ada", "Alan", "Grace", "Zoë", "Émile", "Kurt", "東"]
+    last = ["Byron", "Turing", "Hopper", "Noether", "Gödel", "京"]
+    town = ["London", "Wien", "Erlangen", "New York"]
+    out = []
+    for label in range(n):
+        name, other, place = rng.choice(first), rng.choice(last), rng.choice(town)
+        for number in range(rng.choice([1, 1, 2, 3, 4])):
+            properties = {"name": (rng.choice([f"{name} {other}", f"{name[0]}. {other}", other]),)}
+            if rng.random() < 0.6:
+                properties["place"] = (place,)
+            out.append(Fragment(f"{label}/{number}", properties, label=f"Q{label}"))
+    return out
+
+
+def tokenizer(name: str = "canonical-json", pieces: int = 270) -> SetTokenizer:
+    """Of the names of `people`."""
+    values = [value for f in people() for a, vs in f.properties.items() for value in (a, *vs)]
+    return SetTokenizer(registry.create("grammars", name), train_bpe(values, pieces))
+
+
+def model(n_tokens: int, seed: int = 0, **sizes: int) -> GPT:
+    """A model with weights that are large enough to make a difference."""
+    torch.manual_seed(seed)
+    shape = Shape(n_tokens, **{"d_model": 32, "n_layers": 2, "n_heads": 2, "d_ff": 48, **sizes})
+    gpt = GPT(shape).eval()
+    with torch.no_grad():
+        for parameter in gpt.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape) / parameter.shape[-1] ** 0.5)
+    return gpt
+
+
+def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]:
+    """A run of `people`, on the CPU."""
+    own = tokenizer()
+    entities, _ = by_entity(people())
+    s, schedule = recipe.shape, recipe.schedule
+    torch.manual_seed(schedule.seed)
+    shape = Shape(own.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    gpt, device = GPT(shape, schedule.dropout), torch.device("cpu")
+    return gpt, Loop(
+        gpt,
+        Batches(entities[5:], own, recipe.sets, schedule.batch_tokens, s.context, schedule.seed),
+        dev_batches(entities[:5], own, schedule.batch_tokens, s.context),
+        GrammarLoss(own.table, device),
+        schedule,
+        Settings(folder, device, seconds, validate_every=5),
+    )
