@@ -40,6 +40,12 @@ class Shape:
     d_ff: int = 768
     context: int = 1024
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers a model of these sizes is made of."""
+        d = self.d_model
+        return self.n_tokens * d + self.n_layers * (4 * d * d + 3 * d * self.d_ff + 2 * d) + d
+
 
 class GPT(nn.Module):
     """Hidden states and next-token logits of token sequences."""

@@ -4,6 +4,7 @@
     tokenizer.json        BPE pieces, as the tokenizers library writes them
     counts.json           character bigrams of names: the surrogate that proposes for the model
     metrics.jsonl         what each training step did
+    loss.png              the same as a picture, if matplotlib was there
     calibration.toml      alpha, once calibrated
     MODEL_CARD.md         optional
 
@@ -26,7 +27,7 @@ from safetensors.torch import load, save
 from kbforge import registry
 from kbforge.bundle import Bundle
 from kbforge.contracts import Grammar
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import ModelError, PluginError, quoted
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.tokenizer import SetTokenizer
 
@@ -102,8 +103,7 @@ def from_bundle(bundle: Bundle, where: str) -> LanguageModel:
             f"{where}: its tokenizer has {tokenizer.table.n_tokens} tokens with the grammar "
             f"{grammar.name}, its weights are for {shape.n_tokens}"
         )
-    gpt = GPT(shape)
-    _load_weights(gpt, bundle.files[WEIGHTS], where)
+    gpt = _gpt(shape, bundle.files[WEIGHTS], where)
     training = bundle.recipe.get("training")
     return LanguageModel(gpt.eval(), tokenizer, training if isinstance(training, dict) else {})
 
@@ -132,7 +132,10 @@ def _shape(found: Any, where: str) -> Shape:
 def _grammar(found: Any, where: str) -> Grammar:
     if not isinstance(found, dict) or set(found) != {"name", "version", "sha256"}:
         raise ModelError(f"{where}: its recipe should name a grammar, its version and its sha256")
-    grammar: Grammar = registry.create("grammars", str(found["name"]))
+    try:
+        grammar: Grammar = registry.create("grammars", str(found["name"]))
+    except PluginError as error:
+        raise ModelError(f"{where}: its grammar: {error}") from error
     if grammar.version != found["version"]:
         raise ModelError(
             f"{where} was trained on version {quoted(repr(found['version']))} of the grammar "
@@ -146,21 +149,34 @@ def _grammar(found: Any, where: str) -> Grammar:
     return grammar
 
 
-def _load_weights(gpt: GPT, content: bytes, where: str) -> None:
+def _gpt(shape: Shape, content: bytes, where: str) -> GPT:
+    """The model with its weights; a shape that they do not fit costs nothing, however large."""
     try:
         stored = load(content)
     except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelError(f"{where}: {WEIGHTS} is damaged: {error}") from error
+        raise ModelError(f"{where}: {WEIGHTS} is damaged: {quoted(str(error), 200)}") from error
+    n = sum(tensor.numel() for tensor in stored.values())
+    if n != shape.parameters:
+        raise ModelError(
+            f"{where}: {WEIGHTS} holds {n:,} numbers, a model of its shape {shape.parameters:,}"
+        )
+    gpt = GPT(shape)
     expected = gpt.state_dict()
-    for name in sorted(set(stored) ^ set(expected)):
+    for name in sorted(stored.keys() ^ expected.keys()):
         what = "has no tensor" if name in expected else "has an unknown tensor"
         raise ModelError(f"{where}: {WEIGHTS} {what} {quoted(name)}")
     for name, tensor in expected.items():
-        if stored[name].shape != tensor.shape:
+        found = stored[name]
+        if found.shape != tensor.shape:
             raise ModelError(
-                f"{where}: {WEIGHTS}: {name} has shape {tuple(stored[name].shape)}, its recipe "
+                f"{where}: {WEIGHTS}: {name} has shape {tuple(found.shape)}, its recipe "
                 f"says {tuple(tensor.shape)}"
             )
-        if not stored[name].is_floating_point() or not torch.isfinite(stored[name]).all():
+        if found.dtype != torch.bfloat16:
+            raise ModelError(
+                f"{where}: {WEIGHTS}: {name} is {found.dtype}, expected {torch.bfloat16}"
+            )
+        if not torch.isfinite(found).all():
             raise ModelError(f"{where}: {WEIGHTS}: {name} holds values that are not finite")
-    gpt.load_state_dict({name: tensor.to(torch.float32) for name, tensor in stored.items()})
+    gpt.load_state_dict(stored)
+    return gpt
