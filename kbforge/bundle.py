@@ -78,16 +78,26 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
     for name in bundle.files:
         if not _is_plain(name):
             raise ModelError(f'"{quoted(name)}" cannot be the name of a file in a model bundle')
-    if folder.exists() and not (folder / MANIFEST).is_file():
-        raise ModelError(
-            f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
-        )
+    require_place(folder)
     try:
         _write(folder, bundle)
     except OSError as error:
         raise ModelError(
             f"cannot write {quoted(str(folder), 400)}: {(error.strerror or str(error)).lower()}"
         ) from error
+
+
+def require_place(folder: Path) -> None:
+    """Find out before long work that a bundle cannot be put somewhere.
+
+    Raises:
+        ModelError: the folder exists and is not a bundle.
+
+    """
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise ModelError(
+            f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
+        )
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -92,9 +92,12 @@ class _RichBar(_Bar):
         self._task: Any = None
 
     def update(self, completed: float, **fields: str) -> None:
-        # the task starts with its first fields, because columns may not name missing ones
+        # the task starts with its first fields, because columns may not name missing ones, and
+        # with what was done before, which says nothing about its speed
         if self._task is None:
-            self._task = self._bar.add_task(self._description, total=self._total, **fields)
+            self._task = self._bar.add_task(
+                self._description, total=self._total, completed=completed, **fields
+            )
         self._bar.update(self._task, completed=completed, **fields)
 
 
@@ -111,6 +114,6 @@ class _PlainBar(_Bar):
         if self._clock() < self._due:
             return
         self._due = self._clock() + self._SECONDS
-        total = "" if self._total is None else f"/{self._total:g}"
+        total = "" if self._total is None else f"/{self._total:,.12g}"
         rest = "".join(f", {name.replace('_', ' ')} {value}" for name, value in fields.items())
-        note(f"{self._description}: {completed:g}{total}{rest}")
+        note(f"{self._description}: {completed:,.12g}{total}{rest}")

@@ -21,7 +21,17 @@ from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, PluginError
 # The help page shows our verbs in the order in which a newcomer meets them; verbs that are not
 # named here, a stranger's above all, follow by name.
 _CHAIN = (
-    *("load", "sample", "train-ngram", "calibrate", "cluster", "evaluate", "show", "export"),
+    *(
+        "load",
+        "sample",
+        "train-ngram",
+        "train-lm",
+        "calibrate",
+        "cluster",
+        "evaluate",
+        "show",
+        "export",
+    ),
     *("plot", "bench", "run", "init", "plugins"),
 )
 _OWN_DISTRIBUTION = "kbforge"

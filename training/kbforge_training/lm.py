@@ -3,48 +3,59 @@
     read       fragments -> entities, some held out to validate on
     tokenize   byte-level BPE of their keys and values
     fit        the loop, from its checkpoint if there is one
-    bundle     weights, tokenizer, the surrogate's counts, metrics
-    calibrate  alpha, on labelled fragments held out
+    draft      weights, tokenizer, the surrogate's counts, metrics
+    calibrate  the draft's alpha, on labelled fragments held out
+    publish    the bundle, whole, under its name
 
-While it runs, everything is in FOLDER.training: a run that was stopped or killed goes on from there
-when it is started again with the same data and recipe.
+While it runs, everything is in FOLDER.training: a run that was stopped or killed, wherever it was,
+goes on from there when it is started again with the same data and recipe. That folder goes away in
+one step, after the bundle is in place.
 """
 
 from __future__ import annotations
 
-import shutil
+import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import torch
 
 from kbforge import registry
-from kbforge.bundle import Bundle, add_file, write_bundle
+from kbforge.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
 from kbforge.calibrating import How, calibrate
 from kbforge.calibration import fingerprint, to_toml
 from kbforge.clustering import Choices
 from kbforge.contracts import Fragment, Grammar
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.devices import require_device
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.io import open_output, require_writable
+from kbforge.pictures.canvas import require_matplotlib
 from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
 from kbforge_training.batches import Batches
+from kbforge_training.checkpoint import read_progress
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.language_model import TOKENIZER, LanguageModel, to_bundle
 from kbforge_training.loop import METRICS, Loop, Settings, Step, dev_batches
 from kbforge_training.loss import GrammarLoss
+from kbforge_training.loss_plot import draw_losses
 from kbforge_training.recipe import Recipe
+from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.sets import Entity, by_entity
 from kbforge_training.tokenizer import SetTokenizer, train_bpe
 
-RUN = "run.json"
+DRAFT, PICTURE = "model", "loss.png"
 
-_HELD_OUT = 0.02  # of the entities, when no validation file is given
-_MOST_HELD_OUT = 1_000
-_BPE_VALUES = 2_000_000  # more would not change the pieces, only the time
+_CALIBRATION = "calibration.toml"
+# of the entities, when no validation file is given: 2 %, more of few, but never too many
+_HELD_OUT, _MOST_PART_HELD_OUT = 0.02, 0.1
+_ENOUGH_HELD_OUT, _MOST_HELD_OUT = 100, 1_000
+_BPE_FRAGMENTS = 200_000  # more would not change the pieces, only the time
 _MOST_TO_CALIBRATE = 500
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +73,26 @@ class TrainedLm:
 
     Attributes:
         parameters: of the model.
-        fragments: read to learn from and to validate on.
+        fragments: read to learn from and to validate on, those without properties left out.
         unlabelled: those of them without a label, each a set of its own.
+        entities: learned from.
+        held_out: entities validated on.
         steps: of the optimiser.
         tokens: read in all of them.
         nats_per_fragment: validation loss at the end; None without held-out entities.
-        alpha: calibrated concentration; None if there was nothing to calibrate on.
-        notes: sentences for the user.
+        alpha: calibrated concentration; None if the labels do not say what it is.
 
     """
 
     parameters: int
     fragments: int
     unlabelled: int
+    entities: int
+    held_out: int
     steps: int
     tokens: int
     nats_per_fragment: float | None
     alpha: float | None
-    notes: tuple[str, ...] = field(default=())
 
 
 def train_lm(
@@ -89,6 +102,7 @@ def train_lm(
     device: str = "cpu",
     checkpoint_seconds: float = 300.0,
     on_step: Callable[[Step], None] | None = None,
+    say: Say = lambda sentence: None,
 ) -> TrainedLm:
     """Train, or go on training, and write the bundle.
 
@@ -99,69 +113,104 @@ def train_lm(
         device: "cpu" or "cuda".
         checkpoint_seconds: between checkpoints.
         on_step: called after each step.
+        say: called with sentences for the user, as things happen.
 
     Raises:
-        KBForgeError: nothing to learn from, or another run's checkpoint is in the way.
+        KBForgeError: nothing to learn from, another run's checkpoint is in the way, or the loss
+            became infinite.
+        UsageError: no usable GPU.
         ModelError: the bundle or a checkpoint cannot be written, or is damaged.
+        KeyboardInterrupt: Ctrl-C; the run's folder has a checkpoint.
 
     """
-    readable = [fragment for fragment in data.train if fragment.properties]
-    if not readable:
-        raise KBForgeError("no fragment has properties: there is nothing to learn from")
-    if data.calibration is not None and all(f.label is None for f in data.calibration):
-        raise KBForgeError("no fragment to calibrate on has a label")
-    work = folder.with_name(f"{folder.name}.training")
-    _begin(work, data, recipe)
-    entities, unlabelled = by_entity(readable)
-    entities, held_out = _held_out(entities, data.dev, recipe.schedule.seed)
-    tokenizer = _tokenizer(work, readable, recipe)
-    torch.manual_seed(recipe.schedule.seed)
-    on = torch.device(device)
-    gpt = GPT(_shape(recipe, tokenizer), recipe.schedule.dropout).to(on)
-    schedule, context = recipe.schedule, recipe.shape.context
-    loop = Loop(
-        gpt,
-        Batches(entities, tokenizer, recipe.sets, schedule.batch_tokens, context, schedule.seed),
-        dev_batches(held_out, tokenizer, schedule.batch_tokens, context),
-        GrammarLoss(tokenizer.table, on),
-        schedule,
-        Settings(work, on, checkpoint_seconds),
-    )
-    last = loop.run(on_step)
-    model = LanguageModel(gpt, tokenizer, _training(recipe, last))
-    write_bundle(folder, _bundle(model, data, work, entities))
-    alpha, notes = _calibrate(folder, data.calibration, held_out)
-    shutil.rmtree(work)
+    require_device(device)
+    require_output(folder)
+    readable = _readable(data)
+    everyone, unlabelled = by_entity(readable)
+    entities, held_out = _held_out(everyone, data.dev, recipe.schedule.seed)
+    if warning := _warning(everyone, len(readable), unlabelled):
+        say(warning)
+    work = folder_of_run(folder)
+    begin_run(work, _run(data, recipe))
+    with alone_in(work):
+        if progress := read_progress(work):
+            say(
+                f"going on after step {progress.step:,} "
+                f"({progress.tokens:,} of {recipe.schedule.tokens:,} tokens)"
+            )
+        tokenizer = _tokenizer(work, readable, recipe)
+        settings = Settings(work, torch.device(device), checkpoint_seconds)
+        gpt, last = _fit(entities, held_out, tokenizer, recipe, settings, on_step)
+        model = LanguageModel(gpt, tokenizer, _training(recipe, last))
+        draft = work / DRAFT
+        write_bundle(draft, _bundle(model, data, work, entities, say))
+        alpha = _calibrate(draft, folder.name, data.calibration, held_out, device, say)
+        write_bundle(folder, read_bundle(draft))
+        remove_run(work)
     return TrainedLm(
         parameters=sum(p.numel() for p in gpt.parameters()),
         fragments=len(readable),
         unlabelled=unlabelled,
+        entities=len(entities),
+        held_out=len(held_out),
         steps=last.step,
         tokens=last.tokens,
         nats_per_fragment=last.dev_nats_per_fragment,
         alpha=alpha,
-        notes=tuple(notes),
     )
 
 
-def _begin(work: Path, data: Data, recipe: Recipe) -> None:
-    """Make the working folder, or check that the one there is of this very run."""
-    run = {"recipe": recipe.to_json(), "train": fingerprint(data.train)}
-    content = orjson.dumps(run, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
-    path = work / RUN
-    where = quoted(str(work), 400)
-    try:
-        if not path.exists():
-            work.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        elif path.read_bytes() != content:
-            raise UsageError(
-                f"{where} holds an unfinished run with other data or another recipe; "
-                f"finish that one, or delete the folder"
-            )
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"cannot write {where}: {reason}") from error
+def require_output(folder: Path) -> None:
+    """Find out before long work that the bundle will have nowhere to go.
+
+    Raises:
+        KBForgeError: its folder cannot be made, or is not a bundle.
+
+    """
+    require_place(folder)
+    require_writable(str(folder))
+
+
+def _readable(data: Data) -> list[Fragment]:
+    """The fragments to learn from; every complaint about data comes before the work."""
+    readable = [fragment for fragment in data.train if fragment.properties]
+    if not readable:
+        raise KBForgeError("no fragment has properties: there is nothing to learn from")
+    if data.dev is not None and not any(f.properties for f in data.dev):
+        raise KBForgeError("no fragment to validate on has properties")
+    if data.calibration is not None:
+        if all(f.label is None for f in data.calibration):
+            raise KBForgeError("no fragment to calibrate on has a label")
+        if not any(f.properties for f in data.calibration if f.label is not None):
+            raise KBForgeError("no labelled fragment to calibrate on has properties")
+    return readable
+
+
+def _warning(entities: Sequence[Entity], n_fragments: int, unlabelled: int) -> str:
+    """What the model will not have learned, if the labels cannot teach it."""
+    unknown = (
+        "the model does not learn which observations belong to one entity (co-reference), "
+        "only what entities look like"
+    )
+    if unlabelled == n_fragments:
+        return f"warning: no fragment has a label: {unknown}"
+    if all(len(entity) == 1 for entity in entities):
+        return f"warning: no entity has two fragments: {unknown}"
+    if unlabelled:
+        return (
+            f"warning: {unlabelled:,} of {n_fragments:,} fragments have no label: each is read as "
+            f"an entity of its own, which teaches nothing about co-reference"
+        )
+    return ""
+
+
+def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
+    """What makes a run this very one."""
+    return {
+        "recipe": recipe.to_json(),
+        "fragments": fingerprint(data.train),
+        "validation fragments": None if data.dev is None else fingerprint(data.dev),
+    }
 
 
 def _held_out(
@@ -170,31 +219,54 @@ def _held_out(
     """(to learn from, to validate on)."""
     if dev is not None:
         return entities, by_entity(f for f in dev if f.properties)[0]
-    n = min(int(len(entities) * _HELD_OUT), _MOST_HELD_OUT)
+    of_few = min(int(len(entities) * _MOST_PART_HELD_OUT), _ENOUGH_HELD_OUT)
+    n = min(max(int(len(entities) * _HELD_OUT), of_few), _MOST_HELD_OUT)
     chosen = set(np.random.default_rng(seed).permutation(len(entities))[:n].tolist())
     kept = [entity for number, entity in enumerate(entities) if number not in chosen]
     return kept, [entities[number] for number in sorted(chosen)]
 
 
-def _tokenizer(work: Path, fragments: Iterable[Fragment], recipe: Recipe) -> SetTokenizer:
+def _tokenizer(work: Path, fragments: Sequence[Fragment], recipe: Recipe) -> SetTokenizer:
     grammar: Grammar = registry.create("grammars", recipe.grammar)
     path = work / TOKENIZER
     if path.exists():
         return SetTokenizer.from_bytes(grammar, path.read_bytes())
-    values: list[str] = []
-    for fragment in fragments:
-        for attribute, of_attribute in fragment.properties.items():
-            values += (attribute, *of_attribute)
-        if len(values) >= _BPE_VALUES:
-            break
+    sample = random.Random(0).sample(fragments, min(len(fragments), _BPE_FRAGMENTS))
+    values = (
+        text
+        for fragment in sample
+        for attribute, of_attribute in fragment.properties.items()
+        for text in (attribute, *of_attribute)
+    )
     tokenizer = SetTokenizer(grammar, train_bpe(values, recipe.pieces))
-    path.write_bytes(tokenizer.to_bytes())
+    with open_output(str(path)) as out:
+        out.write(tokenizer.to_bytes())
     return tokenizer
 
 
-def _shape(recipe: Recipe, tokenizer: SetTokenizer) -> Shape:
-    s = recipe.shape
-    return Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+def _fit(
+    entities: Sequence[Entity],
+    held_out: Sequence[Entity],
+    tokenizer: SetTokenizer,
+    recipe: Recipe,
+    settings: Settings,
+    on_step: Callable[[Step], None] | None,
+) -> tuple[GPT, Step]:
+    """The trained model and the last step."""
+    s, schedule = recipe.shape, recipe.schedule
+    shape = Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    torch.manual_seed(schedule.seed)
+    gpt = GPT(shape, schedule.dropout).to(settings.device)
+    budget = schedule.batch_tokens
+    loop = Loop(
+        gpt,
+        Batches(entities, tokenizer, recipe.sets, budget, s.context, schedule.seed),
+        dev_batches(held_out, tokenizer, budget, s.context),
+        GrammarLoss(tokenizer.table, settings.device),
+        schedule,
+        settings,
+    )
+    return gpt, loop.run(on_step)
 
 
 def _training(recipe: Recipe, last: Step) -> dict[str, Any]:
@@ -206,30 +278,65 @@ def _training(recipe: Recipe, last: Step) -> dict[str, Any]:
     }
 
 
-def _bundle(model: LanguageModel, data: Data, work: Path, entities: Iterable[Entity]) -> Bundle:
+def _bundle(
+    model: LanguageModel, data: Data, work: Path, entities: Iterable[Entity], say: Say
+) -> Bundle:
     counts = NgramCounts.empty(2, ("name",))
     for entity in entities:
         for fragment in entity:
             counts.add(fragment)
     files = {METRICS: (work / METRICS).read_bytes(), COUNTS_FILE: counts.to_bytes()}
+    try:
+        require_matplotlib()
+    except UsageError as error:
+        say(f"note: the model has no {PICTURE}: {error}")
+    else:
+        draw_losses(work / METRICS, work / PICTURE)
+        files[PICTURE] = (work / PICTURE).read_bytes()
     about = {"fragments": len(data.train), "sha256": fingerprint(data.train)}
     return to_bundle(model, about, files)
 
 
 def _calibrate(
-    folder: Path, given: Sequence[Fragment] | None, held_out: Sequence[Entity]
-) -> tuple[float | None, list[str]]:
-    """Add alpha to the bundle; returns it, and what the user should know."""
-    fragments = given
-    if fragments is None:
-        together = [entity for entity in held_out if len(entity) > 1]
-        if not together:
-            return None, [
-                "not calibrated: no held-out entity has two fragments; "
-                "kbforge calibrate finds alpha on labelled fragments"
-            ]
-        fragments = [f for entity in held_out for f in entity][:_MOST_TO_CALIBRATE]
-    found = calibrate(fragments, Choices(likelihood=str(folder)), How())
-    calibration = replace(found.calibration, likelihood=folder.name)
-    add_file(folder, "calibration.toml", to_toml(calibration))
-    return calibration.alpha, list(found.notes)
+    draft: Path,
+    name: str,
+    given: Sequence[Fragment] | None,
+    held_out: Sequence[Entity],
+    device: str,
+    say: Say,
+) -> float | None:
+    """Add alpha to the draft of a bundle that will be called `name`; returns it.
+
+    A failure costs the calibration, not the model: alpha can be found later.
+    """
+    fragments = _to_calibrate_on(held_out) if given is None else list(given)
+    later = "kbforge calibrate finds alpha on labelled fragments"
+    if not fragments:
+        say(f"note: not calibrated: no labelled entity held out has two fragments; {later}")
+        return None
+    say(f"calibrating on {len(fragments):,} fragments")
+    # the precision that is faster may be another one next time, and so would be the last digits
+    options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
+    choices = Choices(likelihood=str(draft), device=device, options=options)
+    try:
+        found = calibrate(fragments, choices, How())
+    except KBForgeError as error:
+        say(f"note: not calibrated: {error}; {later}")
+        return None
+    if found.calibration.at_edge:
+        say(f"note: not calibrated: the labels do not bound alpha; {later}")
+        return None
+    calibration = replace(found.calibration, likelihood=name)
+    add_file(draft, _CALIBRATION, to_toml(calibration))
+    return calibration.alpha
+
+
+def _to_calibrate_on(held_out: Sequence[Entity]) -> list[Fragment]:
+    """Fragments of whole labelled entities in random order; none if all are of one fragment."""
+    labelled = [entity for entity in held_out if entity[0].label is not None]
+    chosen: list[Fragment] = []
+    for number in np.random.default_rng(0).permutation(len(labelled)):
+        if chosen and len(chosen) + len(labelled[number]) > _MOST_TO_CALIBRATE:
+            break
+        chosen += labelled[number]
+    return chosen if len({f.label for f in chosen}) < len(chosen) else []

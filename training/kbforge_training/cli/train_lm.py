@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbforge.cli import console, options
-from kbforge.errors import EXIT_INTERRUPTED
+from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
+    from kbforge.contracts import Fragment
     from kbforge_training.lm import TrainedLm
     from kbforge_training.loop import Step
 
@@ -22,6 +24,8 @@ _COLUMNS = (
     "held out {task.fields[held_out]}",
     "{task.fields[tokens_per_second]} tokens/s",
 )
+_SPEED_OVER = 10.0  # seconds
+_SHOWN_EVERY = 256  # fragments read
 
 
 @app.command()
@@ -35,6 +39,10 @@ def train_lm(
     recipe: Annotated[
         str, typer.Option(help="tiny, small, rebel-8m, or a TOML file of your own.")
     ] = "small",
+    tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Read this many tokens instead of the recipe's number."),
+    ] = None,
     dev: Annotated[
         str | None,
         typer.Option(help="Fragments to validate on; some entities are held out without."),
@@ -56,8 +64,11 @@ def train_lm(
     """Train a language model of sets of fragments.
 
     Labels say which fragments are of one entity: from them the model learns how observations of
-    one entity belong together. A run that was interrupted or killed goes on where it was when the
-    same command is given again.
+    one entity belong together. Until it is done, a run is kept in a folder beside the model: one
+    that was interrupted or killed goes on where it was when the same command is given again.
+
+    The model brings its surrogate and, if held-out labels say what it is, its alpha: one folder is
+    all that cluster needs.
 
     Examples:
 
@@ -67,3 +78,114 @@ def train_lm(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
+    from dataclasses import replace
+
+    from kbforge.devices import require_device
+    from kbforge_training.lm import Data, require_output
+    from kbforge_training.lm import train_lm as run
+    from kbforge_training.recipe import read_recipe
+
+    if [*fragments, dev, calibrate_on].count("-") > 1:
+        raise UsageError("standard input (-) can be read once; name a file for the others")
+    chosen = read_recipe(recipe)
+    if tokens is not None:
+        chosen = replace(chosen, schedule=replace(chosen.schedule, tokens=tokens))
+    where = options.device_of(gpu, device)
+    require_device(where)
+    require_output(output)
+    data = Data(
+        train=_read(fragments, limit),
+        dev=None if dev is None else _read([dev], limit),
+        calibration=None if calibrate_on is None else _read([calibrate_on], limit),
+    )
+    total = chosen.schedule.tokens
+    try:
+        with console.progress(*_COLUMNS, total=total, description="training") as bar:
+            show, seconds = _shown(bar), 60.0 * checkpoint_minutes
+            trained = run(data, output, chosen, where, seconds, show, console.note)
+    except KeyboardInterrupt:
+        console.note(_interrupted(output, total))
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if json:
+        console.print_json({"model": str(output), **_summary(trained)})
+    else:
+        _print_summary(trained, output)
+
+
+def _read(paths: list[str], limit: int | None) -> list[Fragment]:
+    from kbforge.load import read_fragments
+
+    held: list[Fragment] = []
+    with console.progress(total=None, description="reading") as bar:
+        for path in paths:
+            for fragment in read_fragments(path, limit=limit):
+                held.append(fragment)
+                if len(held) % _SHOWN_EVERY == 0:
+                    bar.update(len(held))
+    return held
+
+
+def _shown(bar: Any) -> Callable[[Step], None]:
+    """Shows each step on a progress bar, with the speed of the last seconds."""
+    import time
+    from collections import deque
+
+    marks: deque[tuple[float, int]] = deque()
+    held_out = "…"
+
+    def show(step: Step) -> None:
+        nonlocal held_out
+        if step.dev_nats_per_fragment is not None:
+            held_out = f"{step.dev_nats_per_fragment:.2f}"
+        now = time.monotonic()
+        marks.append((now, step.tokens))
+        while len(marks) > 2 and marks[1][0] < now - _SPEED_OVER:
+            marks.popleft()
+        begin, before = marks[0]
+        bar.update(
+            step.tokens,
+            step=f"{step.step:,}",
+            nats_per_fragment=f"{step.nats_per_fragment:.2f}",
+            held_out=held_out,
+            tokens_per_second=f"{(step.tokens - before) / (now - begin):,.0f}"
+            if now > begin
+            else "…",
+        )
+
+    return show
+
+
+def _interrupted(output: Path, total: int) -> str:
+    from kbforge_training.checkpoint import read_progress
+    from kbforge_training.run_folder import folder_of_run
+
+    folder = folder_of_run(output)
+    done = read_progress(folder)
+    if done is None:
+        return "interrupted before the first checkpoint: the same command begins again"
+    return (
+        f"interrupted: the same command goes on after step {done.step:,} "
+        f"({done.tokens:,} of {total:,} tokens), which {folder} holds"
+    )
+
+
+def _summary(trained: TrainedLm) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(trained)
+
+
+def _print_summary(trained: TrainedLm, output: Path) -> None:
+    console.note(
+        f"{output}: language model of {trained.parameters:,} parameters, {trained.steps:,} steps "
+        f"over {trained.tokens:,} tokens of {trained.entities:,} entities"
+    )
+    if trained.nats_per_fragment is None:
+        console.note("held-out loss unknown: no entity was held out")
+    else:
+        console.note(
+            f"held-out loss {trained.nats_per_fragment:,.2f} nats a fragment, on "
+            f"{trained.held_out:,} entities"
+        )
+    alpha = "not calibrated" if trained.alpha is None else f"{trained.alpha:.6g}"
+    console.note(f"alpha {alpha}")
