@@ -19,10 +19,12 @@ from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.likelihood import (
     Bundled,
     ConjugateLikelihood,
+    EditableClusters,
     FloatArray,
     IntArray,
     Likelihood,
     LiveClusters,
+    MergeableClusters,
     Observation,
     SelfFitting,
 )
@@ -39,6 +41,7 @@ __all__ = [
     "Cluster",
     "Clusterer",
     "ConjugateLikelihood",
+    "EditableClusters",
     "Entity",
     "Exporter",
     "FloatArray",
@@ -48,6 +51,7 @@ __all__ = [
     "Interrupted",
     "Likelihood",
     "LiveClusters",
+    "MergeableClusters",
     "Observation",
     "OnBad",
     "OnStep",

@@ -16,6 +16,13 @@ clusters addressed by integer slots that scores one fragment against all of them
 what the clusterers use for conjugate models, and what makes a model fit to be a surrogate.
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
+
+Two more abilities of a table are optional; clusterers do without them, slower:
+
+6. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
+   with those that are left (to 1e-9 after thousands of moves).
+7. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
+   clusters were merged scores as one that was filled with the whole.
 """
 
 from __future__ import annotations
@@ -81,6 +88,40 @@ class LiveClusters(Protocol):
 
     def release(self, slots: IntArray) -> None:
         """Forget these clusters; their slots may come back as children."""
+        ...
+
+
+@runtime_checkable
+class EditableClusters(LiveClusters, Protocol):
+    """Live clusters that fragments can leave, as samplers need that move them one by one."""
+
+    def log_predictive_held(self, x: Observation, slot: int) -> float:
+        """L(C) - L(C - x) of a live cluster C that holds x, in nats."""
+        ...
+
+    def add(self, x: Observation, slot: int) -> None:
+        """C := C + x, in place; C is live."""
+        ...
+
+    def remove(self, x: Observation, slot: int) -> None:
+        """C := C - x, in place; C is live, holds x and is not empty without it."""
+        ...
+
+
+@runtime_checkable
+class MergeableClusters(LiveClusters, Protocol):
+    """Live clusters that can become one, as agglomerative clustering needs."""
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and D in slots 0..slots-1, shape [slots].
+
+        Entries of `slot` itself and of released slots are unspecified (but not NaN). The array
+        belongs to the table and may be overwritten by the next call.
+        """
+        ...
+
+    def merge(self, slot: int, into: int) -> None:
+        """D := D + C, in place, of C in `slot`, which is released, and D in `into`."""
         ...
 
 

@@ -8,12 +8,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from kbforge.contracts import ConjugateLikelihood, Fragment, SelfFitting
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    EditableClusters,
+    Fragment,
+    MergeableClusters,
+    SelfFitting,
+)
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 
 _STEPS = 60
 _MOST_CLUSTERS = 10
+_MOVES = 1200
+_LOOKS = 300
 
 
 class LikelihoodContract(Contract):
@@ -134,11 +142,88 @@ class LikelihoodContract(Contract):
             table.extend(x, parent, child)
             blind.extend(y, parent, child)
 
+    def test_fragments_come_and_go_without_a_trace(self) -> None:
+        """Thousands of moves between two clusters, then both against tables filled afresh."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        table = likelihood.live_clusters()
+        if not isinstance(table, EditableClusters):
+            pytest.skip("fragments cannot leave the clusters of its tables")
+        rng = np.random.default_rng(5)
+        x = [table.encode(item) for item in items]
+        held: list[set[int]] = [{0}, {1}]
+        for slot in (0, 1):
+            table.extend(x[slot], np.array([-1]), np.array([slot]))
+        for move in range(_MOVES):
+            i = int(rng.integers(len(items)))
+            home = next((slot for slot in (0, 1) if i in held[slot]), None)
+            if home is not None and len(held[home]) > 1:
+                table.remove(x[i], home)
+                held[home].remove(i)
+            elif home is None:
+                slot = int(rng.integers(2))
+                table.add(x[i], slot)
+                held[slot].add(i)
+            if move % _LOOKS == 0:
+                _compare_held(likelihood, table, x, items, held)
+        fresh = likelihood.live_clusters()
+        for slot, members in enumerate(held):
+            parent = -1
+            for i in members:
+                fresh.extend(fresh.encode(items[i]), np.array([parent]), np.array([slot]))
+                parent = slot
+        for i, item in enumerate(items):
+            again = fresh.log_predictive(fresh.encode(item), 2)
+            np.testing.assert_allclose(table.log_predictive(x[i], 2), again, rtol=0, atol=1e-9)
+
+    def test_clusters_merge(self) -> None:
+        """Every pair's ratio against L, then the merged table against L, until one is left."""
+        likelihood, items = self._conjugate(), list(self.fragments())[:8]
+        table = likelihood.live_clusters()
+        if not isinstance(table, MergeableClusters):
+            pytest.skip("its tables cannot merge clusters")
+        x = [table.encode(item) for item in items]
+        held = {slot: [item] for slot, item in enumerate(items)}
+        for slot in held:
+            table.extend(x[slot], np.array([-1]), np.array([slot]))
+        rng = np.random.default_rng(6)
+        while len(held) > 1:
+            slots = sorted(held)
+            alone = dict(zip(slots, likelihood.log_marginal([held[s] for s in slots]), strict=True))
+            for slot in slots:
+                ratios = table.log_merge_ratio(slot, len(items))
+                assert ratios.shape == (len(items),)
+                assert not np.isnan(ratios).any()
+                others = [s for s in slots if s != slot]
+                both = likelihood.log_marginal([held[slot] + held[s] for s in others])
+                apart = np.array([alone[s] for s in others]) + alone[slot]
+                scale = 1e-8 * np.maximum(1.0, np.abs(both))
+                assert (np.abs(ratios[others] - (both - apart)) <= scale).all()
+            into, slot = rng.permutation(slots)[:2].tolist()
+            table.merge(slot, into)
+            held[into] += held.pop(slot)
+            for item, y in zip(items, x, strict=True):
+                _compare(likelihood, table, y, item, held, len(items))
+
     def _conjugate(self) -> Any:
         likelihood = self.fitted()
         if not isinstance(likelihood, ConjugateLikelihood):
             pytest.skip("a black box: it has no live_clusters()")
         return likelihood
+
+
+def _compare_held(
+    likelihood: ConjugateLikelihood,
+    table: Any,
+    x: Sequence[Any],
+    items: Sequence[Fragment],
+    held: Sequence[set[int]],
+) -> None:
+    for slot, members in enumerate(held):
+        for i in members:
+            rest = [items[j] for j in members if j != i]
+            without, whole = likelihood.log_marginal([rest, [*rest, items[i]]])
+            expected = pytest.approx(whole - without, rel=1e-8, abs=1e-8)
+            assert table.log_predictive_held(x[i], slot) == expected
 
 
 def _compare(

@@ -75,6 +75,20 @@ class Forgets(Categorical):
         return table
 
 
+class LeavesATrace(registry.load("likelihoods", "gaussian")):  # type: ignore[misc]
+    def live_clusters(self) -> Any:
+        table = super().live_clusters()
+        table.remove = lambda x, slot: None
+        return table
+
+
+class MergesNothing(registry.load("likelihoods", "gaussian")):  # type: ignore[misc]
+    def live_clusters(self) -> Any:
+        table = super().live_clusters()
+        table.merge = lambda slot, into: None
+        return table
+
+
 class NotANumber(Categorical):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return np.full(len(clusters), np.nan)
@@ -94,6 +108,8 @@ def contract(base: type[Contract], plugin: Any, **members: object) -> Any:
         ("test_live_clusters_branch_release_and_reuse_slots", Forgets()),
         ("test_predictives_sum_to_the_marginal_in_any_order", OrderMatters()),
         ("test_never_nan_nor_certain_beyond_measure", NotANumber()),
+        ("test_fragments_come_and_go_without_a_trace", LeavesATrace()),
+        ("test_clusters_merge", MergesNothing()),
     ],
 )
 def test_a_broken_likelihood_is_caught(law: str, plugin: Any) -> None:

@@ -147,3 +147,43 @@ def test_a_fragment_without_text_joins_anything_for_nothing() -> None:
     table.extend(x, np.array([-1]), np.array([0]))
     assert table.log_predictive_new(x) == 0.0
     assert table.log_predictive(x, 1).tolist() == [0.0]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", MODELS)
+def test_edits_and_merges_equal_recomputation_bit_for_bit(name: str) -> None:
+    """Fragments leave, come and take others with them; whatever happened, it is L's difference."""
+    rng = np.random.default_rng(9)
+    model, items = MODELS[name](), pool(9)
+    model.fit(items[:20])
+    table = model.live_clusters()
+    x = [table.encode(item) for item in items]
+    held = {slot: [slot] for slot in range(12)}
+    for slot in held:
+        table.extend(x[slot], np.array([-1]), np.array([slot]))
+    merges = 0
+    for _ in range(150):
+        slot, other = rng.permutation(sorted(held))[:2].tolist()
+        i = int(rng.integers(len(items)))
+        chance = rng.random()
+        if chance < 0.02 and len(held) > 4:
+            table.merge(slot, other)
+            held[other] += held.pop(slot)
+            merges += 1
+        elif chance < 0.5 and len(held[slot]) > 1:
+            table.remove(x[held[slot].pop(0)], slot)
+        else:
+            table.add(x[i], slot)
+            held[slot].append(i)
+        query = int(rng.integers(len(items)))
+        order = sorted(held)
+        before = model.log_marginal([[items[k] for k in held[s]] for s in order])
+        after = model.log_marginal([[items[k] for k in (*held[s], query)] for s in order])
+        assert table.log_predictive(x[query], 12)[order].tolist() == (after - before).tolist()
+        last = held[order[0]][-1]
+        rest = model.log_marginal([[items[k] for k in held[order[0]][:-1]]])[0]
+        assert table.log_predictive_held(x[last], order[0]) == before[0] - rest
+        both = model.log_marginal([[items[k] for k in held[order[0]] + held[s]] for s in order[1:]])
+        ratio = table.log_merge_ratio(order[0], 12)[order[1:]]
+        assert ratio.tolist() == (both - before[0] - before[1:]).tolist()
+    assert merges > 2

@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
@@ -193,11 +193,65 @@ class LiveBetaBernoulli:
             self._grow(int(rows.max()) + 1)
         shown = self._shown.take(parents + 1, axis=0)
         shown[:, x] += 1
-        sizes = self._sizes.take(parents + 1) + 1
-        absent = sizes[:, None] - shown + self._b
+        self._write(rows, shown, self._sizes.take(parents + 1) + 1)
+
+    def _write(self, rows: IntArray, shown: NDArray[np.int32], sizes: FloatArray) -> None:
         self._shown[rows], self._sizes[rows] = shown, sizes
-        total = (sizes + self._a + self._b)[:, None]
-        self._base[rows] = np.log(absent / total).sum(axis=1)
+        self._base[rows] = self._base_of(shown, sizes)
+
+    def _base_of(self, shown: NDArray[np.int32], sizes: FloatArray) -> FloatArray:
+        absent = sizes[:, None] - shown + self._b
+        base: FloatArray = np.log(absent / (sizes + self._a + self._b)[:, None]).sum(axis=1)
+        return base
 
     def release(self, slots: IntArray) -> None:
         """Nothing to do: an unused slot keeps finite numbers that nobody reads."""
+
+    def log_predictive_held(self, x: IntArray, slot: int) -> float:
+        """L(C) - L(C - x), in nats."""
+        shown, sizes = self._without(x, slot)
+        k = shown[0].take(x)
+        odds = (k + self._a) / (sizes[0] - k + self._b)
+        return float(np.log(odds).sum() + self._base_of(shown, sizes)[0])
+
+    def add(self, x: IntArray, slot: int) -> None:
+        """C := C + x, in place. Counts are whole numbers: nothing drifts."""
+        slots = np.array([slot])
+        self.extend(x, slots, slots)
+
+    def remove(self, x: IntArray, slot: int) -> None:
+        """C := C - x, in place."""
+        self._write(np.array([slot + 1]), *self._without(x, slot))
+
+    def _without(self, x: IntArray, slot: int) -> tuple[NDArray[np.int32], FloatArray]:
+        """How often each feature is shown without x, shape [1, features], by how many."""
+        shown = self._shown[slot + 1 : slot + 2].copy()
+        shown[:, x] -= 1
+        return shown, self._sizes[slot + 1 : slot + 2] - 1
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
+        shown, sizes = self._shown[1 : slots + 1], self._sizes[1 : slots + 1]
+        one, its = self._shown[slot + 1 : slot + 2], self._sizes[slot + 1 : slot + 2]
+        ratio = self._log_marginals(shown + one, sizes + its)
+        ratio -= self._log_marginals(shown, sizes)
+        ratio -= self._log_marginals(one, its)
+        return ratio
+
+    def merge(self, slot: int, into: int) -> None:
+        """D := D + C, in place; C's slot is released."""
+        rows, one = np.array([into + 1]), np.array([slot + 1])
+        shown, sizes = self._shown[rows] + self._shown[one], self._sizes[rows] + self._sizes[one]
+        self._write(rows, shown, sizes)
+
+    def _log_marginals(self, shown: NDArray[np.int32], sizes: FloatArray) -> FloatArray:
+        """L of clusters from their counts [k, features] and sizes [k], shape [k]."""
+        # counts are small numbers: their log factors are looked up
+        numbers = np.arange(int(sizes.max()) + 1 if len(sizes) else 1)
+        pseudo_counts = (self._a, self._b, self._a + self._b)
+        present, absent, both = (gammaln(numbers + count) for count in pseudo_counts)
+        n = sizes.astype(np.int64)
+        total = present.take(shown).sum(axis=1) + absent.take(n[:, None] - shown).sum(axis=1)
+        total -= self._features.size * (both.take(n) + betaln(self._a, self._b))
+        marginals: FloatArray = total
+        return marginals

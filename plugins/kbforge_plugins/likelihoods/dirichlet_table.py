@@ -44,7 +44,7 @@ class LiveRows:
         self._store = _CellStore()
         self._sparse = _SparseRows(rows)
         self._dense = _DenseRows(rows, 0)
-        self._n_cells, self._n_live = 1, 0
+        self._n_cells = 1
         self._cells_limit = 0
         self._rebuild(0)
 
@@ -70,25 +70,72 @@ class LiveRows:
         k = len(children)
         if not k:
             return
-        if self._n_cells + k > self._cells_limit:
-            self._rebuild(k)
+        self._reserve(k)
         self._fit_slots(int(children.max()) + 1)
         owners, rows, counts = self._store.read(self._cell_of.take(parents + 1))
         owners = np.concatenate([owners, np.arange(k).repeat(len(x.rows))])
         rows = np.concatenate([rows, *[x.rows] * k])
         counts = np.concatenate([counts, *[x.counts] * k])
-        owners, rows, counts = merged(owners, rows, counts, self._rows.size)
+        self._write(children, *merged(owners, rows, counts, self._rows.size))
 
+    def _reserve(self, cells: int) -> None:
+        """Make room for that many new cells; a rebuild renumbers the old ones."""
+        if self._n_cells + cells > self._cells_limit:
+            self._rebuild(cells)
+
+    def _write(self, slots: IntArray, owners: IntArray, rows: IntArray, counts: IntArray) -> None:
+        """Give slots new cells with these entries, sorted by owner (position in `slots`)."""
+        k = len(slots)
         self._store.append(np.bincount(owners, minlength=k), rows, counts)
         self._index(owners + self._n_cells, rows, counts)
-        self._cell_of[children + 1] = np.arange(self._n_cells, self._n_cells + k)
+        self._cell_of[slots + 1] = np.arange(self._n_cells, self._n_cells + k)
         self._n_cells += k
-        self._n_live += k
 
     def release(self, slots: IntArray) -> None:
         """Forget these clusters."""
         self._cell_of[slots + 1] = 0
-        self._n_live -= len(slots)
+
+    def log_predictive_held(self, x: RowCounts, slot: int) -> float:
+        """L(C) - L(C - x), in nats."""
+        rows, counts = self._held(slot)
+        before = counts.take(rows.searchsorted(x.rows)) - x.counts
+        return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum())
+
+    def add(self, x: RowCounts, slot: int) -> None:
+        """C := C + x: the slot moves on to a new cell. Counts are whole: nothing drifts."""
+        slots = np.array([slot])
+        self.extend(x, slots, slots)
+
+    def remove(self, x: RowCounts, slot: int) -> None:
+        """C := C - x: the slot moves on to a new cell."""
+        self._reserve(1)
+        rows, counts = self._held(slot)
+        counts[rows.searchsorted(x.rows)] -= x.counts
+        left = counts.nonzero()[0]
+        owners = np.zeros(len(left), dtype=np.int64)
+        self._write(np.array([slot]), owners, rows.take(left), counts.take(left))
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots].
+
+        C's draws count as if they were one fragment's.
+        """
+        rows, counts = self._held(slot)
+        pairs = list(zip(rows.tolist(), counts.tolist(), strict=True))
+        return self.log_predictive(RowCounts(rows, counts, pairs, 0.0), slots)
+
+    def merge(self, slot: int, into: int) -> None:
+        """D := D + C; D's slot moves on to a new cell, C's is released."""
+        self._reserve(1)
+        _, rows, counts = self._store.read(self._cell_of.take([into + 1, slot + 1]))
+        owners = np.zeros(len(rows), dtype=np.int64)
+        self._write(np.array([into]), *merged(owners, rows, counts, self._rows.size))
+        self._cell_of[slot + 1] = 0
+
+    def _held(self, slot: int) -> tuple[IntArray, IntArray]:
+        """The rows of a slot's cluster, ascending, and their counts."""
+        _, rows, counts = self._store.read(self._cell_of[slot + 1 : slot + 2])
+        return rows, counts
 
     def _fit_slots(self, slots: int) -> None:
         if slots + 1 > len(self._cell_of):
@@ -122,7 +169,7 @@ class LiveRows:
         n = len(slots)
         self._cells_limit = max(n + n // 2 + _SPARE_CELLS, n + 1 + more)
         self._cell_of[slots] = np.arange(1, n + 1)
-        self._n_cells, self._n_live = n + 1, n
+        self._n_cells = n + 1
 
         self._store = _CellStore()
         self._store.append(np.bincount(owners, minlength=n), rows, counts)
