@@ -45,11 +45,11 @@ def train_lm(
     ] = None,
     dev: Annotated[
         str | None,
-        typer.Option(help="Fragments to validate on; some entities are held out without."),
+        typer.Option(help="Fragments to validate on, instead of some entities held out."),
     ] = None,
     calibrate_on: Annotated[
         str | None,
-        typer.Option(help="Labelled fragments to find alpha on; held-out ones without."),
+        typer.Option(help="Labelled fragments to find alpha on, instead of those held out."),
     ] = None,
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0, help="Between checkpoints; a killed run goes on from the last.")
