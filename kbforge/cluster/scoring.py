@@ -2,8 +2,8 @@
 
 Two ways behind one interface. A conjugate likelihood scores the fragment against every live
 cluster at once from sufficient statistics. A black box is asked for L of whole sets, through a
-cache keyed by their content; a surrogate, if there is one, ranks the putative particles first, so
-that only the best M are asked (split-SMC paper, appendix C.1).
+cache keyed by their content (`cache`); a surrogate, if there is one, ranks the putative particles
+first, so that only the best M are asked (split-SMC paper, appendix C.1).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kbforge.cluster.cache import SetScores
 from kbforge.cluster.pool import Pool
 from kbforge.cluster.state import State
 from kbforge.contracts import (
@@ -25,8 +26,7 @@ from kbforge.contracts import (
     Observation,
     Problem,
 )
-from kbforge.errors import LikelihoodError, UsageError
-from kbforge.serialize.canonical import content_key
+from kbforge.errors import UsageError
 
 
 class Scorer(Protocol):
@@ -69,6 +69,20 @@ class Scorer(Protocol):
         ...
 
 
+def without_model(problem: Problem) -> Problem:
+    """The problem itself, but with M = 0 the one that has the surrogate for its likelihood.
+
+    Raises:
+        UsageError: M = 0 without a surrogate to cluster by.
+
+    """
+    if problem.max_evals != 0:
+        return problem
+    if problem.surrogate is None:
+        raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
+    return Problem(problem.surrogate, problem.alpha)
+
+
 def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | None) -> Scorer:
     """The scorer of a problem.
 
@@ -81,11 +95,8 @@ def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | No
         UsageError: M = 0 without a surrogate to cluster by.
 
     """
+    problem = without_model(problem)
     likelihood, surrogate = problem.likelihood, problem.surrogate
-    if problem.max_evals == 0:
-        if surrogate is None:
-            raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
-        return ConjugateScorer(surrogate, fragments, limit)
     if surrogate is not None:
         return BlackBoxScorer(likelihood, fragments, problem.max_evals, surrogate.live_clusters())
     if isinstance(likelihood, ConjugateLikelihood):
@@ -143,7 +154,7 @@ class BlackBoxScorer:
         surrogate: LiveClusters | None,
     ) -> None:
         self.limit = limit
-        self._cache = ScoreCache(likelihood, fragments)
+        self._sets = SetScores(likelihood, fragments)
         self._fragments = fragments
         self._surrogate = surrogate
         self._fragment = -1
@@ -152,7 +163,7 @@ class BlackBoxScorer:
 
     @property
     def evaluations(self) -> int:
-        return len(self._cache)
+        return len(self._sets)
 
     def observe(self, fragment: int, state: State) -> FloatArray:
         self._fragment = fragment
@@ -178,7 +189,7 @@ class BlackBoxScorer:
         return joins.with_value(prior + gain)
 
     def log_marginal_new(self) -> float:
-        return float(self._cache.score([(self._fragment,)])[0])
+        return float(self._sets.score([(self._fragment,)])[0])
 
     def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
         return self._joined[parents]
@@ -194,54 +205,6 @@ class BlackBoxScorer:
     def _score_joins(self, state: State, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""
         sets = [(*state.members(slot), self._fragment) for slot in slots.tolist()]
-        scores = self._cache.score([*sets, (self._fragment,)])[:-1]
+        scores = self._sets.score([*sets, (self._fragment,)])[:-1]
         self._joined[slots] = scores
         return scores
-
-
-class ScoreCache:
-    """L of sets of fragments, each distinct content scored once.
-
-    Two sets with equal content (as multisets of canonical fragments) share one evaluation,
-    whichever fragments hold it. The cache lives as long as its run: a score, once given, stays.
-    """
-
-    def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:
-        self._likelihood = likelihood
-        self._fragments = fragments
-        self._numbers: dict[bytes, int] = {}
-        self._content: list[int] = []
-        self._scores: dict[tuple[int, ...], float] = {}
-
-    def __len__(self) -> int:
-        return len(self._scores)
-
-    def score(self, sets: Sequence[tuple[int, ...]]) -> FloatArray:
-        """L of each set of fragment indices, nats, shape [len(sets)].
-
-        Raises:
-            LikelihoodError: the likelihood returned NaN or +inf, or the wrong number of scores.
-
-        """
-        keys = [tuple(sorted(map(self._number, members))) for members in sets]
-        unknown = {
-            key: members for key, members in zip(keys, sets, strict=True) if key not in self._scores
-        }
-        if unknown:
-            batch = [[self._fragments[i] for i in members] for members in unknown.values()]
-            scores = np.asarray(self._likelihood.log_marginal(batch), dtype=np.float64)
-            if scores.shape != (len(batch),):
-                raise LikelihoodError(
-                    f"the likelihood returned shape {scores.shape} for {len(batch)} sets"
-                )
-            if np.isnan(scores).any() or (scores == np.inf).any():
-                raise LikelihoodError("the likelihood returned NaN or +inf")
-            self._scores.update(zip(unknown, scores.tolist(), strict=True))
-        return np.array([self._scores[key] for key in keys])
-
-    def _number(self, fragment: int) -> int:
-        """The number of a fragment's content; equal content, equal number."""
-        while len(self._content) <= fragment:
-            key = content_key(self._fragments[len(self._content)])
-            self._content.append(self._numbers.setdefault(key, len(self._numbers)))
-        return self._content[fragment]

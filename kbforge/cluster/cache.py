@@ -1,0 +1,119 @@
+"""The score cache: L of sets of fragments, each distinct content scored once.
+
+Two sets with equal content (as multisets of canonical fragments) share one evaluation, whichever
+fragments hold it and whichever algorithm asks. A cache is a likelihood itself: give one instance
+to the problems of several runs, and what one of them has scored the others need not score again.
+A score, once given, stays, so a noisy likelihood says the same to all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, Fragment, Likelihood
+from kbforge.errors import LikelihoodError, quoted
+from kbforge.serialize.canonical import content_key
+
+Key: TypeAlias = tuple[int, ...]
+"""The sorted content numbers of a set of fragments."""
+
+
+class ScoreCache:
+    """A likelihood that remembers.
+
+    Args:
+        likelihood: is asked for what is not known yet.
+
+    """
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self._likelihood = likelihood
+        self._numbers: dict[bytes, int] = {}
+        self._scores: dict[Key, float] = {}
+
+    @classmethod
+    def of(cls, likelihood: Likelihood) -> ScoreCache:
+        """The likelihood itself if it is a cache, else a new one around it."""
+        return likelihood if isinstance(likelihood, ScoreCache) else cls(likelihood)
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L of each cluster, nats, shape [len(clusters)]; errors as for `learn`."""
+        keys = [tuple(sorted(map(self.number, cluster))) for cluster in clusters]
+        self.learn({k: c for k, c in zip(keys, clusters, strict=True) if k not in self})
+        return self.recall(keys)
+
+    def number(self, fragment: Fragment) -> int:
+        """The number of a fragment's content; equal content, equal number."""
+        return self._numbers.setdefault(content_key(fragment), len(self._numbers))
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether the set has been scored."""
+        return key in self._scores
+
+    def learn(self, unknown: Mapping[Key, Sequence[Fragment]]) -> None:
+        """Have these sets scored, in one batch.
+
+        Raises:
+            LikelihoodError: the likelihood returned NaN or +inf, or the wrong number of scores.
+
+        """
+        if not unknown:
+            return
+        batch = list(unknown.values())
+        scores = np.asarray(self._likelihood.log_marginal(batch), dtype=np.float64)
+        if scores.shape != (len(batch),):
+            raise LikelihoodError(
+                f"the likelihood returned shape {scores.shape} for {len(batch)} sets"
+            )
+        bad = (np.isnan(scores) | (scores == np.inf)).nonzero()[0]
+        if len(bad):
+            raise LikelihoodError(
+                f"the likelihood returned {scores[bad[0]]} for {_named(batch[bad[0]])}"
+            )
+        self._scores.update(zip(unknown, scores.tolist(), strict=True))
+
+    def recall(self, keys: Iterable[Key]) -> FloatArray:
+        """L of sets that have been scored, nats, one a key."""
+        return np.array([self._scores[key] for key in keys], dtype=np.float64)
+
+
+def _named(cluster: Sequence[Fragment]) -> str:
+    """A set of fragments in words."""
+    others = len(cluster) - 1
+    first = f'the set of fragment "{quoted(cluster[0].id)}"' if cluster else "no fragments"
+    return f"{first} and {others} more" if others > 0 else first
+
+
+class SetScores:
+    """One run's view of a cache: sets of its fragments by index, and how many it asked for."""
+
+    def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:
+        self._cache = ScoreCache.of(likelihood)
+        self._fragments = fragments
+        self._numbers: list[int] = []
+        self._asked: set[Key] = set()
+
+    def __len__(self) -> int:
+        """How many distinct sets this run has asked for, whoever had them scored."""
+        return len(self._asked)
+
+    def score(self, sets: Sequence[tuple[int, ...]]) -> FloatArray:
+        """L of each set of fragment indices, nats, shape [len(sets)]; errors as `ScoreCache`."""
+        keys = [tuple(sorted(map(self._number, members))) for members in sets]
+        unknown = {
+            key: [self._fragments[i] for i in members]
+            for key, members in zip(keys, sets, strict=True)
+            if key not in self._cache
+        }
+        self._cache.learn(unknown)
+        self._asked.update(keys)
+        return self._cache.recall(keys)
+
+    def _number(self, fragment: int) -> int:
+        # in order of arrival, so that numbers do not depend on which sets are asked for first
+        while len(self._numbers) <= fragment:
+            self._numbers.append(self._cache.number(self._fragments[len(self._numbers)]))
+        return self._numbers[fragment]
