@@ -161,7 +161,8 @@ class _Watch:
         return compare(posterior.labels(), self._gold[: posterior.n_fragments])
 
     def on_step(self, progress: Progress) -> None:
-        now, elapsed = _Clocks.now(), self.spent().wall
+        now = _Clocks.now()
+        elapsed = (now - self._begin - self.own).wall
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
             cost = _Clocks.now() - now

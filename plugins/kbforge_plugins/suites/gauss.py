@@ -34,9 +34,7 @@ _AGGLOMERATIVE_NATS = 1.0
 _ROUNDING = 0.005  # of the paper's F1
 
 _GREEDY = Method("Greedy", "greedy")
-_GIBBS = Method("Gibbs", "gibbs")
 _AGGLOMERATIVE = Method("Agglomerative", "agglomerative")
-_OFFLINE = (_GIBBS, _AGGLOMERATIVE)
 
 
 def _smc(particles: int) -> Method:
@@ -61,6 +59,8 @@ class Gauss:
             folder that KBFORGE_DATA names.
         seed: of the generated points.
         points: how many are generated.
+        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
+            and to the time budget.
 
     """
 
@@ -69,21 +69,24 @@ class Gauss:
         data: Literal["generated", "published"] = "generated",
         seed: int = 0,
         points: int = 700,
+        sweeps: int | None = None,
     ) -> None:
         if seed < 0:
             raise UsageError(f"suite gauss: seed must be at least 0, got {seed}")
         self._data = data
         self._seed = seed
+        limit = {} if sweeps is None else {"sweeps": sweeps}
+        self._offline = (Method("Gibbs", "gibbs", limit), _AGGLOMERATIVE)
         self._mixture = GaussianMixture(points=points)
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
         task = self._published() if self._data == "published" else self._generated()
-        methods = (_GREEDY, _smc(100), _split(100), _GIBBS, _AGGLOMERATIVE)
+        methods = (_GREEDY, _smc(100), _split(100), *self._offline)
         if quick:
             return Plan(
                 tasks=(task,),
-                methods=tuple(replace(m, shuffles=1) if m in _OFFLINE else m for m in methods),
+                methods=tuple(replace(m, shuffles=1) if m in self._offline else m for m in methods),
                 sweeps=(
                     *(make(p) for make in (_smc, _split) for p in (3, 10, 30)),
                     *(replace(m, shuffles=1) for n in (1, 10) for m in _proposed(30, n)),

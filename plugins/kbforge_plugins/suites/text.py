@@ -21,12 +21,6 @@ _DEFAULT = "bigram"
 _SURROGATE_SCALE = 25.0
 
 _GREEDY = Method("Greedy", "greedy")
-_OFFLINE = (
-    Method("Gibbs", "gibbs"),
-    Method("Metropolis", "metropolis", surrogate=True),
-    Method("Agglomerative", "agglomerative"),
-    Method("Agglomerative (batch 100)", "agglomerative", {"batch": 100}),
-)
 
 
 def _smc(particles: int) -> Method:
@@ -44,11 +38,17 @@ class Text:
         likelihood: the target: a plugin's name or a model folder.
         alpha: concentration for both sets; needed with another likelihood than the default.
         surrogate: what proposes where a method asks for it: a name or a folder.
+        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
+            and to the time budget.
 
     """
 
     def __init__(
-        self, likelihood: str = _DEFAULT, alpha: float | None = None, surrogate: str = _DEFAULT
+        self,
+        likelihood: str = _DEFAULT,
+        alpha: float | None = None,
+        surrogate: str = _DEFAULT,
+        sweeps: int | None = None,
     ) -> None:
         if alpha is None and likelihood != _DEFAULT:
             raise UsageError(
@@ -59,11 +59,19 @@ class Text:
         self._alpha = alpha
         scale = {"scale": _SURROGATE_SCALE} if surrogate == _DEFAULT else {}
         self._surrogate = Model(surrogate, scale)
+        limit = {} if sweeps is None else {"sweeps": sweeps}
+        self._offline = (
+            Method("Gibbs", "gibbs", limit),
+            Method("Metropolis", "metropolis", limit, surrogate=True),
+            Method("Agglomerative", "agglomerative"),
+            Method("Agglomerative (batch 100)", "agglomerative", {"batch": 100}),
+        )
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
         families = ("wd50",) if quick else tuple(_LOG_ALPHAS)
-        offline = tuple(replace(m, shuffles=1) for m in _OFFLINE) if quick else _OFFLINE
+        shuffles = 1 if quick else None
+        offline = tuple(replace(method, shuffles=shuffles) for method in self._offline)
         sweep = [make(p) for p in (3, 10, 30, 300) for make in (_smc, _split)]
         for m in (0, 1, 3, 10, 30, 100):
             plain = (_GREEDY, _smc(100), _split(100))
