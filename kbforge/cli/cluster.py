@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,12 @@ _COLUMNS = (
     "{task.fields[fragments_per_second]} fragments/s",
     "{task.fields[subproblems]} subproblems",
     "10^{task.fields[log10_effective_particles]} particles",
+    "{task.fields[model_evaluations]} evaluations",
+)
+_OFFLINE_COLUMNS = (
+    "{task.fields[rounds_per_second]} rounds/s",
+    "{task.fields[clusters]} clusters",
+    "log posterior {task.fields[log_posterior]}",
     "{task.fields[model_evaluations]} evaluations",
 )
 
@@ -86,7 +93,7 @@ def cluster(
     )
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
-    with _progress(len(held)) as on_step:
+    with _progress() as on_step:
         done = run(held, choices, on_step)
     complete = done.posterior.complete
     # an interrupted run never passes for a finished one
@@ -99,15 +106,12 @@ def cluster(
     else:
         _print_summary(done, target)
     if not complete:
-        console.note(
-            f"interrupted: {_place(target)} holds the first {done.posterior.n_fragments:,} of "
-            f"{len(held):,} fragments"
-        )
+        console.note(f"interrupted: {_place(target)} holds {_share(done, len(held))}")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Iterator[Callable[[Progress], None]]:
     """A progress bar that a step can update; Ctrl-C ends the run after the current step."""
     import time
 
@@ -121,30 +125,71 @@ def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
             raise KeyboardInterrupt
         stopped = True
 
-    begin = shown = time.monotonic()
+    begin = time.monotonic()
+    shown = -math.inf
+    bar: Any = None
     previous = signal.signal(signal.SIGINT, stop)
     try:
-        with console.progress(*_COLUMNS, total=total, description="clustering") as bar:
+        with contextlib.ExitStack() as stack:
 
             def on_step(progress: Progress) -> None:
-                nonlocal shown
+                nonlocal shown, bar
                 if stopped:
                     raise Interrupted
+                if bar is None:  # the first step tells what there is to count
+                    bar = stack.enter_context(_bar_for(progress))
                 now = time.monotonic()
-                if now - shown < 0.1 and progress.fragments < progress.total:
+                done, total, fields = _figures(progress, max(now - begin, 1e-9))
+                if now - shown < 0.1 and done != total:
                     return
                 shown = now
-                bar.update(
-                    progress.fragments,
-                    fragments_per_second=f"{progress.fragments / max(now - begin, 1e-9):,.0f}",
-                    subproblems=f"{progress.subproblems:,}",
-                    log10_effective_particles=f"{progress.log10_effective_particles:,.0f}",
-                    model_evaluations=f"{progress.model_evaluations:,}",
-                )
+                bar.update(done, **fields)
 
             yield on_step
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def _bar_for(progress: Progress) -> Any:
+    """A bar of fragments, or of rounds for a method that goes over all of them again and again."""
+    rounds = progress.rounds
+    columns = _COLUMNS if rounds is None else _OFFLINE_COLUMNS
+    total = progress.total if rounds is None else rounds.most
+    return console.progress(*columns, total=total, description="clustering")
+
+
+def _figures(progress: Progress, seconds: float) -> tuple[int, int | None, dict[str, str]]:
+    """How much is done, of how much if that is known, and the bar's fields."""
+    rounds, evaluations = progress.rounds, f"{progress.model_evaluations:,}"
+    if rounds is None:
+        return (
+            progress.fragments,
+            progress.total,
+            {
+                "fragments_per_second": f"{progress.fragments / seconds:,.0f}",
+                "subproblems": f"{progress.subproblems:,}",
+                "log10_effective_particles": f"{progress.log10_effective_particles:,.0f}",
+                "model_evaluations": evaluations,
+            },
+        )
+    return (
+        rounds.done,
+        rounds.most,
+        {
+            "rounds_per_second": f"{rounds.done / seconds:,.1f}",
+            "clusters": f"{rounds.clusters:,}",
+            "log_posterior": f"{rounds.log_posterior:,.1f}",
+            "model_evaluations": evaluations,
+        },
+    )
+
+
+def _share(done: Clustering, total: int) -> str:
+    """What an interrupted run has got to, in words."""
+    count = done.posterior.n_fragments
+    if count < total:
+        return f"the first {count:,} of {total:,} fragments"
+    return f"all {total:,} fragments, grouped as well as was found by then"
 
 
 def _place(target: str) -> str:

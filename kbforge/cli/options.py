@@ -19,7 +19,11 @@ Surrogate: TypeAlias = Annotated[
     typer.Option("--surrogate", help="Model that proposes for an expensive likelihood."),
 ]
 Clusterer: TypeAlias = Annotated[
-    str, typer.Option("--clusterer", help="split-smc, smc, greedy or a plugin's.")
+    str,
+    typer.Option(
+        "--clusterer",
+        help="split-smc, smc, greedy, gibbs, metropolis, agglomerative or a plugin's.",
+    ),
 ]
 Particles: TypeAlias = Annotated[
     int | None,

@@ -10,6 +10,7 @@ from kbforge.contracts.clusterer import (
     Posterior,
     Problem,
     Progress,
+    Rounds,
     Subproblem,
 )
 from kbforge.contracts.entity import Alternative, Entity, Value
@@ -60,6 +61,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Resampler",
+    "Rounds",
     "Search",
     "SelfFitting",
     "Serializer",

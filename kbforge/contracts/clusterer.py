@@ -11,7 +11,13 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 3. The weights of a subproblem are normalised (logsumexp 0) and sorted, heaviest first.
 4. Same fragments, problem and seed give the same posterior, bit for bit.
 5. Gold labels are not read.
-6. An `on_step` that raises `Interrupted` ends the run early with the posterior of the prefix.
+6. An `on_step` that raises `Interrupted` ends the run early with the posterior of a prefix of
+   the fragments, marked incomplete: those taken in so far by an online method, all of them, as
+   well as they are grouped by then, by one that goes over them again and again.
+
+What a particle's weight means is the clusterer's: truncated and renormalised posterior
+probabilities for sequential Monte Carlo, frequencies of visits for a Markov chain, 1 where only
+one grouping is known. In every case the heaviest particle of a subproblem is the most probable.
 """
 
 from __future__ import annotations
@@ -106,11 +112,33 @@ class Posterior:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """How far a method has come that goes over all fragments again and again.
+
+    Attributes:
+        done: sweeps (or merges) so far.
+        most: after how many it ends at the latest, None if that is not known.
+        clusters: how many there are in the most probable grouping so far.
+        log_posterior: of that grouping, unnormalised, in nats.
+
+    """
+
+    done: int
+    most: int | None
+    clusters: int
+    log_posterior: float
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The state of a run after a step, for progress bars, plots and logs.
 
     `posterior()`, where the clusterer offers it, is what the run would return if it ended here; it
     costs as much as the state is large, and is valid only during the call of `on_step`.
+
+    Online methods step from fragment to fragment. Offline ones, which have `rounds`, step from
+    round to round, and within long rounds once in a while; they hold one grouping as they go, so
+    that `subproblems` is 1 until their posterior is made of what they have visited.
     """
 
     fragments: int
@@ -119,10 +147,11 @@ class Progress:
     log10_effective_particles: float
     model_evaluations: int
     posterior: Callable[[], Posterior] | None = field(default=None, compare=False, repr=False)
+    rounds: Rounds | None = None
 
 
 class Interrupted(Exception):
-    """Raised by an `on_step` callback to end a run early and keep its prefix."""
+    """Raised by an `on_step` callback to end a run early and keep what there is."""
 
 
 OnStep: TypeAlias = Callable[[Progress], None]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
+from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
@@ -23,7 +24,7 @@ from kbforge_plugins.resamplers import greedy as greedy_resampler
 from tests.cluster.oracle import Grouping, SlowSmc, Target, log_sum_exp, partitions
 from tests.cluster.toys import BlackBox, Chain, categories, normal
 
-BELL_7 = 877
+BELL_5, BELL_7 = 52, 877
 
 
 def vectors(rng: np.random.Generator, n: int) -> list[Fragment]:
@@ -64,8 +65,8 @@ FAMILIES: dict[
     ],
 ] = {
     "gaussian": (vectors, lambda _: Gaussian()),
-    "dirichlet-multinomial": (counts, lambda _: DirichletMultinomial()),
-    "beta-bernoulli": (bits, lambda _: BetaBernoulli()),
+    "dirichlet-multinomial": (counts, lambda _: DirichletMultinomial(reads="vector")),
+    "beta-bernoulli": (bits, lambda _: BetaBernoulli(reads="vector")),
     "bigram": (names, bigram),
     "black box": (vectors, lambda _: BlackBox(normal(1.0, 4.0))),
     "ties": (counts, lambda _: Chain(categories())),
@@ -124,6 +125,30 @@ def test_enough_particles_give_the_exact_posterior(
     best = max(exact.values())
     chosen = frozenset(posterior.clusters())
     assert exact[chosen] == pytest.approx(best, abs=1e-7)
+
+
+RESAMPLERS = ("greedy", "multinomial", "stratified", "optimal")
+VARIANTS: dict[str, Clusterer] = {
+    **{f"smc {r}": Smc(particles=BELL_5, resampler=r) for r in RESAMPLERS},
+    **{f"split-smc {r}": SplitSmc(particles=BELL_5, resampler=r) for r in RESAMPLERS},
+    "split-smc as published": SplitSmc(particles=BELL_5, weights="marginal", merge="multinomial"),
+}
+
+
+@pytest.mark.parametrize("surrogate", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_is_exact_while_nothing_is_dropped(variant: str, surrogate: bool) -> None:
+    """P holds all groupings of five; a surrogate without a limit only ranks."""
+    for family, (make_fragments, make_likelihood) in FAMILIES.items():
+        fragments = make_fragments(np.random.default_rng(17), 5)
+        likelihood = make_likelihood(fragments)
+        exact = exact_posterior(fragments, likelihood, 0.5)
+        problem = Problem(likelihood, 0.5, UniformLikelihood() if surrogate else None)
+        got = represented(VARIANTS[variant].cluster(fragments, problem, np.random.default_rng(0)))
+        distance = 0.5 * sum(
+            abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
+        )
+        assert distance < 1e-9, family
 
 
 @settings(max_examples=40, deadline=None)

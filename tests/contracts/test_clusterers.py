@@ -27,3 +27,27 @@ class TestSplitSmcAsPublished(ClustererContract):
 class TestSplitSmcStratified(ClustererContract):
     name = "split-smc"
     options: ClassVar = {"particles": 10, "resampler": "stratified"}
+
+
+class TestGibbs(ClustererContract):
+    name = "gibbs"
+    options: ClassVar = {"sweeps": 8}
+
+
+class TestGibbsSequential(ClustererContract):
+    name = "gibbs"
+    options: ClassVar = {"sweeps": 5, "start": "sequential", "particles": 3}
+
+
+class TestMetropolis(ClustererContract):
+    name = "metropolis"
+    options: ClassVar = {"sweeps": 8}
+
+
+class TestAgglomerative(ClustererContract):
+    name = "agglomerative"
+
+
+class TestAgglomerativeSampled(ClustererContract):
+    name = "agglomerative"
+    options: ClassVar = {"batch": 15}

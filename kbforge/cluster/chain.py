@@ -1,0 +1,134 @@
+"""A Markov chain over groupings: sweeps of single-fragment moves in random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from kbforge.cluster.conditionals import IMPOSSIBLE
+from kbforge.cluster.grouping import Grouping, leaders
+from kbforge.cluster.kernels import NEW, Kernel
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
+from kbforge.errors import LikelihoodError, quoted
+
+Start: TypeAlias = Literal["singletons", "sequential"]
+"""Where a chain starts: every fragment by itself, or each put where the kernel wants it given
+those before it."""
+
+# a better grouping must be better by more than rounding, in nats
+_BETTER = 1e-6
+_FEW_SLOTS = 64
+
+
+class Chain:
+    """The chain's state, and the most probable grouping that it has visited.
+
+    Args:
+        fragments: named in errors.
+        kernel: moves one fragment.
+        grouping: the kernel's, with no fragment placed.
+        log_alpha: of the prior.
+        rng: of all draws.
+
+    Attributes:
+        placed: how many fragments are in a cluster; all of them, once the start is over.
+        log_posterior: of the present grouping, unnormalised, nats; up to a constant for a chain
+            that started where the likelihood is 0.
+        best: the most probable grouping visited, as `leaders`, shape [placed]; the present one
+            until all fragments are placed.
+        best_log_posterior: its `log_posterior`; -inf until all fragments are placed.
+        best_clusters: how many clusters it has.
+
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        kernel: Kernel,
+        grouping: Grouping,
+        log_alpha: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.grouping = grouping
+        self.placed = 0
+        self.log_posterior = 0.0
+        self.best_log_posterior = -np.inf
+        self.best_clusters = 0
+        self._best = list(grouping.slot_of)
+        self._fragments, self._kernel = fragments, kernel
+        self._log_alpha, self._rng = log_alpha, rng
+
+    @property
+    def n_fragments(self) -> int:
+        """How many there are."""
+        return len(self._fragments)
+
+    @property
+    def evaluations(self) -> int:
+        """Sets that the model itself has scored."""
+        return self._kernel.models[0].evaluations
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of any clusters by the model itself, shape [len(clusters)]."""
+        return self._kernel.models[0].log_marginal(clusters)
+
+    @property
+    def best(self) -> IntArray:
+        return leaders(self._best[: self.placed])
+
+    def start(self, how: Start) -> Iterator[None]:
+        """Place all fragments, in the order given; a step is one fragment."""
+        draws = self._rng.random((len(self._fragments), 2)).tolist()
+        for fragment, u in enumerate(draws):
+            if how == "singletons":
+                alone = self._kernel.models[0].alone(fragment)
+                self._move(fragment, NEW, max(self._log_alpha + alone, IMPOSSIBLE))
+            else:
+                self._update(fragment, u)
+            self.placed += 1
+            self._keep_best()
+            yield
+
+    def sweep(self) -> Iterator[None]:
+        """Move every fragment once, in random order; a step is one fragment."""
+        order = self._rng.permutation(len(self._fragments)).tolist()
+        draws = self._rng.random((len(order), 2)).tolist()
+        for fragment, u in zip(order, draws, strict=True):
+            self._update(fragment, u)
+            self._keep_best()
+            yield
+        grouping = self.grouping
+        if grouping.n_slots > max(_FEW_SLOTS, 2 * grouping.n_clusters):
+            slots = grouping.slots()
+            grouping.compact()
+            for model in self._kernel.models:
+                model.renumbered(slots)
+
+    def _update(self, fragment: int, u: Sequence[float]) -> None:
+        try:
+            place, gain = self._kernel.choose(fragment, u)
+        except LikelihoodError as error:
+            name = quoted(self._fragments[fragment].id)
+            raise LikelihoodError(f'fragment "{name}": {error}') from error
+        self._move(fragment, place, gain)
+
+    def _move(self, fragment: int, place: int, gain: float) -> None:
+        grouping = self.grouping
+        old = grouping.slot_of[fragment]
+        if place == old and old >= 0:
+            return
+        if place == NEW and old >= 0 and len(grouping.members[old]) == 1:
+            return  # it is alone already
+        new = grouping.move(fragment, place)
+        for model in self._kernel.models:
+            model.moved(fragment, old, new)
+        self.log_posterior += gain
+
+    def _keep_best(self) -> None:
+        if self.log_posterior > self.best_log_posterior + _BETTER:
+            if self.placed == len(self._fragments):
+                self.best_log_posterior = self.log_posterior
+            self._best = list(self.grouping.slot_of)
+            self.best_clusters = self.grouping.n_clusters

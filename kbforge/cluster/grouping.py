@@ -1,0 +1,101 @@
+"""One grouping of all fragments, changed one fragment at a time: the state of a sampler.
+
+Clusters are addressed by slot. The lowest free slot is used first, so that the slots in use stay
+few and every table that is indexed by them short.
+
+| attribute | indexed by | meaning |
+|---|---|---|
+| slot_of | fragment | its cluster, -1 while it has none |
+| members | slot | the cluster's fragments; empty if the slot is free |
+| log_size | slot | log |C|, -inf if the slot is free |
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from kbforge.contracts import Cluster, FloatArray, IntArray
+
+_START_CAPACITY = 64
+
+
+class Grouping:
+    """A partition of some of the fragments 0..n-1; to start with, of none."""
+
+    def __init__(self, n_fragments: int) -> None:
+        self.slot_of = [-1] * n_fragments
+        self.members: list[set[int]] = []
+        self.log_size: FloatArray = np.full(_START_CAPACITY, -np.inf)
+        # log of 0, 1, 2, ...: the prior's term of every size
+        self.log_of = np.log(np.arange(1, n_fragments + 1)).tolist()
+        self.log_of.insert(0, -np.inf)
+        self._free: list[int] = []
+
+    @property
+    def n_slots(self) -> int:
+        """Slots 0..n_slots-1 are in use or free; the others have never been."""
+        return len(self.members)
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters there are."""
+        return len(self.members) - len(self._free)
+
+    def move(self, fragment: int, to: int) -> int:
+        """Put a fragment into the cluster of a slot, or with -1 into a new one; returns its slot.
+
+        Its old cluster, if it had one, loses it, and frees its slot when it is empty.
+        """
+        old = self.slot_of[fragment]
+        if to < 0:
+            to = self._new_slot()
+        self.members[to].add(fragment)
+        self.log_size[to] = self.log_of[len(self.members[to])]
+        self.slot_of[fragment] = to
+        if old >= 0:
+            held = self.members[old]
+            held.remove(fragment)
+            self.log_size[old] = self.log_of[len(held)]
+            if not held:
+                heapq.heappush(self._free, old)
+        return to
+
+    def _new_slot(self) -> int:
+        if self._free:
+            return heapq.heappop(self._free)
+        slot = len(self.members)
+        self.members.append(set())
+        if slot >= len(self.log_size):
+            self.log_size = np.concatenate([self.log_size, np.full(slot, -np.inf)])
+        return slot
+
+    def compact(self) -> None:
+        """Number the clusters 0, 1, ... in the order of their slots; no slot is free then."""
+        held = [members for members in self.members if members]
+        self.members, self._free = held, []
+        self.log_size[:] = -np.inf
+        for slot, members in enumerate(held):
+            self.log_size[slot] = self.log_of[len(members)]
+            for fragment in members:
+                self.slot_of[fragment] = slot
+
+    def cluster(self, slot: int) -> Cluster:
+        """The fragments of a slot, ascending."""
+        return tuple(sorted(self.members[slot]))
+
+    def slots(self) -> list[int]:
+        """The slots in use, ascending."""
+        return [slot for slot, members in enumerate(self.members) if members]
+
+
+def leaders(labels: Sequence[int]) -> IntArray:
+    """A grouping as the smallest fragment of each fragment's cluster, shape [n].
+
+    That is the same however clusters are numbered, and for some of the fragments the same
+    whatever the others do, as long as no cluster has both.
+    """
+    _, first, member = np.unique(labels, return_index=True, return_inverse=True)
+    return first[member]

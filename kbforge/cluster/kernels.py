@@ -1,0 +1,182 @@
+"""Kernels: where one fragment goes next, leaving the posterior over groupings as it is.
+
+| symbol | meaning |
+|---|---|
+| x | the fragment |
+| C | a cluster of the others: x's own counts without it |
+| pi(C) | |C| exp(L(C + x) - L(C)), for a new one alpha exp(L({x})): the posterior of x's place |
+| q(C) | the same with the surrogate's L: the proposal |
+
+Sources: Neal (2000), "Markov chain sampling methods for Dirichlet process mixture models",
+algorithm 3 for Gibbs; the split-SMC paper, appendix D.1, for the surrogate's proposals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from kbforge.cluster.conditionals import IMPOSSIBLE, Conditionals, SetConditionals
+from kbforge.cluster.grouping import Grouping
+from kbforge.contracts import FloatArray
+from kbforge.errors import LikelihoodError
+
+NEW = -1
+"""The place that is a new cluster; every other place is a slot."""
+
+
+class Kernel(Protocol):
+    """A way of choosing x's next place.
+
+    Attributes:
+        models: what is to be told of moves.
+
+    """
+
+    models: tuple[Conditionals, ...]
+
+    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
+        """x's next place, and what that adds to the log posterior.
+
+        Args:
+            fragment: x, perhaps not in any cluster yet.
+            u: two numbers drawn uniformly from [0, 1).
+
+        Raises:
+            LikelihoodError: NaN, or no place is possible.
+
+        """
+        ...
+
+
+class Gibbs:
+    """x goes to C with probability proportional to pi(C)."""
+
+    def __init__(self, model: Conditionals, grouping: Grouping, log_alpha: float) -> None:
+        self.models: tuple[Conditionals, ...] = (model,)
+        self._model, self._grouping, self._log_alpha = model, grouping, log_alpha
+
+    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
+        log_pi = _log_weights(self._model, self._grouping, self._log_alpha, fragment)
+        index = _draw(log_pi, u[0])
+        here = _index_here(self._grouping, fragment)
+        before = 0.0 if here is None else max(float(log_pi[here]), IMPOSSIBLE)
+        return _place(self._grouping, index), float(log_pi[index]) - before
+
+
+class Metropolis:
+    """x is proposed C with probability proportional to q(C), and goes there with probability
+    min(1, pi(C) q(here) / (pi(here) q(C))); only C + x and x's own cluster without it are scored.
+
+    Args:
+        model: L.
+        proposal: the surrogate, or None to propose from the prior alone, q(C) = |C|.
+        grouping: the state.
+        log_alpha: of the prior.
+
+    """
+
+    def __init__(
+        self,
+        model: SetConditionals,
+        proposal: Conditionals | None,
+        grouping: Grouping,
+        log_alpha: float,
+    ) -> None:
+        self.models: tuple[Conditionals, ...] = (model,) if proposal is None else (model, proposal)
+        self._model, self._proposal = model, proposal
+        self._grouping, self._log_alpha = grouping, log_alpha
+        self._gibbs = Gibbs(model, grouping, log_alpha)
+
+    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
+        grouping = self._grouping
+        log_prior = _log_prior(grouping, self._log_alpha, fragment)
+        log_q = log_prior
+        if self._proposal is not None:
+            log_q = _log_weights(self._proposal, grouping, self._log_alpha, fragment)
+        index, here = _draw(log_q, u[0]), _index_here(grouping, fragment)
+        if index == here:
+            return _place(grouping, index), 0.0
+        after = float(log_prior[index]) + self._gain(fragment, index)
+        if here is None:
+            if after > -np.inf:
+                return _place(grouping, index), after
+            return self._gibbs.choose(fragment, u)
+        before = float(log_prior[here]) + self._gain(fragment, here)
+        if before == -np.inf:  # only a start can be impossible: look everywhere for a way out
+            return self._gibbs.choose(fragment, u)
+        log_ratio = after - before + float(log_q[here]) - float(log_q[index])
+        # the surrogate may rule out where x is, which then is as good as impossible
+        if log_q[here] == -np.inf and after > -np.inf:
+            log_ratio = 0.0
+        if u[1] < math.exp(min(log_ratio, 0.0)):
+            return _place(grouping, index), after - before
+        return _place(grouping, here), 0.0
+
+    def _gain(self, fragment: int, index: int) -> float:
+        """L(C + x) - L(C)."""
+        if index == self._grouping.n_slots:
+            return self._model.alone(fragment)
+        if index == self._grouping.slot_of[fragment]:
+            return self._model.held(fragment)
+        return self._model.join(fragment, index)
+
+
+def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArray:
+    """log |C| by slot, then log alpha of a new cluster, shape [n_slots + 1]; -inf for no place.
+
+    If x is alone, its own slot is no place: a new cluster is.
+    """
+    n_slots = grouping.n_slots
+    out = np.empty(n_slots + 1)
+    out[:n_slots] = grouping.log_size[:n_slots]
+    out[n_slots] = log_alpha
+    own = grouping.slot_of[fragment]
+    if own >= 0:
+        out[own] = grouping.log_of[len(grouping.members[own]) - 1]
+    return out
+
+
+def _log_weights(
+    model: Conditionals, grouping: Grouping, log_alpha: float, fragment: int
+) -> FloatArray:
+    """log pi, shape [n_slots + 1], the last of a new cluster.
+
+    Raises:
+        LikelihoodError: NaN, +inf, or -inf everywhere.
+
+    """
+    out = _log_prior(grouping, log_alpha, fragment)
+    n_slots, own = grouping.n_slots, grouping.slot_of[fragment]
+    out[:n_slots] += model.joins(fragment)
+    if own >= 0:
+        others = len(grouping.members[own]) - 1
+        out[own] = grouping.log_of[others] + model.held(fragment) if others else -np.inf
+    out[n_slots] += model.alone(fragment)
+    top = out.max()
+    if not -np.inf < top < np.inf:
+        if top == -np.inf:
+            raise LikelihoodError("the fragment has no finite assignment")
+        raise LikelihoodError(f"the likelihood (or surrogate) returned {top}")
+    return out
+
+
+def _draw(log_weights: FloatArray, u: float) -> int:
+    """An index with probability proportional to exp(log_weights)."""
+    cumulative = np.exp(log_weights - log_weights.max()).cumsum()
+    return int(cumulative.searchsorted(u * cumulative[-1], side="right"))
+
+
+def _index_here(grouping: Grouping, fragment: int) -> int | None:
+    """Where x is among the weights; None if it is nowhere yet."""
+    own = grouping.slot_of[fragment]
+    if own < 0:
+        return None
+    return own if len(grouping.members[own]) > 1 else grouping.n_slots
+
+
+def _place(grouping: Grouping, index: int) -> int:
+    return index if index < grouping.n_slots else NEW

@@ -1,0 +1,146 @@
+"""A run of a Markov chain: start, sweeps until a stop rule holds, then the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from kbforge.cluster.chain import Chain, Start
+from kbforge.cluster.grouping import Grouping, leaders
+from kbforge.cluster.kernels import Kernel
+from kbforge.cluster.priors import DirichletProcess
+from kbforge.cluster.visits import Visits, subproblems_of
+from kbforge.cluster.watch import OutOfTime, Watch, require_positive
+from kbforge.contracts import (
+    Cluster,
+    FloatArray,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+    Rounds,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Where a chain starts, when it stops, and how much of it is kept.
+
+    Attributes:
+        start: where it starts.
+        patience: stop after so many sweeps without a more probable grouping; None never does.
+        sweeps: stop after so many; None never does.
+        budget: stop after so many seconds; None never does.
+        particles: P, the most groupings of a subproblem that are kept.
+
+    """
+
+    start: Start
+    patience: int | None
+    sweeps: int | None
+    budget: float | None
+    particles: int
+
+    def __post_init__(self) -> None:
+        require_positive(
+            patience=self.patience,
+            sweeps=self.sweeps,
+            budget=self.budget,
+            particles=self.particles,
+        )
+
+
+MakeKernel: TypeAlias = Callable[[Sequence[Fragment], Problem, Grouping, float], Kernel]
+"""A kernel of fragments, their problem, the (empty) grouping to work on, and log alpha."""
+
+
+def run_chain(
+    fragments: Sequence[Fragment],
+    problem: Problem,
+    make_kernel: MakeKernel,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    on_step: OnStep | None = None,
+) -> Posterior:
+    """Sample groupings of the fragments.
+
+    Raises:
+        LikelihoodError: NaN, or a fragment has no possible place; the message names it.
+
+    """
+    if not fragments:
+        return Posterior((), 0.0, 0, 0)
+    prior = DirichletProcess(problem.alpha)
+    grouping = Grouping(len(fragments))
+    kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
+    chain = Chain(fragments, kernel, grouping, prior.log_alpha, rng)
+    run = _Run(chain, prior, schedule)
+    complete = True
+    try:
+        run.sweep_until_done(Watch(schedule.budget, on_step))
+    except OutOfTime:
+        complete = chain.placed == len(fragments)
+    except Interrupted:
+        complete = False
+    return run.posterior(complete)
+
+
+class _Run:
+    """A chain, its visits, and how far it has come."""
+
+    def __init__(self, chain: Chain, prior: DirichletProcess, schedule: Schedule) -> None:
+        self._chain, self._prior, self._schedule = chain, prior, schedule
+        self._visits = Visits(chain.n_fragments)
+        self._sweeps = 0
+
+    def sweep_until_done(self, watch: Watch) -> None:
+        """Returns when a stop rule holds.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            Interrupted: the callback has had enough.
+
+        """
+        chain, schedule = self._chain, self._schedule
+        for _ in chain.start(schedule.start):
+            watch.step(self.progress)
+        idle = 0
+        while self._sweeps != schedule.sweeps and idle != schedule.patience:
+            before = chain.best_log_posterior
+            for _ in chain.sweep():
+                watch.step(self.progress)
+            self._sweeps += 1
+            idle = idle + 1 if chain.best_log_posterior == before else 0
+            self._visits.record(leaders(chain.grouping.slot_of))
+            watch.round(self.progress)
+
+    def progress(self) -> Progress:
+        chain = self._chain
+        return Progress(
+            fragments=chain.placed,
+            total=chain.n_fragments,
+            subproblems=1,
+            log10_effective_particles=0.0,
+            model_evaluations=chain.evaluations,
+            posterior=partial(self.posterior, False),
+            rounds=Rounds(
+                self._sweeps, self._schedule.sweeps, chain.best_clusters, chain.best_log_posterior
+            ),
+        )
+
+    def posterior(self, complete: bool) -> Posterior:
+        chain = self._chain
+        subproblems, log_posterior = subproblems_of(
+            self._visits.after_burn_in(), chain.best, self._schedule.particles, self._log_terms
+        )
+        return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, complete)
+
+    def _log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        sizes = np.array([len(cluster) for cluster in clusters])
+        return self._prior.log_cluster(sizes) + self._chain.log_marginal(clusters)

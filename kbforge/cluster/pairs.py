@@ -1,0 +1,63 @@
+"""All pairs of clusters by what their merge gains, kept up to date merge after merge.
+
+The matrix is symmetric. Each row remembers its best entry, so that a merge, which changes one row
+and column and empties another, costs time proportional to n and to the few rows that had their
+best there. Among equals the pair of the earliest clusters is the best.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, IntArray
+
+
+class PairMatrix:
+    """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes."""
+
+    def __init__(self, n: int) -> None:
+        self._gain = np.full((n, n), -np.inf)
+        self._best = np.full(n, -np.inf)
+        self._partner = np.zeros(n, dtype=np.int64)
+
+    def fill(self, a: int, gains: FloatArray) -> None:
+        """Set a's row and column; `settle` before `best`."""
+        self._gain[a] = gains
+        self._gain[:, a] = gains
+
+    def settle(self) -> None:
+        """Find every row's best."""
+        self._refresh(np.ones(len(self._best), dtype=np.bool_))
+
+    def update(self, a: int, b: int, gains: FloatArray) -> None:
+        """C_b has gone into C_a; `gains` are those of the new C_a."""
+        self._gain[b] = self._gain[:, b] = -np.inf
+        self.fill(a, gains)
+        stale = (self._partner == a) | (self._partner == b)
+        stale[[a, b]] = True
+        self._refresh(stale)
+        earlier = (gains == self._best) & (a < self._partner)
+        better = ~stale & ((gains > self._best) | earlier)
+        self._best[better], self._partner[better] = gains[better], a
+
+    def best(self) -> tuple[int, int, float]:
+        """The pair that gains most, the earlier cluster first, and its gain."""
+        a = int(self._best.argmax())
+        return a, int(self._partner[a]), float(self._best[a])
+
+    def heaviest(self, count: int) -> tuple[IntArray, IntArray]:
+        """The `count` pairs that gain most (fewer if there are fewer), best first."""
+        n = len(self._best)
+        flat = self._gain.ravel()
+        # every pair is there twice
+        index = np.argpartition(-flat, 2 * count)[: 2 * count] if 2 * count < n * n else None
+        index = np.arange(n * n) if index is None else index
+        index = index[flat[index] > -np.inf]
+        pair = np.unique(np.minimum(index // n, index % n) * n + np.maximum(index // n, index % n))
+        pair = pair[np.argsort(-flat[pair], kind="stable")][:count]
+        return pair // n, pair % n
+
+    def _refresh(self, stale: np.ndarray) -> None:
+        rows = stale.nonzero()[0]
+        partner = self._gain[rows].argmax(axis=1)
+        self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]

@@ -1,0 +1,66 @@
+"""Watching a long run: its budget of seconds, and who wants to know how it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kbforge.contracts import OnStep, Progress
+from kbforge.errors import UsageError
+
+_SECONDS_BETWEEN_REPORTS = 0.1
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
+
+
+class Watch:
+    """Looks at the clock between the small steps of a run.
+
+    Args:
+        budget: seconds (of a monotonic clock) that the run may take, None for any number. A run
+            that ends by it depends on the machine and on what else that does.
+        on_step: is told of every round, and of progress within long ones.
+
+    """
+
+    def __init__(self, budget: float | None, on_step: OnStep | None) -> None:
+        self._on_step = on_step
+        self._reported = time.monotonic()
+        self._deadline = float("inf") if budget is None else self._reported + budget
+
+    def step(self, progress: Callable[[], Progress]) -> None:
+        """After a step within a round.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            Interrupted: `on_step` has had enough.
+
+        """
+        now = time.monotonic()
+        if self._on_step is not None and now - self._reported >= _SECONDS_BETWEEN_REPORTS:
+            self._reported = now
+            self._on_step(progress())
+        if now >= self._deadline:
+            raise OutOfTime
+
+    def round(self, progress: Callable[[], Progress]) -> None:
+        """After a round: reported always, and otherwise as `step`."""
+        if self._on_step is not None:
+            self._reported = time.monotonic()
+            self._on_step(progress())
+        if time.monotonic() >= self._deadline:
+            raise OutOfTime
+
+
+def require_positive(**options: float | None) -> None:
+    """Refuse options that are not above 0; None is no limit.
+
+    Raises:
+        UsageError: the first that is not.
+
+    """
+    for name, value in options.items():
+        if value is not None and not value > 0:
+            raise UsageError(f"{name}: expected a number above 0, got {value}")

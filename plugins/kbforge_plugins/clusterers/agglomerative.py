@@ -1,0 +1,40 @@
+"""Agglomerative clustering by the Bayesian merge statistic (split-SMC paper, appendix D.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kbforge.cluster.agglomerate import Method, agglomerate
+from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+
+
+class Agglomerative:
+    """From singletons, the merge that makes the grouping most probable, until none does.
+
+    Looks at all pairs of clusters, of which only those that the last merge touched are scored
+    again, and keeps 8 bytes for each pair of fragments. With a surrogate, only the --max-evals
+    pairs that gain most by the surrogate are scored by the likelihood each time. Finds one
+    grouping and says nothing of its alternatives.
+
+    Args:
+        batch: look at so many pairs at a time, drawn at random, and stop when 100 draws in a row
+            gain nothing; `none` looks at all pairs. A surrogate is then of no use.
+        budget: stop after so many seconds, which makes the result depend on the machine; `none`
+            never does.
+
+    """
+
+    def __init__(self, batch: int | None = None, budget: float | None = None) -> None:
+        self._method = Method(batch, budget)
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `kbforge.contracts.clusterer`."""
+        return agglomerate(fragments, problem, self._method, rng, on_step)

@@ -1,0 +1,106 @@
+"""`kbforge cluster` with methods that go over all fragments again and again."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbforge.cli.cluster import _bar_for, _figures
+from kbforge.cluster.visits import Visits
+from kbforge.contracts import Progress, Rounds
+from tests.cli.test_cluster import GAUSSIAN, write_points
+from tests.program import Run
+
+SAMPLED = ("--set", "clusterer.sweeps=150", "--set", "clusterer.start=sequential")
+QUICK = {
+    "gibbs": SAMPLED,
+    "metropolis": (*SAMPLED, "--surrogate", "gaussian"),
+    "agglomerative": (),
+    "agglomerative, sampled": ("--set", "clusterer.batch=200"),
+}
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    return write_points(tmp_path / "points.jsonl")
+
+
+@pytest.mark.parametrize("case", QUICK)
+def test_every_fragment_is_in_exactly_one_entity(
+    program: Run, points: Path, tmp_path: Path, case: str
+) -> None:
+    kb = tmp_path / "kb.jsonl"
+    job = ("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", case.split(",")[0], *QUICK[case])
+    first, again = (program(*job, "--json") for _ in range(2))
+    assert (first.code, first.json["complete"]) == (0, True)
+    entities = [json.loads(line) for line in kb.read_text().splitlines()]
+    held = [fragment for entity in entities for fragment in entity["fragments"]]
+    assert sorted(held) == sorted(f"p{i}" for i in range(60))
+    assert first.json["entities"] == len(entities) == 6
+    assert again.json["log_posterior"] == first.json["log_posterior"]
+
+
+def test_control_c_keeps_what_was_found(
+    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, sweeps = Visits.record, []
+
+    def interrupting(self: Visits, grouping: Any) -> None:
+        record(self, grouping)
+        sweeps.append(1)
+        if len(sweeps) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Visits, "record", interrupting)
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", "gibbs", "--json")
+    assert ran.code == 130
+    assert len(sweeps) == 3
+    assert (ran.json["complete"], ran.json["fragments"]) == (False, 60)
+    assert ran.err.splitlines()[-1] == (
+        f"interrupted: {kb}.partial holds all 60 fragments, grouped as well as was found by then"
+    )
+    assert not kb.exists()
+    assert Path(f"{kb}.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--set", "clusterer.sweeps=0"), "sweeps: expected a number above 0, got 0"),
+        (("--set", "clusterer.budget=-1"), "budget: expected a number above 0, got -1"),
+        (("--set", "clusterer.start=greedy"), "expected one of singletons, sequential"),
+    ],
+)
+def test_bad_choices_get_one_sentence(
+    program: Run, points: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    job = ("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--clusterer", "gibbs")
+    ran = program(*job, *arguments)
+    assert ran.code != 0
+    assert sentence in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_the_bar_counts_rounds_and_shows_how_good_it_is() -> None:
+    progress = Progress(700, 700, 1, 0.0, 12345, rounds=Rounds(40, 500, 82, -1430.25))
+    done, total, fields = _figures(progress, 8.0)
+    assert (done, total) == (40, 500)
+    assert fields == {
+        "rounds_per_second": "5.0",
+        "clusters": "82",
+        "log_posterior": "-1,430.2",
+        "model_evaluations": "12,345",
+    }
+    with _bar_for(progress) as bar:
+        bar.update(done, **fields)
+
+
+def test_the_bar_of_an_online_method_counts_fragments() -> None:
+    done, total, fields = _figures(Progress(350, 700, 31, 12.3, 999), 2.0)
+    assert (done, total) == (350, 700)
+    assert fields["fragments_per_second"] == "175"

@@ -1,0 +1,307 @@
+"""Runs of Markov chains: stop rules, the posterior of the visits, impossible places, interrupts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbforge.cluster import watch
+from kbforge.cluster.cache import ScoreCache
+from kbforge.cluster.grouping import leaders
+from kbforge.cluster.visits import Visits, subproblems_of
+from kbforge.contracts import Interrupted, Posterior, Problem, Progress
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.cluster.oracle import Target, partitions
+from tests.cluster.test_errors_and_edges import POINTS, Rule
+from tests.cluster.test_exactness import represented
+from tests.cluster.toys import BlackBox, Chain, Point, fragments_of, normal
+
+SAMPLERS: list[Any] = [Gibbs, Metropolis]
+OFFLINE: list[Any] = [*SAMPLERS, Agglomerative]
+LOOSE: list[Point] = [(0.0,), (1.0,), (2.5,), (3.0,), (9.0,), (10.0,)]
+
+
+def run(clusterer: Any, likelihood: Any, points: list[Point] = POINTS, seed: int = 0) -> Posterior:
+    problem = Problem(likelihood, 1.0)
+    found: Posterior = clusterer.cluster(fragments_of(points), problem, np.random.default_rng(seed))
+    return found
+
+
+def quick(clusterer: Any) -> Any:
+    return clusterer() if clusterer is Agglomerative else clusterer(sweeps=30)
+
+
+# -- impossible places --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_infinity_are_errors_that_name_a_fragment(clusterer: Any, bad: float) -> None:
+    likelihood = Rule(lambda ids: bad if {"f1", "f3"} <= ids else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f[0-4]"'):
+        run(quick(clusterer), likelihood)
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_fragment_that_fits_nowhere_is_named(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if "f3" in ids else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f3".*no finite assignment'):
+        run(quick(clusterer), likelihood)
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_impossible_joins_make_singletons(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if len(ids) > 1 else 0.0)
+    assert run(quick(clusterer), likelihood).clusters() == [(0,), (1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_way_out_of_an_impossible_start_is_found(clusterer: Any) -> None:
+    """Only sets of two or three are possible: of five, one pair and one triple."""
+    likelihood = Rule(lambda ids: 0.0 if len(ids) in (2, 3) else -np.inf)
+    found = run(quick(clusterer), likelihood)
+    assert sorted(map(len, found.clusters())) == [2, 3]
+    assert found.log_posterior == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if len(ids) == 1 and ids != {"f0"} else 0.0)
+    found = run(clusterer(start="sequential", sweeps=1), likelihood)
+    assert all(len(cluster) > 1 or cluster == (0,) for cluster in found.clusters())
+
+
+# -- when a chain stops -------------------------------------------------------------------------
+
+
+def sweeps_of(clusterer: Any, likelihood: Any = None, points: list[Point] = LOOSE) -> int:
+    done: list[int] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.rounds is not None
+        done.append(progress.rounds.done)
+
+    problem = Problem(likelihood or Gaussian(), 1.0)
+    clusterer.cluster(fragments_of(points), problem, np.random.default_rng(1), on_step)
+    return done[-1]
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_it_stops_after_so_many_sweeps(clusterer: Any) -> None:
+    assert sweeps_of(clusterer(sweeps=7)) == 7
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
+    seen: list[tuple[int, float]] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.rounds is not None
+        seen.append((progress.rounds.done, progress.rounds.log_posterior))
+
+    problem = Problem(Gaussian(), 1.0)
+    clusterer(patience=40).cluster(fragments_of(LOOSE), problem, np.random.default_rng(1), on_step)
+    values = dict(seen)  # the last of each sweep
+    best = max(values.values())
+    found = min(sweep for sweep, value in values.items() if value == best)
+    assert max(values) == max(found, 1) + 40 - (found == 0)
+    assert list(values.values()) == sorted(values.values())
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
+    assert found.complete
+    assert next(ticks) < 16
+    assert found.n_fragments == len(LOOSE)
+
+
+@pytest.mark.parametrize("option", ["particles", "patience", "sweeps", "budget"])
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_options_out_of_range(clusterer: Any, option: str) -> None:
+    with pytest.raises(UsageError, match=f"{option}: expected a number above 0, got 0"):
+        clusterer(**{option: 0})
+
+
+# -- what a run shows and keeps -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer: Any) -> None:
+    shown: list[Posterior] = []
+
+    def stop(progress: Progress) -> None:
+        assert progress.posterior is not None
+        assert progress.rounds is not None
+        assert (progress.fragments, progress.total) == (len(LOOSE), len(LOOSE))
+        shown.append(progress.posterior())
+        if progress.rounds.done == 2:
+            raise Interrupted
+
+    found = clusterer().cluster(
+        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
+    )
+    assert found == shown[-1]
+    assert len(shown) == 2
+    assert not found.complete
+    assert found.n_fragments == len(LOOSE)
+
+
+def test_an_interrupt_within_a_sequential_start_keeps_the_prefix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+
+    def stop(progress: Progress) -> None:
+        if progress.fragments == 3:
+            raise Interrupted
+
+    found = Gibbs(start="sequential").cluster(
+        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
+    )
+    assert (found.n_fragments, found.complete) == (3, False)
+    assert sorted(i for cluster in found.clusters() for i in cluster) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_no_fragments_are_no_clusters(clusterer: Any) -> None:
+    assert run(quick(clusterer), Gaussian(), []) == Posterior((), 0.0, 0, 0)
+
+
+def test_metropolis_scores_one_or_two_sets_a_move() -> None:
+    points = [tuple(p) for p in np.random.default_rng(2).normal(scale=4, size=(12, 1)).tolist()]
+    likelihood = BlackBox(normal(1.0, 4.0))
+    problem = Problem(likelihood, 1.0, Chain(normal(1.3, 5.0)))
+    Metropolis(sweeps=20).cluster(fragments_of(points), problem, np.random.default_rng(0))
+    singletons, *moves = likelihood.asked
+    assert singletons == len(points)
+    assert set(moves) == {1}
+    assert len(moves) <= 2 * 20 * len(points)
+
+
+def test_metropolis_with_the_model_as_its_surrogate_accepts_everything() -> None:
+    points = [tuple(p) for p in np.random.default_rng(3).normal(scale=4, size=(10, 1)).tolist()]
+    model = Chain(normal(1.0, 4.0))
+    proposed = Problem(BlackBox(normal(1.0, 4.0)), 1.0, model)
+    fragments = fragments_of(points)
+    gibbs = Gibbs(sweeps=25).cluster(fragments, Problem(model, 1.0), np.random.default_rng(4))
+    metropolis = Metropolis(sweeps=25).cluster(fragments, proposed, np.random.default_rng(4))
+    assert [s.fragments for s in metropolis.subproblems] == [s.fragments for s in gibbs.subproblems]
+    assert represented(metropolis).keys() == represented(gibbs).keys()
+
+
+def test_samplers_share_a_cache_without_a_trace() -> None:
+    likelihood = BlackBox(normal(1.0, 4.0))
+    cache, fragments = ScoreCache(likelihood), fragments_of(LOOSE)
+    runs, asked = [], []
+    for _ in range(2):
+        runs.append(
+            Gibbs(sweeps=10).cluster(fragments, Problem(cache, 1.0), np.random.default_rng(0))
+        )
+        asked.append(sum(likelihood.asked))
+    assert runs[0] == runs[1]
+    assert asked[0] == asked[1] == runs[0].model_evaluations
+
+
+# -- the posterior of the visits ----------------------------------------------------------------
+
+
+def test_long_runs_represent_the_exact_posterior() -> None:
+    target = Target(LOOSE[:4], normal(1.0, 3.0), 1.0)
+    exact = target.exact(4)
+    likelihood = Chain(normal(1.0, 3.0))
+    clusterer = Gibbs(sweeps=8000, patience=None, particles=1000)
+    got = represented(run(clusterer, likelihood, LOOSE[:4]))
+    distance = 0.5 * sum(
+        abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
+    )
+    assert distance < 0.02
+
+
+def groups(labels: list[int]) -> np.ndarray:
+    return leaders(labels).astype(np.int32)
+
+
+def log_terms(clusters: Any) -> np.ndarray:
+    """The larger the cluster, the better."""
+    return np.array([float(len(cluster) ** 2) for cluster in clusters])
+
+
+def test_subproblems_are_what_one_visit_in_p_connects() -> None:
+    best = groups([0, 0, 1, 1, 2])
+    visits = np.array([best] * 17 + [groups([0, 0, 1, 2, 2])] * 2 + [groups([0, 1, 1, 2, 3])])
+    parts, _ = subproblems_of(visits, best.astype(np.int64), 10, log_terms)
+    # 1 and 2 were together in one visit of 20, 3 and 4 in two
+    assert [part.fragments for part in parts] == [(0, 1), (2, 3, 4)]
+    # the visit across the border says nothing of either
+    assert [p.clusters for p in parts[0].particles] == [((0, 1),)]
+    assert [p.clusters for p in parts[1].particles] == [((2, 3), (4,)), ((2,), (3, 4))]
+    # 17 visits and the best one's own, against 2; equal values are not pooled if in order
+    assert [math.exp(p.log_weight) for p in parts[1].particles] == pytest.approx([0.9, 0.1])
+
+
+def test_frequencies_follow_the_known_order() -> None:
+    """What is more probable never weighs less: neighbours out of order share their visits."""
+    best = groups([0, 0, 0])
+    visits = np.array([best] * 2 + [groups([0, 0, 1])] * 5 + [groups([0, 1, 2])] * 2)
+    (part,), log_posterior = subproblems_of(visits, best.astype(np.int64), 10, log_terms)
+    assert [p.clusters for p in part.particles] == [
+        ((0, 1, 2),),
+        ((0, 1), (2,)),
+        ((0,), (1,), (2,)),
+    ]
+    assert [math.exp(p.log_weight) for p in part.particles] == pytest.approx([0.4, 0.4, 0.2])
+    assert log_posterior == 9.0
+
+
+def test_the_point_estimate_combines_the_best_of_each_subproblem() -> None:
+    """Never visited together, and better than anything that was."""
+    visits = np.array([groups([0, 0, 1, 2]), groups([0, 1, 2, 2])] * 5)
+    parts, log_posterior = subproblems_of(visits, visits[0].astype(np.int64), 10, log_terms)
+    assert [part.particles[0].clusters for part in parts] == [((0, 1),), ((2, 3),)]
+    assert log_posterior == 8.0
+
+
+@pytest.mark.parametrize("particles", [1, 2, 5])
+def test_no_subproblem_has_more_than_p_groupings(particles: int) -> None:
+    visits = np.array([groups([int(c) for c in np.base_repr(i, 3, 6)[-6:]]) for i in range(200)])
+    best = groups([0] * 6).astype(np.int64)
+    parts, _ = subproblems_of(visits, best, particles, log_terms)
+    assert max(len(part.particles) for part in parts) <= particles
+    assert parts[0].particles[0].clusters[0] == tuple(range(6))
+
+
+def test_visits_are_thinned_evenly_and_lose_their_first_half() -> None:
+    every = sorted({tuple(leaders(sorted_labels(z))) for z in partitions(range(8))})
+    visits = Visits(8)
+    visits._limit = 100
+    for grouping in every[:1600]:
+        visits.record(np.array(grouping))
+    kept = [tuple(row) for row in visits.after_burn_in().tolist()]
+    assert kept == [tuple(g) for g in every[800:1600:16]]
+
+
+def sorted_labels(grouping: Any) -> list[int]:
+    labels = [0] * 8
+    for number, cluster in enumerate(sorted(grouping)):
+        for fragment in cluster:
+            labels[fragment] = number
+    return labels
+
+
+def test_few_different_groupings_are_all_counted() -> None:
+    visits = Visits(3)
+    for _ in range(10_000):
+        visits.record(np.array([0, 0, 2]))
+    assert len(visits.after_burn_in()) == 5000
