@@ -43,7 +43,7 @@ def corpus(path: Path, everything: bool) -> Iterator[Fragment]:
 
 
 def unwrapped(fragment: Fragment) -> Iterator[Fragment]:
-    """The fragment with plain values, then one fragment a name that KAMEL held as an alternative."""
+    """The fragment with plain values, then one a name that KAMEL held as an alternative."""
     properties, others = {}, []
     for attribute, values in fragment.properties.items():
         plain = [names(value) for value in values]

@@ -18,6 +18,7 @@ from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.likelihood import (
+    Accompanied,
     Bundled,
     ConjugateLikelihood,
     EditableClusters,
@@ -34,6 +35,7 @@ from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.source import OnBad, Source
 
 __all__ = [
+    "Accompanied",
     "Alternative",
     "Bundled",
     "CalibrationResult",

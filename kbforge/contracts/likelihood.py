@@ -149,6 +149,16 @@ class SelfFitting(Protocol):
 
 
 @runtime_checkable
+class Accompanied(Protocol):
+    """A likelihood that brings the surrogate to propose for it when the user names none."""
+
+    @property
+    def surrogate(self) -> ConjugateLikelihood | None:
+        """The surrogate, or None if there is none."""
+        ...
+
+
+@runtime_checkable
 class Bundled(Protocol):
     """A likelihood that loads itself from a model bundle (a folder)."""
 
