@@ -29,6 +29,7 @@ class How:
 
     Attributes:
         quick: the suite's small plan.
+        report_only: run nothing and report on what the folder has.
         workers: how many processes.
         selection: what of the plan to run.
         figures: whether to draw; needs matplotlib.
@@ -38,6 +39,7 @@ class How:
     """
 
     quick: bool = False
+    report_only: bool = False
     workers: int = 1
     selection: Selection = field(default_factory=Selection)
     figures: bool = True
@@ -54,7 +56,7 @@ class Benched:
         lines: the table.
         verdicts: the suite's expectations, judged.
         notes: what was left out, and why.
-        runs: how many there are, `finished_before` of them found in the folder.
+        runs: how many are reported on, `finished_before` of them found in the folder.
         figures: names of the pictures.
 
     """
@@ -119,9 +121,14 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
 
     """
     plan, runs = planned.plan, planned.runs
-    results = Results(folder)
+    results = Results(folder, repair=not how.report_only)
     missing = [run for run in runs if run.key not in results.rows]
-    _perform(missing, results, how.workers, len(runs), on_run)
+    notes = list(planned.notes)
+    if how.report_only and missing:
+        notes.append(f"{len(missing):,} of {len(runs):,} runs are not done yet")
+        runs = [run for run in runs if run.key in results.rows]
+    elif missing:
+        _perform(missing, results, how.workers, len(runs), on_run)
     if how.format == "parquet":
         results.write_parquet()
     keys = {run.key for run in runs}
@@ -130,9 +137,9 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     found = lines(rows, plan)
     judged = verdicts(found, plan)
     pictures = draw(plan, rows, trace, folder) if how.figures else []
-    write_report(planned.suite, plan, found, judged, planned.notes, pictures, folder)
-    before = len(runs) - len(missing)
-    return Benched(plan, found, judged, planned.notes, len(runs), before, pictures)
+    write_report(planned.suite, plan, found, judged, notes, pictures, folder)
+    performed = 0 if how.report_only else len(missing)
+    return Benched(plan, found, judged, notes, len(runs), len(runs) - performed, pictures)
 
 
 def _perform(

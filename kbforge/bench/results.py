@@ -101,21 +101,26 @@ class TraceRow(_Identity):
 class Results:
     """The folder's rows, in memory and on disk.
 
+    Args:
+        folder: made if it is not there.
+        repair: drop what a killed bench left half done; False for a folder that another bench may
+            be writing to.
+
     Raises:
         KBForgeError: the folder cannot be made or written, or a file is not ours.
 
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, repair: bool = True) -> None:
         self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unwritable(folder, error) from error
-        self.rows = {row.key: row for row in _read(folder / ROWS, Row)}
-        held = _read(folder / TRACE, TraceRow)
+        self.rows = {row.key: row for row in _read(folder / ROWS, Row, repair)}
+        held = _read(folder / TRACE, TraceRow, repair)
         self.trace = [row for row in held if row.key in self.rows]
-        if len(self.trace) < len(held):
+        if repair and len(self.trace) < len(held):
             _write(folder / TRACE, self.trace)
 
     def add(self, row: Row, trace: Sequence[TraceRow]) -> None:
@@ -143,7 +148,7 @@ class Results:
 _R = TypeVar("_R", Row, TraceRow)
 
 
-def _read(path: Path, kind: type[_R]) -> list[_R]:
+def _read(path: Path, kind: type[_R], repair: bool) -> list[_R]:
     if not path.exists():
         return []
     try:
@@ -153,7 +158,7 @@ def _read(path: Path, kind: type[_R]) -> list[_R]:
         raise KBForgeError(f"cannot read {quoted(str(path), 400)}: {reason}") from error
     # a line without its newline is the last one of a process that was killed
     whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
+    if repair and len(whole) < len(data):
         with open_output(str(path)) as out:
             out.write(whole)
     rows = []

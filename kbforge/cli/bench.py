@@ -34,6 +34,9 @@ def bench(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if what the suite expects does not hold.")
     ] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Run nothing; report on what the folder has.")
+    ] = False,
     workers: Annotated[
         int, typer.Option("--workers", min=1, help="Runs side by side, each in its own process.")
     ] = 1,
@@ -83,6 +86,7 @@ def bench(
     names = None if methods is None else tuple(name.strip() for name in methods.split(","))
     how = How(
         quick=quick,
+        report_only=report_only,
         workers=workers,
         selection=Selection(names, sweeps, shuffles, seconds),
         figures=figures,
@@ -91,11 +95,11 @@ def bench(
     )
     folder = output or f"bench-{suite}{'-quick' if quick else ''}"
     planned = prepare(suite, how)
-    for sentence in planned.notes:
-        console.note(f"note: {sentence}")
     total, called = len(planned.runs), f"bench {suite}"
     with console.progress("last: {task.fields[last]}", total=total, description=called) as bar:
         done = run(planned, Path(folder), how, lambda n, row: bar.update(n, last=_said(row)))
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
     if json:
         console.print_json(done.summary())
     else:

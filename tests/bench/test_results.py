@@ -41,6 +41,16 @@ def test_half_a_line_is_dropped_with_its_trace(tmp_path: Path, lost: int) -> Non
     assert len(Results(tmp_path).trace) == 3
 
 
+def test_looking_at_a_folder_that_is_being_written_changes_nothing(tmp_path: Path) -> None:
+    filled(tmp_path)
+    for name in (ROWS, TRACE):
+        path = tmp_path / name
+        path.write_bytes(path.read_bytes()[:-5])
+    before = [(tmp_path / name).read_bytes() for name in (ROWS, TRACE)]
+    assert list(Results(tmp_path, repair=False).rows.values()) == [row(shuffle=0)]
+    assert [(tmp_path / name).read_bytes() for name in (ROWS, TRACE)] == before
+
+
 def test_a_trace_whose_row_never_came_is_dropped(tmp_path: Path) -> None:
     filled(tmp_path)
     kept = (tmp_path / TRACE).read_bytes()

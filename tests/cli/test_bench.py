@@ -72,6 +72,12 @@ def test_a_killed_bench_goes_on_where_it_was(program: Run, tmp_path: Path) -> No
     early = results.read_bytes()
     early = early[: early.rfind(b"\n") + 1]
     assert 3 <= early.count(b"\n") < len(rows(whole))
+    shown = program(*job, "-o", killed, "--json", "--report-only").json
+    assert shown["runs"] == shown["finished_before"] == early.count(b"\n")
+    assert shown["notes"] == [
+        f"{len(rows(whole)) - shown['runs']} of {len(rows(whole))} runs are not done yet"
+    ]
+    assert "not done yet" in (killed / "report.md").read_text()
     ran = program(*job, "-o", killed, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["finished_before"] == early.count(b"\n")
