@@ -1,1 +1,1 @@
-"""Sequential Monte Carlo clustering: state, propose, merge, split, step."""
+"""Clustering: sequential Monte Carlo (`run`, `step`), Markov chains (`mcmc`), merges (`agglomerate`)."""

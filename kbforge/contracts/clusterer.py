@@ -15,9 +15,9 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
    the fragments, marked incomplete: those taken in so far by an online method, all of them, as
    well as they are grouped by then, by one that goes over them again and again.
 
-What a particle's weight means is the clusterer's: truncated and renormalised posterior
-probabilities for sequential Monte Carlo, frequencies of visits for a Markov chain, 1 where only
-one grouping is known. In every case the heaviest particle of a subproblem is the most probable.
+What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
+probability in sequential Monte Carlo, how often a Markov chain came by, 1 where one grouping is all
+there is.
 """
 
 from __future__ import annotations
