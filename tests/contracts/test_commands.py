@@ -51,5 +51,9 @@ class TestShow(CommandContract):
     name = "show"
 
 
+class TestTrainLm(CommandContract):
+    name = "train-lm"
+
+
 class TestTrainNgram(CommandContract):
     name = "train-ngram"
