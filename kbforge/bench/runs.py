@@ -77,8 +77,10 @@ def order(task: Task, shuffle: int) -> Sequence[int]:
 def setting(method: Method) -> str:
     """P and M in words, "" for a method that has neither; ends with a space."""
     parts = [] if method.particles is None else [f"P={method.particles}"]
-    if method.surrogate:
-        parts.append("M=P" if method.max_evals is None else f"M={method.max_evals}")
+    if method.max_evals is not None:
+        parts.append(f"M={method.max_evals}")
+    elif method.surrogate and method.particles is not None:
+        parts.append("M=P")
     return f"({', '.join(parts)}) " if parts else ""
 
 
