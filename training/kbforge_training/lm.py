@@ -41,7 +41,7 @@ from kbforge_training.language_model import TOKENIZER, LanguageModel, to_bundle
 from kbforge_training.loop import METRICS, Loop, Settings, Step, dev_batches
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.loss_plot import draw_losses
-from kbforge_training.recipe import Recipe
+from kbforge_training.recipe import Recipe, Schedule
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.sets import Entity, by_entity
 from kbforge_training.tokenizer import SetTokenizer, train_bpe
@@ -54,6 +54,7 @@ _HELD_OUT, _MOST_PART_HELD_OUT = 0.02, 0.1
 _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 100, 1_000
 _BPE_FRAGMENTS = 200_000  # more would not change the pieces, only the time
 _MOST_TO_CALIBRATE = 500
+_VALIDATE_EVERY, _LEAST_VALIDATIONS = 250, 10  # steps; more often in short runs
 
 Say = Callable[[str], None]
 
@@ -139,7 +140,8 @@ def train_lm(
                 f"({progress.tokens:,} of {recipe.schedule.tokens:,} tokens)"
             )
         tokenizer = _tokenizer(work, readable, recipe)
-        settings = Settings(work, torch.device(device), checkpoint_seconds)
+        on = torch.device(device)
+        settings = Settings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
         gpt, last = _fit(entities, held_out, tokenizer, recipe, settings, on_step)
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
         draft = work / DRAFT
@@ -267,6 +269,11 @@ def _fit(
         settings,
     )
     return gpt, loop.run(on_step)
+
+
+def _validate_every(schedule: Schedule) -> int:
+    steps = schedule.tokens // (schedule.batch_tokens * schedule.accumulate)
+    return min(max(1, steps // _LEAST_VALIDATIONS), _VALIDATE_EVERY)
 
 
 def _training(recipe: Recipe, last: Step) -> dict[str, Any]:

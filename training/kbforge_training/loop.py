@@ -148,7 +148,7 @@ class Loop:
         """The validation loss, in nats per fragment."""
         self._model.eval()
         with torch.inference_mode():
-            nats = sum(float(self._loss(self._forward, batch)) for batch in self._dev)
+            nats = sum(float(self._loss(self._model, batch)) for batch in self._dev)
         self._model.train()
         return nats / max(1, sum(batch.fragments for batch in self._dev))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,8 @@ def draw_losses(metrics: Path, picture: Path) -> None:
     axes.plot(tokens, loss, ".", ms=4, color=FAINT, alpha=0.8, mew=0, label="a step")
     axes.plot(tokens, smooth, lw=1.8, color=PALETTE[0], label="training sets, smoothed")
     if len(held_out):
-        axes.plot(*held_out.T, "o-", ms=3.5, lw=1.3, color=PALETTE[1], label="held-out sets")
+        look: dict[str, Any] = {"ms": 3.5, "lw": 1.3, "color": PALETTE[1], "clip_on": False}
+        axes.plot(*held_out.T, "o-", label="held-out sets", **look)
         axes.annotate(
             f"{held_out[-1, 1]:.2f}",
             held_out[-1],
