@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from kbforge.models import make_likelihood
 from kbforge.testing import LikelihoodContract, SurrogateContract
+from kbforge.testing.examples import fragments
+from tests.likelihoods.language_models import small_model, write
 
 
 class TestGaussian(LikelihoodContract):
@@ -21,6 +29,24 @@ class TestDirichletMultinomial(LikelihoodContract):
 
 class TestBetaBernoulli(LikelihoodContract):
     name = "beta-bernoulli"
+
+
+class TestGpt(LikelihoodContract):
+    name = "gpt"
+
+
+class TestGptOfABundle(LikelihoodContract):
+    name = "gpt"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder))
 
 
 class TestGaussianSurrogate(SurrogateContract):

@@ -11,6 +11,7 @@ contributes nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -23,16 +24,17 @@ from kbforge.bundle import Bundle, read_bundle
 from kbforge.calibration import read_calibration
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
+from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
 from kbforge_plugins.likelihoods.gpt_scoring import Scorer
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
-from kbforge_plugins.likelihoods.score_memory import ScoreMemory
 from kbforge_training.language_model import LanguageModel, from_bundle
 
 CALIBRATION_FILE = "calibration.toml"
 DEFAULT_ALPHA = 1000.0
 
 _MEBIBYTE = 1 << 20
+_ENTRY_BYTES = 250  # of a score held, beside its text
 
 
 class Gpt:
@@ -41,32 +43,36 @@ class Gpt:
     Args:
         device: "cpu" or "cuda".
         precision: "fp32", "bf16", or "auto" for whichever is faster here.
-        batch_tokens: most tokens scored at once, padding included; 0 is the device's default.
+        batch_tokens: most tokens read at once; 0 is the device's default.
         cache_mb: memory for scores already given, in MiB.
+        reading_mb: memory for what was read, in MiB: sets that begin like earlier ones are not
+            read from the beginning.
 
     Raises:
-        UsageError: an option out of range.
+        UsageError: an option out of range, or no usable GPU.
         ModelError: the model is damaged.
 
     """
 
     def __init__(
         self,
-        device: str = "cpu",
+        device: Literal["cpu", "cuda"] = "cpu",
         precision: Literal["auto", "fp32", "bf16"] = "auto",
         batch_tokens: int = 0,
-        cache_mb: int = 256,
+        cache_mb: int = 64,
+        reading_mb: int = 512,
     ) -> None:
-        self._load(shipped_model(), device, precision, batch_tokens, cache_mb)
+        self._load(shipped_model(), device, precision, batch_tokens, cache_mb, reading_mb)
 
     @classmethod
     def from_bundle(
         cls,
         path: Path,
-        device: str = "cpu",
+        device: Literal["cpu", "cuda"] = "cpu",
         precision: Literal["auto", "fp32", "bf16"] = "auto",
         batch_tokens: int = 0,
-        cache_mb: int = 256,
+        cache_mb: int = 64,
+        reading_mb: int = 512,
     ) -> Self:
         """Load what `kbforge train-lm` wrote; the options are the constructor's.
 
@@ -75,7 +81,7 @@ class Gpt:
 
         """
         model = cls.__new__(cls)
-        model._load(path, device, precision, batch_tokens, cache_mb)
+        model._load(path, device, precision, batch_tokens, cache_mb, reading_mb)
         return model
 
     @property
@@ -99,32 +105,45 @@ class Gpt:
         known = {text: self._memory.get(text) for text in dict.fromkeys(texts)}
         unknown = [text for text, score in known.items() if score is None]
         if unknown:
-            # what else is in a batch moves the last bits of a score, so the first one given stays
-            scores = self._scorer.score([self._tokenizer.encode(text) for text in unknown])
+            # what else is in a batch, and what was read before, moves the last bits of a score,
+            # so the first one given stays
+            scores = self._scorer.score([self._tokens(text) for text in unknown])
             for text, score in zip(unknown, scores.tolist(), strict=True):
                 known[text] = score
-                self._memory.put(text, score)
+                self._memory.put(text, score, sys.getsizeof(text) + _ENTRY_BYTES)
         return np.array([known[text] for text in texts], dtype=np.float64)
+
+    def _tokens(self, text: str) -> list[int]:
+        # the grammar's texts hold at least one object; no fragments have probability one
+        return self._tokenizer.encode(text) if text else []
 
     def _text(self, cluster: Sequence[Fragment]) -> str:
         # a fragment may have a vector alone; it has no text
         return self._tokenizer.text([fragment for fragment in cluster if fragment.properties])
 
     def _load(
-        self, path: Path, device: str, precision: str, batch_tokens: int, cache_mb: int
+        self,
+        path: Path,
+        device: str,
+        precision: str,
+        batch_tokens: int,
+        cache_mb: int,
+        reading_mb: int,
     ) -> None:
-        if precision not in ("auto", "fp32", "bf16"):
+        if device == "cuda" and not torch.cuda.is_available():
+            raise UsageError("likelihood gpt: device: there is no usable GPU")
+        if min(batch_tokens, cache_mb, reading_mb) < 0:
             raise UsageError(
-                f'likelihood gpt: precision: expected auto, fp32 or bf16, got "{quoted(precision)}"'
+                "likelihood gpt: batch_tokens, cache_mb and reading_mb cannot be negative"
             )
-        if batch_tokens < 0 or cache_mb < 0:
-            raise UsageError("likelihood gpt: batch_tokens and cache_mb cannot be negative")
         where = quoted(str(path), 400)
         bundle = read_bundle(path)
         model: LanguageModel = from_bundle(bundle, where)
         self._tokenizer = model.tokenizer
-        self._scorer = Scorer(model, torch.device(device), precision, batch_tokens or None)
-        self._memory = ScoreMemory(cache_mb * _MEBIBYTE)
+        self._scorer = Scorer(
+            model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
+        )
+        self._memory: BoundedMemory[str, float] = BoundedMemory(cache_mb * _MEBIBYTE)
         self._surrogate = _surrogate(bundle, where)
         calibrated = CALIBRATION_FILE in bundle.files
         self._alpha = (

@@ -1,0 +1,197 @@
+"""The likelihood `gpt`: sets to scores, each of which is given once and then stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbforge.bundle import add_file, read_bundle
+from kbforge.calibration import Calibration, to_toml
+from kbforge.contracts import Accompanied, Bundled, Fragment
+from kbforge.errors import ModelError, UsageError
+from kbforge.models import make_likelihood
+from kbforge_plugins.likelihoods.gpt import DEFAULT_ALPHA, Gpt, shipped_model
+from kbforge_plugins.likelihoods.gpt_scoring import Scorer
+from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
+from kbforge_training.language_model import LanguageModel, from_bundle
+from tests.likelihoods.gpt_reference import Reference
+from tests.likelihoods.language_models import quickstart, random_sets, small_model, write
+
+FAMILIES = ("wd50_dev", "dwie50_dev")
+
+
+@pytest.fixture(scope="module")
+def fragments() -> list[Fragment]:
+    return quickstart()
+
+
+@pytest.fixture(scope="module")
+def model(fragments: list[Fragment]) -> LanguageModel:
+    return small_model(fragments)
+
+
+@pytest.fixture(scope="module")
+def folder(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(model, tmp_path_factory.mktemp("gpt") / "model")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sequences each call of a scorer gets."""
+    calls: list[int] = []
+    score = Scorer.score
+
+    def counted(self: Scorer, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        calls.append(len(sequences))
+        return score(self, sequences)
+
+    monkeypatch.setattr(Scorer, "score", counted)
+    return calls
+
+
+def defined(model: LanguageModel, sets: list[list[Fragment]]) -> list[float]:
+    slow = Reference(model.gpt, model.tokenizer.table)
+    texts = [model.tokenizer.text([f for f in one if f.properties]) for one in sets]
+    return [slow.score(model.tokenizer.encode(text)) for text in texts]
+
+
+def test_sets_score_as_defined_whatever_their_order(
+    fragments: list[Fragment], model: LanguageModel, folder: Path
+) -> None:
+    sets = random_sets(fragments, 40)
+    rng = np.random.default_rng(1)
+    shuffled = [[one[i] for i in rng.permutation(len(one))] for one in sets]
+    gpt = Gpt.from_bundle(folder, precision="fp32")
+    scores = gpt.log_marginal(sets)
+    assert scores == pytest.approx(defined(model, sets), abs=5e-3)
+    assert gpt.log_marginal(shuffled).tolist() == scores.tolist()
+    # nor does it take the memory: equal sets are equal text
+    fresh = Gpt.from_bundle(folder, precision="fp32", cache_mb=0)
+    assert fresh.log_marginal(shuffled).tolist() == scores.tolist()
+
+
+def test_without_text_there_is_nothing_to_score(fragments: list[Fragment], folder: Path) -> None:
+    vector = Fragment("v", {}, (1.0, 2.0))
+    gpt = Gpt.from_bundle(folder, precision="fp32")
+    assert gpt.log_marginal([]).shape == (0,)
+    assert gpt.log_marginal([[], [vector], [vector, vector]]).tolist() == [0.0, 0.0, 0.0]
+    with_vector, without = gpt.log_marginal([[vector, fragments[0]], [fragments[0]]])
+    assert with_vector == without < 0
+
+
+def test_values_of_any_kind(model: LanguageModel, folder: Path) -> None:
+    odd = ['"', "\\", "\n", " ", "\u0000", "东京 e\u0301 🧭", "x" * 500, "{", '":[']
+    sets = [[Fragment("f", {value: (value, "y")})] for value in odd]
+    scores = Gpt.from_bundle(folder, precision="fp32").log_marginal(sets)
+    assert scores == pytest.approx(defined(model, sets), rel=1e-5)
+
+
+def test_hundreds_of_fragments(
+    fragments: list[Fragment], model: LanguageModel, folder: Path
+) -> None:
+    scores = Gpt.from_bundle(folder, precision="fp32").log_marginal([fragments])
+    assert scores == pytest.approx(defined(model, [fragments]), rel=1e-5)
+
+
+def test_a_set_is_scored_once(fragments: list[Fragment], folder: Path, asked: list[int]) -> None:
+    a, b = fragments[:3], fragments[3:5]
+    twin = [replace(f, id=f"{f.id}'", label="other", source=None) for f in reversed(a)]
+    gpt = Gpt.from_bundle(folder, precision="fp32")
+    first = gpt.log_marginal([a, b, twin, a])
+    assert asked == [2]
+    assert first[0] == first[2] == first[3]
+    assert gpt.log_marginal([b, twin]).tolist() == [first[1], first[0]]
+    assert asked == [2]
+    assert gpt.log_marginal([[*a, a[0]], a])[1] == first[0]
+    assert asked == [2, 1], "a repeated fragment counts"
+
+
+def test_a_score_stays_whatever_is_scored_beside_it(
+    fragments: list[Fragment], folder: Path
+) -> None:
+    sets = random_sets(fragments, 30)
+    gpt = Gpt.from_bundle(folder, precision="fp32", batch_tokens=200)
+    alone = gpt.log_marginal(sets[:1])[0]
+    assert gpt.log_marginal([*random_sets(fragments, 20, seed=9), *sets])[20] == alone
+
+
+def test_without_memory_every_call_scores(
+    fragments: list[Fragment], folder: Path, asked: list[int]
+) -> None:
+    gpt = Gpt.from_bundle(folder, precision="fp32", cache_mb=0)
+    first = gpt.log_marginal([fragments[:2], fragments[:2]])
+    assert gpt.log_marginal([fragments[:2]])[0] == pytest.approx(first[0], abs=1e-3)
+    assert asked == [1, 1]
+
+
+def test_what_a_bundle_brings(
+    fragments: list[Fragment], model: LanguageModel, tmp_path: Path
+) -> None:
+    counts = NgramCounts.empty(2, ("name",))
+    for fragment in fragments:
+        counts.add(fragment)
+    files = {COUNTS_FILE: counts.to_bytes()}
+    whole = write(model, tmp_path / "whole", files)
+    found = Calibration(123.5, "bcubed", 0.9, "", "whole", 505, "0" * 64)
+    add_file(whole, "calibration.toml", to_toml(found))
+    gpt = make_likelihood(str(whole))
+    assert isinstance(gpt, Gpt)
+    assert isinstance(gpt, Bundled)
+    assert isinstance(gpt, Accompanied)
+    assert gpt.default_alpha == 123.5
+    assert gpt.surrogate is not None
+    assert gpt.surrogate.fit(fragments) is None, "it must not forget what it was trained on"
+    bare = Gpt.from_bundle(write(model, tmp_path / "bare"))
+    assert (bare.surrogate, bare.default_alpha) == (None, DEFAULT_ALPHA)
+    wrong = {COUNTS_FILE: NgramCounts.empty(3, ("name",)).to_bytes()}
+    with pytest.raises(ModelError, match="holds n-grams of order 3, not 2"):
+        Gpt.from_bundle(write(model, tmp_path / "wrong", wrong))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"precision": "int4"}, "precision: expected one of auto, fp32, bf16, got int4"),
+        ({"batch_tokens": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
+        ({"reading_mb": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
+        ({"cache_mb": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
+        ({"device": "tape"}, "device: expected one of cpu, cuda, got tape"),
+    ],
+)
+def test_options_out_of_range(folder: Path, options: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        make_likelihood(str(folder), options)
+
+
+def test_a_gpu_that_is_not_there(folder: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(UsageError, match="no usable GPU"):
+        Gpt.from_bundle(folder, device="cuda")
+
+
+def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no model bundle at"):
+        Gpt.from_bundle(tmp_path / "nowhere")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
+    from kbforge.load import read_fragments
+
+    fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))
+    sets = random_sets(fragments, 500)
+    model = from_bundle(read_bundle(shipped_model()), "gpt")
+    expected = np.array(defined(model, sets))
+    n_tokens = [len(model.tokenizer.encode(model.tokenizer.text(one))) for one in sets]
+    exact = make_likelihood("gpt", {"precision": "fp32"}).log_marginal(sets)
+    assert (np.abs(exact - expected) / n_tokens).max() < 1e-4
+    coarse = make_likelihood("gpt", {"precision": "bf16"}).log_marginal(sets)
+    assert np.abs(coarse - expected).mean() < 0.05
