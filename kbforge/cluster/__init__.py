@@ -1,1 +1,1 @@
-"""Clustering: sequential Monte Carlo (`run`, `step`), Markov chains (`mcmc`), merges (`agglomerate`)."""
+"""Clustering: Monte Carlo (`run`, `step`), Markov chains (`mcmc`), merges (`agglomerate`)."""
