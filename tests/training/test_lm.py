@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from kbforge.load import read_fragments, write_fragments
 from kbforge.models import make_likelihood
 from kbforge_plugins.likelihoods.ngram_prior import NgramCounts
 from kbforge_training import lm
+from kbforge_training.cli.train_lm import _shown
 from kbforge_training.language_model import from_bundle
 from kbforge_training.lm import Data, train_lm
 from kbforge_training.loop import METRICS, Step
@@ -164,6 +166,31 @@ def test_a_model_stays_until_the_new_one_is_whole(here: Path) -> None:
     assert len(seen) >= 2
     assert set(seen) == {before}
     assert weights.read_bytes() != before
+
+
+def test_the_progress_bar_shows_the_speed_of_the_last_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([0.0, 5.0, 20.0, 21.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    shown: list[tuple[float, dict[str, str]]] = []
+
+    class Bar:
+        def update(self, completed: float, **fields: str) -> None:
+            shown.append((completed, fields))
+
+    show = _shown(Bar())
+    for step, tokens, held_out in (
+        (1, 1_000, None),
+        (2, 2_000, 9.5),
+        (3, 8_000, None),
+        (4, 8_160, 7),
+    ):
+        show(Step(step, tokens, 0.1, 1.0, 12.345, held_out, 0.0))
+    assert [done for done, _ in shown] == [1_000, 2_000, 8_000, 8_160]
+    assert [fields["tokens_per_second"] for _, fields in shown] == ["…", "200", "400", "385"]
+    assert [fields["held_out"] for _, fields in shown] == ["…", "9.50", "9.50", "7.00"]
+    assert shown[0][1]["nats_per_fragment"] == "12.35"
 
 
 # --- labels ---------------------------------------------------------------------------------------
