@@ -197,6 +197,6 @@ def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
     off = np.abs(coarse - expected).mean()
     if family == FAMILIES[-1] and off >= 0.05:
         pytest.xfail(
-            f"known to be missed on long sets: bf16 is {off:.3f} nats a set off, asked .05"
+            f"known: bf16 is {off:.3f} nats a set off on long sets"
         )
     assert off < 0.05
