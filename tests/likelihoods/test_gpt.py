@@ -196,7 +196,5 @@ def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
     coarse = make_likelihood("gpt", {"precision": "bf16"}).log_marginal(sets)
     off = np.abs(coarse - expected).mean()
     if family == FAMILIES[-1] and off >= 0.05:
-        pytest.xfail(
-            f"known: bf16 is {off:.3f} nats a set off on long sets"
-        )
+        pytest.xfail(f"known: bf16 is {off:.3f} nats a set off on long sets")
     assert off < 0.05
