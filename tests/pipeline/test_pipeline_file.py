@@ -88,7 +88,10 @@ BAD = [
     ("[[step]]", "step 1: verb: expected a verb of kbforge, got nothing"),
     ("[[step]]\nverb = 3", "verb: expected a verb of kbforge, got 3"),
     ("[[step]]\nverb = ''", "verb: expected a verb of kbforge"),
-    ("[[step]]\nverb = 'fly'", 'step "fly": there is no command "fly"; available: calibrate'),
+    (
+        "[[step]]\nverb = 'fly'",
+        'step "fly": there is no command "fly"; available: bench, calibrate',
+    ),
     ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot hold the verb "run"'),
     ("[[step]]\nverb = 'sample'", '"sample" needs a sub-command: one of confusable'),
     ("[[step]]\nverb = 'sample odd'", 'no sub-command "odd"; expected confusable'),
