@@ -45,7 +45,7 @@ SEEDS = {
     "ties": 6,
 }
 ALPHA = {"gaussian": 0.05, "bigram": 20.0, "ties": 0.3}
-SWEEPS, BURN_IN, THINNING = {"gibbs": 3500, "metropolis": 6000}, 20, 4
+SWEEPS, BURN_IN, THINNING = {"gibbs": 3500, "metropolis": 5000}, 20, 4
 
 
 def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]:

@@ -211,19 +211,27 @@ class LiveGaussian:
     def _derived_from(self, statistics: FloatArray) -> FloatArray:
         """What the predictive reads, shape [k, 2 + 2D]."""
         dimensions = len(self._location)
-        n, mean = statistics[:, :1], statistics[:, 1 : 1 + dimensions]
+        n = statistics[:, :1]
+        width, location = self._posterior(
+            n, statistics[:, 1 : 1 + dimensions], statistics[:, 1 + dimensions :]
+        )
         lam_n = n + self._lam
-        shift = self._centre - mean
-        pull = self._lam / lam_n
-        centred = statistics[:, 1 + dimensions :] + pull * n * shift * shift
-        q = lam_n / ((2 * self._b + centred) * (lam_n + 1))
+        q = lam_n / (width * (lam_n + 1))
         counts = n[:, 0].astype(np.int64)
         derived = np.empty((len(statistics), len(self._derived)))
         derived[:, 0] = self._log_gamma_ratios(counts) + 0.5 * np.log(q).sum(axis=1)
         derived[:, 1] = counts * 0.5 + (self._a + 0.5)
-        derived[:, 2 : 2 + dimensions] = mean + pull * shift
+        derived[:, 2 : 2 + dimensions] = location
         derived[:, 2 + dimensions :] = q
         return derived
+
+    def _posterior(
+        self, n: FloatArray | float, mean: FloatArray, squares: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """2 b_n and mu_n of statistics of any shape [..., D]."""
+        pull = self._lam / (n + self._lam)
+        shift = self._centre - mean
+        return 2 * self._b + squares + pull * n * shift * shift, mean + pull * shift
 
     def _log_gamma_ratios(self, counts: IntArray) -> FloatArray:
         """D (lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2) for cluster sizes n, from a table."""
@@ -239,14 +247,19 @@ class LiveGaussian:
         """Nothing to do: an unused slot keeps finite numbers that nobody reads."""
 
     def log_predictive_held(self, x: FloatArray, slot: int) -> float:
-        """L(C) - L(C - x), in nats."""
+        """L(C) - L(C - x), in nats: the predictive for one slot that is not in the table."""
         if self._statistics[slot + 1, 0] <= 1:
             return self.log_predictive_new(x)
-        dimensions = len(x)
-        derived = self._derived_from(self._without(x, slot + 1))[0]
-        away = np.square(x[:, 0] - derived[2 : 2 + dimensions])
-        spread = np.log1p(away * derived[2 + dimensions :]).sum()
-        return float(derived[0] - derived[1] * spread)
+        point = x[:, 0]
+        n, mean, squares = self._without(point, slot + 1)
+        width, location = self._posterior(n, mean, squares)
+        share = (n + self._lam) / (n + self._lam + 1)
+        away = point - location
+        spread = float(np.log1p(away * away * share / width).sum())
+        scale = len(x) * math.log(share) - float(np.log(width).sum())
+        # the table of sizes reaches n: the cluster with x in it has been looked up
+        constant = float(self._log_gammas[int(n)])
+        return constant + 0.5 * scale - (0.5 * n + self._a + 0.5) * spread
 
     def add(self, x: FloatArray, slot: int) -> None:
         """C := C + x, in place."""
@@ -255,26 +268,23 @@ class LiveGaussian:
 
     def remove(self, x: FloatArray, slot: int) -> None:
         """C := C - x, in place."""
-        statistics = self._without(x, slot + 1)
-        self._statistics[slot + 1] = statistics[0]
-        self._derive(np.array([slot + 1]), statistics)
+        row = slot + 1
+        n, mean, squares = self._without(x[:, 0], row)
+        self._statistics[row] = np.concatenate([[n], mean, squares])
+        self._derive(np.array([row]), self._statistics[row : row + 1])
 
-    def _without(self, x: FloatArray, row: int) -> FloatArray:
-        """The statistics of a row's cluster without x, shape [1, 1 + 2D]."""
-        dimensions = len(x)
-        out = self._statistics[row : row + 1].copy()
-        point = x[:, 0]
-        mean, squares = out[0, 1 : 1 + dimensions], out[0, 1 + dimensions :]
-        out[0, 0] -= 1
-        left = float(out[0, 0])
-        after = point - mean
-        mean -= after / left
-        squares -= after * (point - mean)
-        # rounding may leave less than nothing; one point has no spread
-        np.maximum(squares, 0.0, out=squares)
-        if left == 1:
-            squares[:] = 0.0
-        return out
+    def _without(self, point: FloatArray, row: int) -> tuple[float, FloatArray, FloatArray]:
+        """n, means and centred squares of a row's cluster without a point."""
+        dimensions = len(point)
+        old = self._statistics[row]
+        left = float(old[0]) - 1
+        after = point - old[1 : 1 + dimensions]
+        mean = old[1 : 1 + dimensions] - after / left
+        if left == 1:  # one point has no spread
+            return left, mean, np.zeros(dimensions)
+        squares = old[1 + dimensions :] - after * (point - mean)
+        # rounding may leave less than nothing
+        return left, mean, np.maximum(squares, 0.0)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
