@@ -244,6 +244,6 @@ def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     unknown = kbforge("plugins", "show", "clusterer", "k-means")
     assert unknown.code == 1
     assert unknown.err == (
-        'kbforge: there is no clusterer "k-means"; available: agglomerative, gibbs, greedy, metropolis, smc, split-smc '
-        "(see kbforge plugins list)\n"
+        'kbforge: there is no clusterer "k-means"; available: agglomerative, gibbs, greedy, '
+        "metropolis, smc, split-smc (see kbforge plugins list)\n"
     )

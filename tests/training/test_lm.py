@@ -344,7 +344,8 @@ def same_models(a: str | Path, b: str | Path) -> None:
     for name in set(FILES) - {METRICS, "calibration.toml"}:
         assert one.files[name] == other.files[name], name
     told = [tomllib.loads(x.files["calibration.toml"].decode()) for x in (one, other)]
-    assert told[0]["alpha"] == told[1]["alpha"]
+    # the same sets in other batches: matrix products round differently
+    assert told[0]["alpha"] == pytest.approx(told[1]["alpha"], rel=1e-5)
 
 
 def test_interrupted_before_the_first_checkpoint(

@@ -23,7 +23,8 @@ from kbforge_training.recipe import Schedule
 from tests.training.tiny import loop, read
 
 NEVER = 1e9  # seconds between checkpoints
-ODD = {"dropout": 0.1, "accumulate": 2}  # what has random numbers and several batches a step
+# what has random numbers, several batches a step, or an optimiser of ours
+ODD = [{"dropout": 0.1, "accumulate": 2}, {"optimizer": '"muon"'}]
 
 
 def schedule(**changes: Any) -> Schedule:
@@ -77,15 +78,17 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, torch.Tensor], list[Any]]:
-    """Weights and curve of a run that nothing disturbed."""
+@pytest.fixture(scope="module", params=ODD, ids=["dropout", "muon"])
+def whole(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[dict[str, torch.Tensor], list[Any], dict[str, Any]]:
+    """Weights and curve of a run that nothing disturbed, and what is odd about it."""
     folder = tmp_path_factory.mktemp("whole")
-    return train(folder, **ODD), curve(folder)
+    return train(folder, **request.param), curve(folder), request.param
 
 
-def test_it_learns(whole: tuple[Any, list[dict[str, Any]]]) -> None:
-    _, steps = whole
+def test_it_learns(whole: tuple[Any, list[dict[str, Any]], Any]) -> None:
+    _, steps, _ = whole
     assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
     assert len(steps) > 12
     loss = [step["nats_per_fragment"] for step in steps]
@@ -102,7 +105,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, list[Any]], seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, list[Any], Any], seed: int
 ) -> None:
     rng = random.Random(seed)
     really = loop_module.save_checkpoint
@@ -116,7 +119,7 @@ def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
             raise Killed
 
     monkeypatch.setattr(loop_module, "save_checkpoint", sometimes)
-    recipe, kills = read(tmp_path, **ODD), 0
+    recipe, kills = read(tmp_path, **whole[2]), 0
     while kills < 10:
         _, run = loop(tmp_path, recipe)
         try:
@@ -142,9 +145,9 @@ def test_a_finished_run_is_not_trained_further(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_waits_for_the_step_and_leaves_a_checkpoint(
-    tmp_path: Path, whole: tuple[Any, list[Any]]
+    tmp_path: Path, whole: tuple[Any, list[Any], Any]
 ) -> None:
-    recipe = read(tmp_path, **ODD)
+    recipe = read(tmp_path, **whole[2])
 
     def press(step: Step) -> None:
         if step.step in (3, 7):

@@ -35,6 +35,7 @@ _RECIPE = {
         "clip": 1.0,
         "dropout": 0.0,
         "seed": 7,
+        "optimizer": '"adamw"',
     },
 }
 

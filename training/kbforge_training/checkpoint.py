@@ -21,10 +21,9 @@ from torch import Tensor
 from kbforge.errors import ModelError, quoted
 from kbforge_training.batches import Place
 from kbforge_training.gpt import GPT
+from kbforge_training.optimizers import moments
 
 CHECKPOINT = "checkpoint.safetensors"
-
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) 
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise _damaged(path, str(error)) from error
-    expected = _expected(model, with_moments=any(not n.startswith("model.") for n in stored))
+    expected = _expected(model, optimizer, begun=any(not n.startswith("model.") for n in stored))
     for name in sorted(stored.keys() ^ expected.keys()):
         what = "lacks the tensor" if name in expected else "has the tensor"
         raise _foreign(path, f"it {what} {quoted(name)}")
@@ -123,6 +122,7 @@ def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) 
                 f"{name} is {found.dtype} of shape {tuple(found.shape)}, "
                 f"expected {torch.float32} of shape {shape}",
             )
+    remembered = moments(optimizer)
     for name, parameter in model.named_parameters():
         with torch.no_grad():
             parameter.copy_(stored[f"model.{name}"])
@@ -130,18 +130,21 @@ def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) 
             # copies, because what was read is a view of the file
             optimizer.state[parameter] = {
                 moment: stored[f"{moment}.{name}"].to(parameter.device, copy=True)
-                for moment in _MOMENTS
+                for moment in remembered[parameter]
             }
 
 
-def _expected(model: GPT, with_moments: bool) -> dict[str, tuple[int, ...]]:
+def _expected(
+    model: GPT, optimizer: torch.optim.Optimizer, begun: bool
+) -> dict[str, tuple[int, ...]]:
     """Shapes of the tensors of a checkpoint; before the first step there are no moments."""
     out: dict[str, tuple[int, ...]] = {}
+    remembered = moments(optimizer)
     for name, parameter in model.named_parameters():
         shape = tuple(parameter.shape)
         out[f"model.{name}"] = shape
-        if with_moments:
-            out |= {f"exp_avg.{name}": shape, f"exp_avg_sq.{name}": shape, f"step.{name}": ()}
+        for moment in remembered[parameter] if begun else ():
+            out[f"{moment}.{name}"] = () if moment == "step" else shape
     return out
 
 

@@ -27,6 +27,7 @@ from kbforge_training.checkpoint import Progress, load_checkpoint, read_progress
 from kbforge_training.gpt import GPT
 from kbforge_training.interrupts import deferred_interrupts
 from kbforge_training.loss import GrammarLoss
+from kbforge_training.optimizers import make_optimizer
 from kbforge_training.recipe import Schedule
 from kbforge_training.sets import Entity, SetRule, draw
 from kbforge_training.tokenizer import SetTokenizer
@@ -34,7 +35,6 @@ from kbforge_training.tokenizer import SetTokenizer
 METRICS = "metrics.jsonl"
 
 _DEV_SETS = 1_000
-_BETAS = (0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ class Loop:
         self._loss = loss
         self._schedule = schedule
         self._settings = settings
-        self._optimizer = _optimizer(model, schedule, settings.device)
+        self._optimizer = make_optimizer(
+            schedule.optimizer, model, schedule.learning_rate, schedule.weight_decay
+        )
         on_gpu = settings.device.type == "cuda"
         self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
         self._done = Progress()
@@ -235,16 +237,6 @@ def dev_batches(
             if len(tokens) < context:
                 rows.append((np.array(tokens, dtype=np.int64), len(one)))
     return cut(rows, budget)
-
-
-def _optimizer(model: GPT, schedule: Schedule, device: torch.device) -> torch.optim.AdamW:
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    groups = [
-        {"params": matrices, "weight_decay": schedule.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=_BETAS, fused=True)
 
 
 def _cut_metrics(path: Path, step: int) -> None:

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from kbforge import registry
 from kbforge.errors import UsageError, quoted
+from kbforge_training.optimizers import OPTIMIZERS
 from kbforge_training.sets import SetRule
 
 _MAX_BYTES = 1 << 20
@@ -53,10 +54,11 @@ class Schedule:
         learning_rate: at its peak, after the warm-up.
         warmup: the part of `tokens` over which the learning rate rises.
         floor: the learning rate at the end, as a part of the peak; the way there is a cosine.
-        weight_decay: of matrices; AdamW.
+        weight_decay: of matrices.
         clip: largest norm of a gradient.
         dropout: probability.
         seed: of everything that is random.
+        optimizer: one of optimizers.OPTIMIZERS.
 
     """
 
@@ -70,6 +72,7 @@ class Schedule:
     clip: float
     dropout: float
     seed: int
+    optimizer: str = "adamw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,11 @@ def _check(recipe: Recipe, where: str) -> None:
         raise UsageError(
             f'{where}: there is no grammar "{quoted(recipe.grammar)}", expected one of '
             f"{', '.join(registry.names('grammars'))}"
+        )
+    if schedule.optimizer not in OPTIMIZERS:
+        raise UsageError(
+            f'{where}: there is no optimizer "{quoted(schedule.optimizer)}", expected one of '
+            f"{', '.join(OPTIMIZERS)}"
         )
     whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
     for name in ("tokens", "batch_tokens", "accumulate"):

@@ -2,8 +2,9 @@
 
 The same function as `kbforge_training.gpt.GPT`, arranged for inference. The keys and values of
 earlier tokens come in and those of new ones go out, so that a text is not read again for what
-follows it. The weights of a norm are part of the layer after it, and the feature pairs that a
-position turns lie side by side, as complex numbers.
+follows it. The feature pairs that a position turns lie side by side, as complex numbers. In
+bfloat16 are the layers' weights, what goes through them, and keys and values; the stream that they
+add to, and the logits, stay in float32.
 
 Shapes: B rows of at most S new tokens after at most P read before, N new tokens in all; D =
 d_model, H heads of width W, L layers.
@@ -28,10 +29,12 @@ _HEAD_ROWS = 512  # positions whose logits exist at the same time
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """The weights of a block, [out, in] each; the norms' are in them."""
+    """The weights of a block, [out, in] each; the norms' [in], in float32."""
 
+    norm_attention: Tensor
     queries_keys_values: Tensor
     attended: Tensor
+    norm_feed_forward: Tensor
     gate: Tensor
     up: Tensor
     down: Tensor
@@ -43,7 +46,9 @@ class Reader:
     def __init__(self, gpt: GPT, device: torch.device, dtype: torch.dtype) -> None:
         shape = gpt.shape
         self._heads, self._width = shape.n_heads, shape.d_model // shape.n_heads
-        self._embedding = gpt.embedding.weight.detach().to(device, dtype)
+        self._device, self._dtype = device, dtype
+        self._embedding = gpt.embedding.weight.detach().to(device)
+        self._norm = gpt.norm.weight.detach().to(device)
         self._layers = [_layer(block, device, dtype) for block in gpt.blocks]  # type: ignore[arg-type]
         cos, sin = rotary(shape.context, self._width, torch.zeros(0, device=device))
         self._turns = torch.complex(cos, sin)  # [context, W/2]
@@ -51,7 +56,7 @@ class Reader:
     def room(self, rows: int, length: int) -> Tensor:
         """Keys and values of so many tokens, all zero, [L, 2, B, length, H, W]."""
         sizes = (len(self._layers), 2, rows, length, self._heads, self._width)
-        return self._embedding.new_zeros(sizes)
+        return torch.zeros(sizes, device=self._device, dtype=self._dtype)
 
     def read(
         self, tokens: Tensor, rows: Tensor, columns: Tensor, known: Tensor, before: Tensor
@@ -67,7 +72,7 @@ class Reader:
             before: how many tokens there are before, [B].
 
         Returns:
-            Hidden states, without the last norm's weights, [N, D].
+            Hidden states, [N, D].
 
         """
         b, length = known.shape[2:4]
@@ -79,15 +84,15 @@ class Reader:
         mask = self._mask(p, s, before) if p else None
         x = self._embedding[tokens]
         for layer, keys_values in zip(self._layers, known, strict=True):
-            q, k, v = self._project(layer, _normed(x), turns)
+            q, k, v = self._project(layer, _normed(x, layer.norm_attention).to(self._dtype), turns)
             for new, held in zip((k, v), keys_values, strict=True):
                 held.view(b * length, *k.shape[1:]).index_copy_(0, key_place, new)
             queries = q.new_zeros(b * s, *q.shape[1:]).index_copy_(0, place, q)
             attended = _attention(queries.view(b, s, *q.shape[1:]), keys_values, mask)
             x += F.linear(attended.view(b * s, -1)[place], layer.attended)
-            y = _normed(x)
+            y = _normed(x, layer.norm_feed_forward).to(self._dtype)
             x += F.linear(F.silu(F.linear(y, layer.gate)).mul_(F.linear(y, layer.up)), layer.down)
-        return _normed(x)
+        return _normed(x, self._norm)
 
     def _project(self, layer: _Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries and keys, turned, and values, [N, H, W] each, of [N, D]."""
@@ -99,7 +104,7 @@ class Reader:
     def _mask(self, p: int, s: int, before: Tensor) -> Tensor:
         """What each new token must not see, as -inf, [B, 1, S, P + S]."""
         device = before.device
-        mask = self._embedding.new_zeros(len(before), 1, s, p + s)
+        mask = torch.zeros(len(before), 1, s, p + s, device=device, dtype=self._dtype)
         nothing = torch.arange(p, device=device) < p - before[:, None]
         mask[..., :p].masked_fill_(nothing[:, None, None], -torch.inf)
         later = torch.ones(s, s, dtype=torch.bool, device=device).triu_(1)
@@ -110,10 +115,8 @@ class Reader:
 class Head:
     """log p(token | legal tokens); each state of the grammar has the rows of its legal tokens."""
 
-    def __init__(
-        self, gpt: GPT, legal: NDArray[np.bool_], device: torch.device, dtype: torch.dtype
-    ) -> None:
-        weights = (gpt.embedding.weight * gpt.norm.weight).detach().to(device, dtype)
+    def __init__(self, gpt: GPT, legal: NDArray[np.bool_], device: torch.device) -> None:
+        weights = gpt.embedding.weight.detach().to(device)
         self._device = device
         self._weights = [weights[torch.from_numpy(row).to(device)] for row in legal]
         self._column = np.cumsum(legal, axis=1) - 1  # of each token among its state's legal ones
@@ -128,7 +131,7 @@ class Head:
             weights = self._weights[states[group[0]]]
             for first in range(0, len(group), _HEAD_ROWS):
                 part = group[first : first + _HEAD_ROWS]
-                logits = F.linear(hidden[torch.from_numpy(part).to(self._device)], weights).float()
+                logits = F.linear(hidden[torch.from_numpy(part).to(self._device)], weights)
                 target = torch.from_numpy(columns[part]).to(self._device)
                 out[part] = -F.cross_entropy(logits, target, reduction="none").cpu().numpy()
         return out
@@ -139,13 +142,13 @@ def _layer(block: Block, device: torch.device, dtype: torch.dtype) -> _Layer:
         return weights.detach().to(device, dtype).contiguous()
 
     d = block.norm_attention.weight.shape[0]
-    into_attention = block.queries_keys_values.weight * block.norm_attention.weight
-    q, k, v = into_attention.view(3, block.n_heads, -1, d)
-    into_feed_forward = block.gate_and_up.weight * block.norm_feed_forward.weight
-    gate, up = into_feed_forward.chunk(2)
+    q, k, v = block.queries_keys_values.weight.view(3, block.n_heads, -1, d)
+    gate, up = block.gate_and_up.weight.chunk(2)
     return _Layer(
+        block.norm_attention.weight.detach().to(device),
         placed(torch.cat((_side_by_side(q), _side_by_side(k), v)).reshape(3 * d, d)),
         placed(block.attended.weight),
+        block.norm_feed_forward.weight.detach().to(device),
         placed(gate),
         placed(up),
         placed(block.down.weight),
@@ -158,10 +161,10 @@ def _side_by_side(rows: Tensor) -> Tensor:
     return rows.view(h, 2, w // 2, d).transpose(1, 2).reshape(h, w, d)
 
 
-def _normed(x: Tensor) -> Tensor:
-    square = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32).square_()
+def _normed(x: Tensor, weights: Tensor) -> Tensor:
+    square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
     scale: Tensor = square.div_(x.shape[-1]).add_(_EPSILON).rsqrt_()
-    return (x * scale).to(x.dtype)
+    return (x * scale).mul_(weights)
 
 
 def _attention(queries: Tensor, keys_values: Tensor, mask: Tensor | None) -> Tensor:

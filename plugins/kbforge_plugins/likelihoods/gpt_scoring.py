@@ -116,7 +116,7 @@ class Scorer:
         self.precision = faster_precision(model.gpt, device) if precision == "auto" else precision
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self._reader = Reader(model.gpt, device, dtype)
-        self._head = Head(model.gpt, self._table.legal, device, dtype)
+        self._head = Head(model.gpt, self._table.legal, device)
         self._memory: BoundedMemory[bytes, Passage] = BoundedMemory(memory_bytes)
         self.tokens_read = 0
 
