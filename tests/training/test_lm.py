@@ -28,7 +28,7 @@ from kbforge_training.lm import Data, train_lm
 from kbforge_training.loop import METRICS, Step
 from kbforge_training.run_folder import RUN, alone_in, folder_of_run
 from tests.program import Run
-from tests.training.tiny import people, read, write_recipe
+from tests.training.tiny import people, read, recipe_text, write_recipe
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 FILES = [
@@ -99,6 +99,32 @@ def test_the_quickstart_by_hand(program: Run, here: Path) -> None:
     assert 1 < clustered.json["entities"] < 40
     assert 40 < clustered.json["model_evaluations"] <= 40 * 6
     assert "note" not in clustered.err
+
+
+def test_going_on_from_a_model(program: Run, here: Path) -> None:
+    """It keeps tokenizer and sizes, whatever the recipe says, and begins with what it knew."""
+    first = program(*COMMAND, "--json")
+    assert first.code == 0, first.err
+    pairs = "[pairs]\nweight = 0.2\nper_step = 4\noffset = 3\n"
+    recipe = here / "pairs.toml"
+    text = recipe_text(tokens=2_000, learning_rate=1e-4, d_model=64, pieces=300)
+    recipe.write_text(text + pairs, encoding="utf-8")
+    write_fragments(people(), "people.jsonl")
+    command = ["train-lm", "people.jsonl", "--from", "model", "--recipe", recipe, "-o", "tuned"]
+    tuned = program(*command, "--json")
+    assert tuned.code == 0, tuned.err
+    assert tuned.json["parameters"] == first.json["parameters"]
+    one, other = read_bundle(Path("model")), read_bundle(Path("tuned"))
+    assert one.files["tokenizer.json"] == other.files["tokenizer.json"]
+    assert one.recipe["shape"] == other.recipe["shape"]
+    known, learned = metrics("model"), metrics("tuned")
+    assert learned[0]["nats_per_fragment"] < 0.85 * known[0]["nats_per_fragment"]
+    assert all(step["nats_per_pair"] > 0 for step in learned)
+    assert all(step["nats_per_pair"] is None for step in known)
+
+    refused = program(*command[:3], "nothing", *command[4:])
+    assert refused.code != 0
+    assert "nothing" in refused.err
 
 
 def test_json(program: Run, here: Path) -> None:

@@ -14,7 +14,7 @@ from tests.training.tiny import read, recipe_text, write_recipe
 
 
 def test_those_that_ship_can_be_read() -> None:
-    assert shipped() == ["rebel-8m", "small", "tiny"]
+    assert shipped() == ["rebel-8m", "small", "tiny", "tune"]
     for name in shipped():
         assert read_recipe(name).description
 
@@ -96,7 +96,9 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, content: bytes, says:
 
 
 def test_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
-    expected = 'there is no recipe "huge": expected one of rebel-8m, small, tiny, or a TOML file'
+    expected = (
+        'there is no recipe "huge": expected one of rebel-8m, small, tiny, tune, or a TOML file'
+    )
     with pytest.raises(UsageError, match=expected):
         read_recipe("huge")
     with pytest.raises(UsageError, match="there is no recipe"):

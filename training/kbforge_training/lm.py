@@ -14,6 +14,8 @@ one step, after the bundle is in place.
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save
 
 from kbforge import registry
 from kbforge.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
@@ -38,10 +41,11 @@ from kbforge_training.batches import Batches
 from kbforge_training.checkpoint import read_progress
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.language_model import TOKENIZER, LanguageModel, to_bundle
-from kbforge_training.loop import METRICS, Loop, Settings, Step, dev_batches
+from kbforge_training.loop import METRICS, LearnPairs, Loop, Settings, Step, dev_batches
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.loss_plot import draw_losses
-from kbforge_training.recipe import Recipe, Schedule
+from kbforge_training.pairs import PairLoss, Pairs
+from kbforge_training.recipe import Recipe, Schedule, Sizes
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.sets import Entity, by_entity
 from kbforge_training.tokenizer import SetTokenizer, train_bpe
@@ -61,11 +65,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a run learns from, validates on, and is calibrated on."""
+    """What a run learns from, validates on and is calibrated on, and a model to begin with."""
 
     train: Sequence[Fragment]
     dev: Sequence[Fragment] | None = None
     calibration: Sequence[Fragment] | None = None
+    start: LanguageModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,8 @@ def train_lm(
     if warning := _warning(everyone, len(readable), unlabelled):
         say(warning)
     work = folder_of_run(folder)
+    if data.start is not None:
+        recipe = _shaped_like(data.start, recipe)
     begin_run(work, _run(data, recipe))
     with alone_in(work):
         if progress := read_progress(work):
@@ -139,10 +146,12 @@ def train_lm(
                 f"going on after step {progress.step:,} "
                 f"({progress.tokens:,} of {recipe.schedule.tokens:,} tokens)"
             )
-        tokenizer = _tokenizer(work, readable, recipe)
+        start = data.start
+        tokenizer = start.tokenizer if start else _tokenizer(work, readable, recipe)
         on = torch.device(device)
         settings = Settings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
-        gpt, last = _fit(entities, held_out, tokenizer, recipe, settings, on_step)
+        gpt = _first_weights(start, tokenizer, recipe).to(on)
+        last = _fit(gpt, entities, held_out, tokenizer, recipe, settings, on_step)
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
         draft = work / DRAFT
         write_bundle(draft, _bundle(model, data, work, entities, say))
@@ -212,7 +221,19 @@ def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
         "recipe": recipe.to_json(),
         "fragments": fingerprint(data.train),
         "validation fragments": None if data.dev is None else fingerprint(data.dev),
+        "first model": None if data.start is None else _digest(data.start.gpt),
     }
+
+
+def _digest(gpt: GPT) -> str:
+    return hashlib.sha256(save(gpt.state_dict())).hexdigest()
+
+
+def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
+    """The recipe with what a model to begin with has decided: sizes and grammar."""
+    sizes = dataclasses.asdict(start.gpt.shape)
+    del sizes["n_tokens"]
+    return replace(recipe, shape=Sizes(**sizes), grammar=start.tokenizer.grammar.name)
 
 
 def _held_out(
@@ -246,29 +267,46 @@ def _tokenizer(work: Path, fragments: Sequence[Fragment], recipe: Recipe) -> Set
     return tokenizer
 
 
+def _first_weights(start: LanguageModel | None, tokenizer: SetTokenizer, recipe: Recipe) -> GPT:
+    s, schedule = recipe.shape, recipe.schedule
+    shape = Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    torch.manual_seed(schedule.seed)
+    gpt = GPT(shape, schedule.dropout)
+    if start is not None:
+        gpt.load_state_dict(start.gpt.state_dict())
+    return gpt
+
+
 def _fit(
+    gpt: GPT,
     entities: Sequence[Entity],
     held_out: Sequence[Entity],
     tokenizer: SetTokenizer,
     recipe: Recipe,
     settings: Settings,
     on_step: Callable[[Step], None] | None,
-) -> tuple[GPT, Step]:
-    """The trained model and the last step."""
-    s, schedule = recipe.shape, recipe.schedule
-    shape = Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
-    torch.manual_seed(schedule.seed)
-    gpt = GPT(shape, schedule.dropout).to(settings.device)
-    budget = schedule.batch_tokens
+) -> Step:
+    """Train the model in place; returns the last step."""
+    context, schedule = recipe.shape.context, recipe.schedule
+    budget, seed = schedule.batch_tokens, schedule.seed
+    loss = GrammarLoss(tokenizer.table, settings.device)
+    learn = None
+    if recipe.pairs.weight:
+        learn = LearnPairs(
+            Pairs(entities, recipe.sets, seed),
+            PairLoss(loss, tokenizer, recipe.pairs.offset, context),
+            recipe.pairs,
+        )
     loop = Loop(
         gpt,
-        Batches(entities, tokenizer, recipe.sets, budget, s.context, schedule.seed),
-        dev_batches(held_out, tokenizer, budget, s.context),
-        GrammarLoss(tokenizer.table, settings.device),
+        Batches(entities, tokenizer, recipe.sets, budget, context, seed),
+        dev_batches(held_out, tokenizer, budget, context),
+        loss,
         schedule,
         settings,
+        learn,
     )
-    return gpt, loop.run(on_step)
+    return loop.run(on_step)
 
 
 def _validate_every(schedule: Schedule) -> int:

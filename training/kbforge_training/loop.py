@@ -28,6 +28,7 @@ from kbforge_training.gpt import GPT
 from kbforge_training.interrupts import deferred_interrupts
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.optimizers import make_optimizer
+from kbforge_training.pairs import PairLoss, PairRule, Pairs
 from kbforge_training.recipe import Schedule
 from kbforge_training.sets import Entity, SetRule, draw
 from kbforge_training.tokenizer import SetTokenizer
@@ -47,6 +48,7 @@ class Step:
         learning_rate: of the step.
         nats_per_token: the step's training loss.
         nats_per_fragment: the same by fragment.
+        nats_per_pair: the step's loss on pairs, if it had any.
         dev_nats_per_fragment: validation loss, on the steps that measured it.
         seconds: since the process began to train.
 
@@ -57,6 +59,7 @@ class Step:
     learning_rate: float
     nats_per_token: float
     nats_per_fragment: float
+    nats_per_pair: float | None
     dev_nats_per_fragment: float | None
     seconds: float
 
@@ -79,6 +82,15 @@ class Settings:
     validate_every: int = 250
 
 
+@dataclass(frozen=True, slots=True)
+class LearnPairs:
+    """Pairs, what they cost, and how much they count."""
+
+    pairs: Pairs
+    loss: PairLoss
+    rule: PairRule
+
+
 class Loop:
     """One run.
 
@@ -89,6 +101,7 @@ class Loop:
         loss: of a model and a batch.
         schedule: how to fit.
         settings: where and how often.
+        pairs: what to learn beside it, if anything.
 
     """
 
@@ -100,6 +113,7 @@ class Loop:
         loss: GrammarLoss,
         schedule: Schedule,
         settings: Settings,
+        pairs: LearnPairs | None = None,
     ) -> None:
         self._model = model
         self._batches = batches
@@ -107,6 +121,7 @@ class Loop:
         self._loss = loss
         self._schedule = schedule
         self._settings = settings
+        self._pairs = pairs
         self._optimizer = make_optimizer(
             schedule.optimizer, model, schedule.learning_rate, schedule.weight_decay
         )
@@ -162,7 +177,7 @@ class Loop:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
-        nats = self._learn([batch for batch, _ in batches], n_tokens)
+        nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
         self._done = Progress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
         due = self._done.step % self._settings.validate_every == 0
         over = self._done.tokens >= self._schedule.tokens
@@ -172,12 +187,13 @@ class Loop:
             rate,
             nats / n_tokens,
             nats / sum(batch.fragments for batch, _ in batches),
+            of_pairs,
             self.validate() if self._dev and (due or over) else None,
             time.monotonic() - began,
         )
 
-    def _learn(self, batches: Sequence[Batch], n_tokens: int) -> float:
-        """One step of the optimiser on all batches together; returns their nats before it."""
+    def _learn(self, batches: Sequence[Batch], n_tokens: int) -> tuple[float, float | None]:
+        """One step of the optimiser; returns the batches' nats before it, and a pair's."""
         self._model.train()
         nats = 0.0
         for batch in batches:
@@ -185,16 +201,24 @@ class Loop:
                 loss = self._loss(self._forward, batch)
             torch.autograd.backward(loss / n_tokens)
             nats += float(loss.detach())
-        if not math.isfinite(nats):
+        of_pairs = None if self._pairs is None else self._learn_pairs(self._pairs)
+        if not math.isfinite(total := nats + (of_pairs or 0.0)):
             raise KBForgeError(
-                f"the loss of step {self._done.step + 1:,} is {nats}: the training has diverged; "
+                f"the loss of step {self._done.step + 1:,} is {total}: the training has diverged; "
                 f"lower the recipe's learning_rate and delete "
                 f"{quoted(str(self._settings.folder), 400)}"
             )
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._schedule.clip)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        return nats
+        return nats, of_pairs
+
+    def _learn_pairs(self, learn: LearnPairs) -> float:
+        pairs = learn.pairs.draw(self._done.step, learn.rule.per_step)
+        with self._precision():
+            loss = learn.loss(self._forward, pairs)
+        torch.autograd.backward(learn.rule.weight * loss)
+        return float(loss.detach())
 
     def _precision(self) -> Any:
         # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32

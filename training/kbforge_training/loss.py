@@ -29,15 +29,25 @@ class GrammarLoss:
 
     def __call__(self, model: GPT, batch: Batch) -> Tensor:
         """The nats of all tokens of a batch together, a scalar."""
+        return self._of_tokens(model, batch)[0].sum()
+
+    def by_row(self, model: GPT, batch: Batch) -> Tensor:
+        """The nats of each row's tokens together, [B]."""
+        nats, rows = self._of_tokens(model, batch)
+        return nats.new_zeros(len(batch.tokens)).index_add(0, rows, nats)
+
+    def _of_tokens(self, model: GPT, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The nats of each token, and the row it is in; padding is none."""
         rows, columns = np.nonzero(np.arange(batch.tokens.shape[1] - 1) < batch.lengths[:, None])
         states = states_of(self._table, batch.tokens)[rows, columns]
         tokens = torch.from_numpy(batch.tokens).to(self._device)
         at = (torch.from_numpy(rows).to(self._device), torch.from_numpy(columns).to(self._device))
         logits = model.logits(model(tokens[:, :-1])[at]).float()
         illegal = self._illegal[torch.from_numpy(states).to(self._device)]
-        return F.cross_entropy(
-            logits.masked_fill(illegal, -torch.inf), tokens[:, 1:][at], reduction="sum"
+        nats = F.cross_entropy(
+            logits.masked_fill(illegal, -torch.inf), tokens[:, 1:][at], reduction="none"
         )
+        return nats, at[0]
 
 
 def states_of(

@@ -65,11 +65,12 @@ def draw(entity: Entity, rule: SetRule, rng: np.random.Generator) -> list[list[F
     for _ in range(min(rule.draws, n)):
         size = int(rng.integers(1, min(rule.largest, n) + 1))
         chosen = [entity[i] for i in rng.choice(n, size, replace=False)]
-        sets.append([view for f in chosen for view in _views(f, rule, rng)])
+        sets.append([view for f in chosen for view in viewed(f, rule, rng)])
     return sets
 
 
-def _views(fragment: Fragment, rule: SetRule, rng: np.random.Generator) -> list[Fragment]:
+def viewed(fragment: Fragment, rule: SetRule, rng: np.random.Generator) -> list[Fragment]:
+    """The fragment, or partial views that replace it."""
     if rng.random() >= rule.views:
         return [fragment]
     return [_view(fragment, rule, rng) for _ in range(int(rng.integers(1, _MOST_VIEWS + 1)))]

@@ -13,6 +13,7 @@ from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
+    from kbforge_training.language_model import LanguageModel
     from kbforge_training.lm import TrainedLm
     from kbforge_training.loop import Step
 
@@ -37,8 +38,14 @@ def train_lm(
         Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
     ],
     recipe: Annotated[
-        str, typer.Option(help="tiny, small, rebel-8m, or a TOML file of your own.")
+        str, typer.Option(help="tiny, small, tune, rebel-8m, or a TOML file of your own.")
     ] = "small",
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Go on from this model; gpt is the default model. See --recipe tune."
+        ),
+    ] = None,
     tokens: Annotated[
         int | None,
         typer.Option(min=1, help="Read this many tokens instead of the recipe's number."),
@@ -76,6 +83,8 @@ def train_lm(
 
         kbforge train-lm labelled.jsonl --recipe rebel-8m --gpu -o model/
 
+        kbforge train-lm labelled.jsonl --from gpt --recipe tune -o model/
+
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
     from dataclasses import replace
@@ -97,6 +106,7 @@ def train_lm(
         train=_read(fragments, limit),
         dev=None if dev is None else _read([dev], limit),
         calibration=None if calibrate_on is None else _read([calibrate_on], limit),
+        start=None if start is None else _model(start),
     )
     total = chosen.schedule.tokens
     try:
@@ -123,6 +133,16 @@ def _read(paths: list[str], limit: int | None) -> list[Fragment]:
                 if len(held) % _SHOWN_EVERY == 0:
                     bar.update(len(held))
     return held
+
+
+def _model(name_or_path: str) -> LanguageModel:
+    from kbforge.bundle import read_bundle
+    from kbforge.errors import quoted
+    from kbforge_plugins.likelihoods.gpt import shipped_model
+    from kbforge_training.language_model import from_bundle
+
+    folder = shipped_model() if name_or_path == "gpt" else Path(name_or_path)
+    return from_bundle(read_bundle(folder), quoted(str(folder), 400))
 
 
 def _shown(bar: Any) -> Callable[[Step], None]:
