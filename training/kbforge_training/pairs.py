@@ -27,7 +27,7 @@ from kbforge_training.loss import GrammarLoss
 from kbforge_training.sets import Entity, SetRule, viewed
 from kbforge_training.tokenizer import SetTokenizer
 
-_LARGEST_PART = 6
+_LARGEST_PART = 3
 _CONFUSABLE = 0.8  # of the pairs of two entities, those that have to share a word if they can
 _TRIES = 8
 _BATCH_TOKENS = 4_096
