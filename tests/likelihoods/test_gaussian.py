@@ -116,8 +116,51 @@ def test_unreadable_fragments_are_named(fragment: Fragment, says: str) -> None:
         Gaussian().log_marginal([[Fragment("first", {}, (0.0, 0.0))], [fragment]])
 
 
+def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
+    """L is the sum of the dimensions' own, in the closed form and in every use of the table."""
+    rng = np.random.default_rng(6)
+    prior = {"a": (3.0, 0.7), "b": (0.2, 4.0), "mu": (-1.0, 2.0), "lam": (0.5, 0.01)}
+    both = Gaussian(**prior)
+    data = rng.normal(size=(12, 2))
+    fragments = points(data)
+    parts = [Gaussian(**{name: values[d] for name, values in prior.items()}) for d in (0, 1)]
+    alone = [points(data[:, d : d + 1]) for d in (0, 1)]
+    for n in (1, 2, 12):
+        apart = sum(m.log_marginal([f[:n]])[0] for m, f in zip(parts, alone, strict=True))
+        assert both.log_marginal([fragments[:n]])[0] == pytest.approx(apart, rel=1e-12)
+        assert sequential(both, fragments[:n]) == pytest.approx(apart, rel=1e-12)
+    tables = [model.live_clusters() for model in (both, *parts)]
+    for table, own in zip(tables, (fragments, *alone), strict=True):
+        x = [table.encode(fragment) for fragment in own]
+        for slot in (0, 1):
+            table.extend(x[slot], np.array([-1]), np.array([slot]))
+            for i in range(2 + slot, 12, 2):
+                table.add(x[i], slot)
+        table.remove(x[4], 0)
+    held, *own_held = (
+        t.log_predictive_held(t.encode(f[3]), 1)
+        for t, f in zip(tables, (fragments, *alone), strict=True)
+    )
+    assert held == pytest.approx(sum(own_held), rel=1e-12)
+    ratio, *own_ratio = (float(t.log_merge_ratio(0, 2)[1]) for t in tables)
+    assert ratio == pytest.approx(sum(own_ratio), rel=1e-12)
+
+
+def test_parameters_for_other_dimensions_are_refused() -> None:
+    with pytest.raises(UsageError, match="expected as many values of each, got 2 of a, 3 of mu"):
+        Gaussian(a=(1.0, 2.0), mu=(0.0, 0.0, 0.0))
+    model, fragment = Gaussian(b=(1.0, 2.0)), Fragment("p", {}, (1.0, 2.0, 3.0))
+    for use in (
+        lambda: model.log_marginal([[fragment]]),
+        lambda: model.live_clusters().encode(fragment),
+    ):
+        with pytest.raises(LikelihoodError, match=r"vectors have 3 numbers, and .* for 2"):
+            use()
+
+
 @pytest.mark.parametrize(
-    "options", [{"a": 0.0}, {"b": -1.0}, {"lam": float("nan")}, {"mu": float("inf")}]
+    "options",
+    [{"a": (1.0, 0.0)}, {"a": 0.0}, {"b": -1.0}, {"lam": float("nan")}, {"mu": float("inf")}],
 )
 def test_parameters_out_of_range(options: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=f"gaussian: {next(iter(options))} must be"):

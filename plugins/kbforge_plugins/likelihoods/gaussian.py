@@ -15,12 +15,12 @@ scale b_n (lam_n + 1) / (a_n lam_n). With q = lam_n / (2 b_n (lam_n + 1)) its lo
 
     lgamma(a_n + 1/2) - lgamma(a_n) + log(q / pi) / 2 - (a_n + 1/2) log1p((x - mu_n)^2 q)
 
-and that is how the live table stores it. Statistics are centred and updated by Welford's rule,
-because the textbook sum of squares minus squared sum cancels when the data lie far from 0; points
-are taken relative to the first one, so that far data are rounded no more than near ones. A point
-leaves by the same rule backwards. Each move rounds mean and SS once; these roundings add up but
-are not amplified (10,000 moves of outliers 30 sigma wide leave less than 1e-9 nats), and a cluster
-that shrinks to one point has SS = 0 exactly.
+and that is how the live table stores it. The prior may be another in every dimension. Statistics
+are centred and updated by Welford's rule, because the textbook sum of squares minus squared sum
+cancels when the data lie far from 0; points are taken relative to the first one, so that far data
+are rounded no more than near ones. A point leaves by the same rule backwards. Each move rounds mean
+and SS once; these roundings add up but are not amplified (10,000 moves of outliers 30 sigma wide
+leave less than 1e-9 nats), and a cluster that shrinks to one point has SS = 0 exactly.
 
 Two clusters are one with (Chan, Golub and LeVeque, 1979) n = n1 + n2 points around the weighted
 mean, and SS = SS1 + SS2 + n1 n2 / n (m1 - m2)^2.
@@ -47,26 +47,55 @@ _LARGEST = 1e100
 class Gaussian:
     """Normal-inverse-gamma likelihood of the fragments' vectors.
 
+    Each parameter is one number for all dimensions or a list with one for each.
+
     Args:
         a: shape of the inverse-gamma prior on the variance, > 0.
         b: scale of that prior, > 0.
-        mu: prior mean of every dimension.
+        mu: prior mean.
         lam: how many observations the prior mean is worth, > 0.
 
     Raises:
-        UsageError: a parameter out of range.
+        UsageError: a parameter out of range, or lists of different lengths.
 
     """
 
     def __init__(
-        self, a: float = 2.0, b: float = 0.5, mu: float = 0.0, lam: float = 0.0002
+        self,
+        a: float | tuple[float, ...] = 2.0,
+        b: float | tuple[float, ...] = 0.5,
+        mu: float | tuple[float, ...] = 0.0,
+        lam: float | tuple[float, ...] = 0.0002,
     ) -> None:
-        for name, value in (("a", a), ("b", b), ("lam", lam)):
-            if not (math.isfinite(value) and value > 0):
-                raise UsageError(f"likelihood gaussian: {name} must be positive, got {value}")
-        if not abs(mu) <= _LARGEST:
-            raise UsageError(f"likelihood gaussian: mu must be a finite number, got {mu}")
-        self.a, self.b, self.mu, self.lam = a, b, mu, lam
+        given = {"a": a, "b": b, "mu": mu, "lam": lam}
+        arrays = {name: np.array(value, dtype=np.float64) for name, value in given.items()}
+        for name, values in arrays.items():
+            if not (np.abs(values) <= _LARGEST).all():
+                raise UsageError(
+                    f"likelihood gaussian: {name} must be a finite number, got {given[name]}"
+                )
+            if name != "mu" and not (values > 0).all():
+                raise UsageError(f"likelihood gaussian: {name} must be positive, got {given[name]}")
+        lengths = {name: len(values) for name, values in arrays.items() if values.ndim}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+            raise UsageError(f"likelihood gaussian: expected as many values of each, got {told}")
+        # shape [] or [D]
+        self.a, self.b, self.mu, self.lam = arrays.values()
+        self._dimensions = next(iter(lengths.values()), None)
+
+    def require_dimensions(self, dimensions: int | None) -> None:
+        """Refuse vectors of another length than the lists of parameters.
+
+        Raises:
+            LikelihoodError: they differ.
+
+        """
+        if None not in (dimensions, self._dimensions) and dimensions != self._dimensions:
+            raise LikelihoodError(
+                f"the vectors have {dimensions} numbers, and likelihood gaussian was given "
+                f"parameters for {self._dimensions}"
+            )
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form, equation 95 of the source.
@@ -76,6 +105,7 @@ class Gaussian:
 
         """
         dimensions = dimensions_of(clusters, "gaussian")
+        self.require_dimensions(dimensions)
         out = np.zeros(len(clusters))
         for i, cluster in enumerate(clusters):
             if cluster:
@@ -83,7 +113,7 @@ class Gaussian:
         return out
 
     def _log_marginal(self, x: FloatArray) -> float:
-        n, dimensions = x.shape
+        n = len(x)
         mean = x.mean(axis=0)
         centred = np.square(x - mean).sum(axis=0)
         a_n, lam_n = self.a + n / 2, self.lam + n
@@ -91,15 +121,15 @@ class Gaussian:
         constant = (
             gammaln(a_n)
             - gammaln(self.a)
-            + self.a * math.log(self.b)
-            + 0.5 * math.log(self.lam / lam_n)
+            + self.a * np.log(self.b)
+            + 0.5 * np.log(self.lam / lam_n)
             - 0.5 * n * math.log(2 * math.pi)
         )
-        return float(dimensions * constant - a_n * np.log(b_n).sum())
+        return float((constant - a_n * np.log(b_n)).sum())
 
     def live_clusters(self) -> LiveGaussian:
         """A new, empty table."""
-        return LiveGaussian(self.a, self.b, self.mu, self.lam)
+        return LiveGaussian(self)
 
 
 def _point(fragment: Fragment, dimensions: int | None) -> FloatArray:
@@ -119,8 +149,8 @@ class LiveGaussian:
     -1 needs no case of its own.
     """
 
-    def __init__(self, a: float, b: float, mu: float, lam: float) -> None:
-        self._a, self._b, self._mu, self._lam = a, b, mu, lam
+    def __init__(self, prior: Gaussian) -> None:
+        self._prior = prior
         self._dimensions: int | None = None
         self._capacity = 0
 
@@ -137,13 +167,19 @@ class LiveGaussian:
         return (x - self._origin)[:, None]
 
     def _start(self, origin: FloatArray) -> None:
-        dimensions = self._dimensions = len(origin)
+        dimensions = len(origin)
+        self._prior.require_dimensions(dimensions)
+        self._dimensions = dimensions
         self._origin = origin
-        self._centre = self._mu - origin  # the prior mean, shape [D]
+        # the prior, shape [D] each, its mean relative to the origin
+        self._centre = self._prior.mu - origin
+        self._a, self._b, self._lam = np.broadcast_arrays(
+            self._prior.a, self._prior.b, self._prior.lam, origin
+        )[:3]
         # one row a slot: n, then D means, then D centred sums of squares
         self._statistics = np.zeros((0, 1 + 2 * dimensions))
-        # ready for the predictive, one column a slot: constant, power, D locations, D times q
-        self._derived = np.zeros((2 + 2 * dimensions, 0))
+        # ready for the predictive, one column a slot: constant, D powers, D locations, D times q
+        self._derived = np.zeros((1 + 3 * dimensions, 0))
         self._log_gammas = np.zeros(0)
         self._grow(1)
         self._derive(np.zeros(1, dtype=np.int64), self._statistics[:1])
@@ -152,9 +188,8 @@ class LiveGaussian:
         self._capacity = capacity_for(needed, self._capacity)
         self._statistics = grown(self._statistics, self._capacity)
         self._derived = grown(self._derived, self._capacity, axis=1)
-        dimensions = (len(self._derived) - 2) // 2
-        self._constant, self._power = self._derived[0], self._derived[1]
-        self._location, self._q = self._derived[2 : 2 + dimensions], self._derived[2 + dimensions :]
+        self._constant = self._derived[0]
+        self._power, self._location, self._q = np.split(self._derived[1:], 3)
         self._terms = np.empty_like(self._q)
         self._out = np.empty(self._capacity)
 
@@ -175,8 +210,8 @@ class LiveGaussian:
         np.multiply(terms, terms, out=terms)
         np.multiply(terms, self._q[:, begin:end], out=terms)
         np.log1p(terms, out=terms)
+        np.multiply(terms, self._power[:, begin:end], out=terms)
         np.add.reduce(terms, axis=0, out=out)
-        np.multiply(out, self._power[begin:end], out=out)
         np.subtract(self._constant[begin:end], out, out=out)
 
     def log_predictive_new(self, x: FloatArray) -> float:
@@ -209,7 +244,7 @@ class LiveGaussian:
         self._derived[:, rows] = self._derived_from(statistics).T
 
     def _derived_from(self, statistics: FloatArray) -> FloatArray:
-        """What the predictive reads, shape [k, 2 + 2D]."""
+        """What the predictive reads, shape [k, 1 + 3D]."""
         dimensions = len(self._location)
         n = statistics[:, :1]
         width, location = self._posterior(
@@ -217,12 +252,12 @@ class LiveGaussian:
         )
         lam_n = n + self._lam
         q = lam_n / (width * (lam_n + 1))
-        counts = n[:, 0].astype(np.int64)
         derived = np.empty((len(statistics), len(self._derived)))
-        derived[:, 0] = self._log_gamma_ratios(counts) + 0.5 * np.log(q).sum(axis=1)
-        derived[:, 1] = counts * 0.5 + (self._a + 0.5)
-        derived[:, 2 : 2 + dimensions] = location
-        derived[:, 2 + dimensions :] = q
+        derived[:, 0] = self._log_gamma_ratios(n[:, 0].astype(np.int64))
+        derived[:, 0] += 0.5 * np.log(q).sum(axis=1)
+        derived[:, 1 : 1 + dimensions] = n * 0.5 + (self._a + 0.5)
+        derived[:, 1 + dimensions : 1 + 2 * dimensions] = location
+        derived[:, 1 + 2 * dimensions :] = q
         return derived
 
     def _posterior(
@@ -234,13 +269,15 @@ class LiveGaussian:
         return 2 * self._b + squares + pull * n * shift * shift, mean + pull * shift
 
     def _log_gamma_ratios(self, counts: IntArray) -> FloatArray:
-        """D (lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2) for cluster sizes n, from a table."""
+        """lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2, summed over dimensions, for cluster
+        sizes n, from a table.
+        """
         largest = int(counts.max())
         if largest >= len(self._log_gammas):
-            a_n = self._a + 0.5 * np.arange(capacity_for(largest + 1, len(self._log_gammas)))
-            self._log_gammas = len(self._location) * (
-                gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
-            )
+            sizes = np.arange(capacity_for(largest + 1, len(self._log_gammas)))
+            a_n = self._a + 0.5 * sizes[:, None]
+            ratios = gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
+            self._log_gammas = ratios.sum(axis=1)
         return self._log_gammas.take(counts)
 
     def release(self, slots: IntArray) -> None:
@@ -253,13 +290,12 @@ class LiveGaussian:
         point = x[:, 0]
         n, mean, squares = self._without(point, slot + 1)
         width, location = self._posterior(n, mean, squares)
-        share = (n + self._lam) / (n + self._lam + 1)
+        lam_n = n + self._lam
+        q = lam_n / (width * (lam_n + 1))
         away = point - location
-        spread = float(np.log1p(away * away * share / width).sum())
-        scale = len(x) * math.log(share) - float(np.log(width).sum())
+        terms = 0.5 * np.log(q) - (0.5 * n + 0.5 + self._a) * np.log1p(away * away * q)
         # the table of sizes reaches n: the cluster with x in it has been looked up
-        constant = float(self._log_gammas[int(n)])
-        return constant + 0.5 * scale - (0.5 * n + self._a + 0.5) * spread
+        return float(self._log_gammas[int(n)]) + float(terms.sum())
 
     def add(self, x: FloatArray, slot: int) -> None:
         """C := C + x, in place."""
@@ -316,12 +352,12 @@ class LiveGaussian:
         """L of clusters but for -n D log(2 pi) / 2, which cancels in ratios, shape [k]."""
         dimensions = len(self._location)
         n, mean = statistics[:, :1], statistics[:, 1 : 1 + dimensions]
-        a_n, lam_n = self._a + 0.5 * n[:, 0], self._lam + n
+        a_n, lam_n = self._a + 0.5 * n, self._lam + n
         shift = mean - self._centre
         b_n = self._b + 0.5 * (
             statistics[:, 1 + dimensions :] + self._lam * n / lam_n * shift * shift
         )
-        constant = gammaln(a_n) - gammaln(self._a) + self._a * math.log(self._b)
-        constant += 0.5 * np.log(self._lam / lam_n[:, 0])
-        evidence: FloatArray = dimensions * constant - a_n * np.log(b_n).sum(axis=1)
+        constant = gammaln(a_n) - gammaln(self._a) + self._a * np.log(self._b)
+        constant += 0.5 * np.log(self._lam / lam_n)
+        evidence: FloatArray = (constant - a_n * np.log(b_n)).sum(axis=1)
         return evidence
