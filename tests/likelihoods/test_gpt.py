@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -152,12 +153,32 @@ def test_what_a_bundle_brings(
         Gpt.from_bundle(write(model, tmp_path / "wrong", wrong))
 
 
+def test_the_surrogate_votes_by_its_weight(
+    fragments: list[Fragment], model: LanguageModel, tmp_path: Path
+) -> None:
+    counts = NgramCounts.empty(2, ("name",))
+    for fragment in fragments:
+        counts.add(fragment)
+    whole = write(model, tmp_path / "whole", {COUNTS_FILE: counts.to_bytes()})
+    sets = [[], fragments[:1], fragments[3:7], fragments[3:7], [Fragment("v", {}, vector=(1.0,))]]
+    alone = Gpt.from_bundle(whole, precision="fp32")
+    assert alone.surrogate is not None
+    votes = alone.surrogate.log_marginal(sets)
+    assert (votes[1:4] < -1).all()
+    pooled = Gpt.from_bundle(whole, precision="fp32", surrogate_weight=0.5)
+    expected = alone.log_marginal(sets) + 0.5 * votes
+    np.testing.assert_allclose(pooled.log_marginal(sets), expected, atol=1e-6)
+    np.testing.assert_allclose(pooled.log_marginal(sets[::-1]), expected[::-1], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         ({"precision": "int4"}, "precision: expected one of auto, fp32, bf16, got int4"),
         ({"batch_tokens": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
         ({"reading_mb": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
+        ({"surrogate_weight": -1}, "surrogate_weight: expected 0 or more"),
+        ({"surrogate_weight": math.inf}, "surrogate_weight: expected 0 or more"),
         ({"cache_mb": -1}, "batch_tokens, cache_mb and reading_mb cannot be negative"),
         ({"device": "tape"}, "device: expected one of cpu, cuda, got tape"),
     ],

@@ -7,12 +7,21 @@ The end of the text is not scored: a set is scored as a prefix of larger ones. H
 cluster has is the Dirichlet process's business, and a model of training sets whose sizes a rule
 drew would count it a second time, wrongly. A fragment without properties has no text and
 contributes nothing.
+
+With a weight w, the surrogate votes too, a product of experts (Hinton 2002):
+
+    L(C) = log p(text of C) + w log p(names of C by the surrogate)
+
+which is a score of sets like any other, but no longer the log of a probability of text. A text has
+one model's view of how common a name is; bigrams, for which a long name is always rare, tell by it
+more readily whether two observations share a name by accident.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, Self
@@ -47,6 +56,7 @@ class Gpt:
         cache_mb: memory for scores already given, in MiB.
         reading_mb: memory for what was read, in MiB: sets that begin like earlier ones are not
             read from the beginning.
+        surrogate_weight: how much the bundle's bigrams vote; 0 is the model alone.
 
     Raises:
         UsageError: an option out of range, or no usable GPU.
@@ -61,8 +71,17 @@ class Gpt:
         batch_tokens: int = 0,
         cache_mb: int = 64,
         reading_mb: int = 512,
+        surrogate_weight: float = 0.0,
     ) -> None:
-        self._load(shipped_model(), device, precision, batch_tokens, cache_mb, reading_mb)
+        self._load(
+            shipped_model(),
+            device,
+            precision,
+            batch_tokens,
+            cache_mb,
+            reading_mb,
+            surrogate_weight,
+        )
 
     @classmethod
     def from_bundle(
@@ -73,6 +92,7 @@ class Gpt:
         batch_tokens: int = 0,
         cache_mb: int = 64,
         reading_mb: int = 512,
+        surrogate_weight: float = 0.0,
     ) -> Self:
         """Load what `kbforge train-lm` wrote; the options are the constructor's.
 
@@ -81,7 +101,7 @@ class Gpt:
 
         """
         model = cls.__new__(cls)
-        model._load(path, device, precision, batch_tokens, cache_mb, reading_mb)
+        model._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
         return model
 
     @property
@@ -103,15 +123,26 @@ class Gpt:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
         texts = [self._text(cluster) for cluster in clusters]
         known = {text: self._memory.get(text) for text in dict.fromkeys(texts)}
-        unknown = [text for text, score in known.items() if score is None]
+        unknown = {
+            text: cluster
+            for text, cluster in zip(texts, clusters, strict=True)
+            if known[text] is None
+        }
         if unknown:
             # what else is in a batch, and what was read before, moves the last bits of a score,
             # so the first one given stays
-            scores = self._scorer.score([self._tokens(text) for text in unknown])
-            for text, score in zip(unknown, scores.tolist(), strict=True):
+            for text, score in zip(unknown, self._score(unknown).tolist(), strict=True):
                 known[text] = score
                 self._memory.put(text, score, sys.getsizeof(text) + _ENTRY_BYTES)
         return np.array([known[text] for text in texts], dtype=np.float64)
+
+    def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
+        """L(C) of clusters by their texts."""
+        scores = self._scorer.score([self._tokens(text) for text in clusters])
+        if self._surrogate is None or not self._surrogate_weight:
+            return scores
+        votes = self._surrogate.log_marginal(list(clusters.values()))
+        return scores + self._surrogate_weight * votes
 
     def _tokens(self, text: str) -> list[int]:
         # the grammar's texts hold at least one object; no fragments have probability one
@@ -129,6 +160,7 @@ class Gpt:
         batch_tokens: int,
         cache_mb: int,
         reading_mb: int,
+        surrogate_weight: float,
     ) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise UsageError("likelihood gpt: device: there is no usable GPU")
@@ -136,6 +168,8 @@ class Gpt:
             raise UsageError(
                 "likelihood gpt: batch_tokens, cache_mb and reading_mb cannot be negative"
             )
+        if not 0 <= surrogate_weight < math.inf:
+            raise UsageError("likelihood gpt: surrogate_weight: expected 0 or more")
         where = quoted(str(path), 400)
         bundle = read_bundle(path)
         model: LanguageModel = from_bundle(bundle, where)
@@ -145,6 +179,7 @@ class Gpt:
         )
         self._memory: BoundedMemory[str, float] = BoundedMemory(cache_mb * _MEBIBYTE)
         self._surrogate = _surrogate(bundle, where)
+        self._surrogate_weight = surrogate_weight
         calibrated = CALIBRATION_FILE in bundle.files
         self._alpha = (
             read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA
