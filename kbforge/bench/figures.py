@@ -15,6 +15,7 @@ are means over shuffles, bars and bands one standard deviation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def metric_by_runtime(
 
     An offline method's way is shown, too: the mean of its estimate while it runs.
     """
-    plain = [row for row in rows if not row.surrogate]
+    plain = _of_the_table(rows, table)
     if not plain:
         return None
     from matplotlib.ticker import LogLocator
@@ -70,9 +71,9 @@ def metric_by_runtime(
     return figure
 
 
-def metric_by_particles(rows: Sequence[Row]) -> Figure | None:
+def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure | None:
     """Metrics against P."""
-    plain = [row for row in rows if not row.surrogate and row.particles is not None]
+    plain = [row for row in _of_the_table(rows, table) if row.particles is not None]
     if len({row.particles for row in plain}) < 2:
         return None
     figure, panels = _panels("particles P")
@@ -119,7 +120,7 @@ def subproblems_and_particles(
     rows: Sequence[Row], trace: Sequence[TraceRow], method: Method
 ) -> Figure | None:
     """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
-    own = [row for row in rows if row.method == method.name and not row.surrogate]
+    own = _of_the_table(rows, [method])
     way = [row for row in trace if is_of_trace(row, method)]
     if not own or not way:
         return None
@@ -143,26 +144,35 @@ def subproblems_and_particles(
 
 def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
     """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end."""
-    proposed = [row for row in rows if row.surrogate and row.max_evals is not None]
+    limited = [row for row in rows if row.surrogate and row.max_evals is not None]
+    settings = {(row.method, row.particles) for row in limited}
+    # without a limit M is P
+    proposed = limited + [
+        replace(row, max_evals=row.particles)
+        for row in rows
+        if row.surrogate and row.max_evals is None and (row.method, row.particles) in settings
+    ]
     values = sorted({row.max_evals or 0 for row in proposed} - {0})
     if not values:
         return None
     unlimited = 4.0 * values[-1]
+    free = [row for row in rows if not row.surrogate and (row.method, row.particles) in settings]
     figure, panels = _panels("joins that the surrogate proposes a step, M")
     colours = _colours(rows)
     for metric, axes in panels.items():
         for name in _names(proposed):
             own = [row for row in proposed if row.method == name]
             curve = _grouped([row for row in own if row.max_evals], "max_evals")
-            free = [row for row in rows if _is_unlimited(row, own[0])]
-            xs = [float(m) for m, _ in curve] + ([unlimited] if free else [])
-            groups = [g for _, g in curve] + ([free] if free else [])
+            own_free = [row for row in free if row.method == name]
+            xs = [float(m) for m, _ in curve] + ([unlimited] if own_free else [])
+            groups = [g for _, g in curve] + ([own_free] if own_free else [])
             _draw_curve(axes, xs, groups, metric, name, colours[name])
             alone = [float(getattr(row, metric)) for row in own if row.max_evals == 0]
             if alone:
                 axes.axhline(_mean(alone), ls="--", lw=1, color=colours[name])
-        _log_axis(axes, [*map(float, values), unlimited], {unlimited: "all"})
-    _finish(figure, panels, "dashed: clustered by the surrogate alone; all: without a surrogate")
+        _log_axis(axes, [*map(float, values), *([unlimited] if free else [])], {unlimited: "all"})
+    note = "dashed: clustered by the surrogate alone"
+    _finish(figure, panels, note + ("; all: without a surrogate" if free else ""))
     return figure
 
 
@@ -176,9 +186,10 @@ def is_of_trace(row: TraceRow, method: Method) -> bool:
     )
 
 
-def _is_unlimited(row: Row, like: Row) -> bool:
-    same = (row.method, row.particles) == (like.method, like.particles)
-    return same and not row.surrogate
+def _of_the_table(rows: Sequence[Row], table: Sequence[Method]) -> list[Row]:
+    """The rows that differ from a line of the table in P alone."""
+    settings = {(method.name, method.surrogate, method.max_evals) for method in table}
+    return [row for row in rows if (row.method, row.surrogate, row.max_evals) in settings]
 
 
 def _panels(x_label: str) -> tuple[Figure, dict[Metric, Axes]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from kbforge import registry
 from kbforge.bench.report import draw, write_report
 from kbforge.bench.results import Format, Results, Row
-from kbforge.bench.runs import Run, Selection, runs_of, select
+from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
 from kbforge.bench.summary import Line, Verdict, lines, verdicts
 from kbforge.bench.workers import perform_all
 from kbforge.contracts.suite import Plan, Suite
@@ -101,14 +101,14 @@ def prepare(suite_name: str, how: How) -> Planned:
     """Find out what there is to do.
 
     Raises:
-        KBForgeError: an unknown suite, option or method, or missing data.
+        KBForgeError: an unknown suite, option, task or method, or missing data.
         UsageError: figures are wanted and matplotlib is missing.
 
     """
     if how.figures:
         require_matplotlib()
     suite: Suite = registry.create("suites", suite_name, how.options)
-    plan = suite.plan(how.quick)
+    plan = narrowed(suite.plan(how.quick), how.selection)
     methods, notes = select(plan, how.selection)
     return Planned(suite_name, plan, list(runs_of(suite_name, plan, methods, how.selection)), notes)
 

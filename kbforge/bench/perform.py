@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import orjson
 from kbforge import __version__, registry
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.clustering import Choices, prepare
 from kbforge.config import option_parameters
-from kbforge.contracts import Interrupted, Posterior, Progress
+from kbforge.contracts import Fragment, Interrupted, Posterior, Problem, Progress
 from kbforge.evaluate.scores import Scores, compare
 
 _MARKS = 50
@@ -46,9 +47,12 @@ def perform(run: Run) -> Outcome:
     watch = _Watch(run, gold, online=not minds)
     choices = _choices(run, minds)
     prepared = prepare(fragments, choices)
+    problem = prepared.problem
+    if not run.method.surrogate:
+        problem = replace(problem, surrogate=None, max_evals=None)
     watch.start()
     posterior = prepared.clusterer.cluster(
-        fragments, prepared.problem, np.random.default_rng(choices.seed), watch.on_step
+        fragments, problem, np.random.default_rng(choices.seed), watch.on_step
     )
     spent = watch.spent()
     scores = watch.scored(posterior)
@@ -60,7 +64,7 @@ def perform(run: Run) -> Outcome:
         fragments=posterior.n_fragments,
         of=len(fragments),
         cut=not posterior.complete or (minds and spent.wall + watch.own.wall >= run.seconds),
-        log_posterior=posterior.log_posterior,
+        log_posterior=_log_posterior(posterior, fragments, problem),
         f1=scores.bcubed_f1_item_mean,
         precision=scores.bcubed_precision,
         recall=scores.bcubed_recall,
@@ -75,6 +79,16 @@ def perform(run: Run) -> Outcome:
         version=__version__,
     )
     return Outcome(row, tuple(watch.trace))
+
+
+def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem: Problem) -> float:
+    """Of the point estimate, by the likelihood also where the surrogate alone has found it."""
+    if problem.max_evals != 0:
+        return posterior.log_posterior
+    clusters = posterior.clusters()
+    prior = DirichletProcess(problem.alpha).log_cluster(np.array([len(c) for c in clusters]))
+    model = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
+    return float(prior.sum() + model.sum())
 
 
 def _identity(run: Run) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _figures(
     splitting = next((m for m in plan.methods if m.name == plan.reference), plan.methods[0])
     return {
         "runtime": figures.metric_by_runtime(own, way, plan.methods),
-        "particles": figures.metric_by_particles(own),
+        "particles": figures.metric_by_particles(own, plan.methods),
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
         "subproblems": figures.subproblems_and_particles(own, way, splitting),
         "surrogate": figures.surrogate_ablation(own),

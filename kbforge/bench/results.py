@@ -53,7 +53,7 @@ class Row(_Identity):
         fragments: how many it got to, `of` how many.
         cut: whether the budget ended it; an online method's scores are then of what it got to, an
             offline one's of the best grouping of all so far.
-        log_posterior: of the point estimate, nats.
+        log_posterior: of the point estimate by the task's likelihood, nats.
         f1: mean of the fragments' B-cubed F1; `precision` and `recall` are B-cubed too.
         entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
         model_evaluations: sets that the likelihood scored.

@@ -8,8 +8,8 @@ results is not repeated; a bench whose plan changed repeats what the change conc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -89,6 +89,7 @@ class Selection:
     """What of a plan to run; None is the plan's own.
 
     Attributes:
+        tasks: names of tasks, in any case.
         methods: names of methods, in any case.
         sweeps: whether to run the settings that only the curves need.
         shuffles: most orders of the data for every method.
@@ -96,10 +97,41 @@ class Selection:
 
     """
 
+    tasks: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
     sweeps: bool = True
     shuffles: int | None = None
     seconds: float | None = None
+
+
+def narrowed(plan: Plan, selection: Selection) -> Plan:
+    """The plan with the selection's tasks alone.
+
+    Raises:
+        UsageError: a name that no task of the plan has.
+
+    """
+    if selection.tasks is None:
+        return plan
+    names = _chosen("task", [task.name for task in plan.tasks], selection.tasks)
+    return replace(
+        plan,
+        tasks=tuple(task for task in plan.tasks if task.name in names),
+        expectations=tuple(e for e in plan.expectations if e.task in names),
+        published={key: found for key, found in plan.published.items() if key[0] in names},
+    )
+
+
+def _chosen(kind: str, known: Iterable[str], wanted: Iterable[str]) -> set[str]:
+    """The known names that are wanted, whatever their case."""
+    by_name = {name.casefold(): name for name in known}
+    for name in wanted:
+        if name.casefold() not in by_name:
+            raise UsageError(
+                f'there is no {kind} "{quoted(name)}" in this suite; '
+                f"{kind}s: {', '.join(by_name.values())}"
+            )
+    return {by_name[name.casefold()] for name in wanted}
 
 
 def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
@@ -110,16 +142,9 @@ def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
 
     """
     everything = [*plan.methods, *(plan.sweeps if selection.sweeps else ())]
-    known = {method.name.casefold(): method.name for method in everything}
     if selection.methods is not None:
-        wanted = {name.casefold() for name in selection.methods}
-        for name in selection.methods:
-            if name.casefold() not in known:
-                raise UsageError(
-                    f'there is no method "{quoted(name)}" in this suite; '
-                    f"methods: {', '.join(known.values())}"
-                )
-        everything = [method for method in everything if method.name.casefold() in wanted]
+        names = _chosen("method", [method.name for method in everything], selection.methods)
+        everything = [method for method in everything if method.name in names]
     installed = set(registry.names("clusterers"))
     missing = dict.fromkeys(m.clusterer for m in everything if m.clusterer not in installed)
     notes = [f'the clusterer "{name}" is not installed; its runs are left out' for name in missing]

@@ -119,8 +119,8 @@ def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict
         if other is None:
             return Verdict(wanted, None, f"{what}: not tested, {wanted.no_worse_than} did not run")
         bound = other.metric(wanted.metric).mean - wanted.slack
-        less = f" less {wanted.slack:g}" if wanted.slack else ""
-        against = f"that of {wanted.no_worse_than}{less}"
+        apart = f" {'less' if wanted.slack > 0 else 'and'} {abs(wanted.slack):g}"
+        against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"
     if line is None:
         return Verdict(wanted, None, f"{what}: not tested, it did not run")
     got = line.metric(wanted.metric).mean

@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def bench(
     suite: Annotated[
-        str, typer.Argument(help="What to compare: gauss, text or another suite's name.")
+        str, typer.Argument(help="What to compare: gauss, circles, text or another suite's name.")
     ],
     output: Annotated[
         str | None,
@@ -40,6 +40,9 @@ def bench(
     workers: Annotated[
         int, typer.Option("--workers", min=1, help="Runs side by side, each in its own process.")
     ] = 1,
+    tasks: Annotated[
+        str | None, typer.Option(help="Only these sets of the suite, with commas between.")
+    ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Only these, with commas between, such as smc,greedy.")
     ] = None,
@@ -73,6 +76,8 @@ def bench(
         kbforge bench gauss --set suite.data=published --workers 2 -o results/
 
         kbforge bench text --methods "split smc,smc" --shuffles 2 --no-sweeps
+
+        kbforge bench text --tasks webnlg-names --set suite.likelihood=gpt --seconds 1800
     """
     from pathlib import Path
 
@@ -83,12 +88,11 @@ def bench(
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
-    names = None if methods is None else tuple(name.strip() for name in methods.split(","))
     how = How(
         quick=quick,
         report_only=report_only,
         workers=workers,
-        selection=Selection(names, sweeps, shuffles, seconds),
+        selection=Selection(_names(tasks), _names(methods), sweeps, shuffles, seconds),
         figures=figures,
         format=format_name,
         options=dict(parse_settings(settings or [], ("suite",))["suite"]),
@@ -106,6 +110,10 @@ def bench(
         _print(done, folder)
     if check and not done.holds:
         raise typer.Exit(EXIT_ERROR)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def _said(row: Row | None) -> str:

@@ -68,7 +68,8 @@ class Method:
         clusterer: the plugin. A method whose plugin is not installed is left out, with a note.
         options: of the clusterer, besides those below.
         particles: P, for clusterers that have particles.
-        surrogate: whether the task's surrogate proposes.
+        surrogate: whether the task's surrogate proposes; without it none does, not even one that
+            the likelihood would bring.
         max_evals: M, the most joins a step that the surrogate proposes; None is the default of
             `kbforge cluster`.
         shuffles: how many shuffles it runs on; None is the plan's.
@@ -102,7 +103,8 @@ class Published:
 class Expectation:
     """The mean over shuffles of a metric is at least a bound.
 
-    The bound is `at_least`, or if `no_worse_than` names a method, that method's mean less `slack`.
+    The bound is `at_least`, or if `no_worse_than` names a method, that method's mean less `slack`
+    (which is negative if it must be better by so much).
     Methods are meant in the setting of the plan's table.
     """
 

@@ -75,7 +75,7 @@ LABELS = ["log posterior (nats)", "B-cubed F1", "B-cubed precision", "B-cubed re
 
 
 def test_metric_by_particles() -> None:
-    found = axes_of(figures.metric_by_particles(ROWS))
+    found = axes_of(figures.metric_by_particles(ROWS, TABLE))
     assert list(found) == LABELS
     shown = curves(found["B-cubed F1"])
     assert set(shown) == {"SMC", "Split SMC"}
@@ -135,9 +135,34 @@ def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
 
 
+def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
+    """The table asks for a surrogate, M = P; the ablation has another P."""
+    table = tuple(replace(m, surrogate=True) for m in (SMC, SPLIT))
+    rows = [
+        *(row(replace(m, particles=p), f1=p / 100) for m in table for p in PS),
+        *(row(replace(table[1], max_evals=m), f1=0.4 + m / 100) for m in (0, 1)),
+        *(row(replace(SPLIT, particles=p), f1=0.9) for p in PS),
+    ]
+    trace = [trace_row(table[1], 0, n, subproblems=n) for n in (10, 40)]
+    assert curves(axes_of(figures.metric_by_particles(rows, table))["B-cubed F1"]) == {
+        name: (list(PS), [p / 100 for p in PS]) for name in ("SMC", "Split SMC")
+    }
+    runtime = axes_of(figures.metric_by_runtime(rows, trace, table))["B-cubed F1"]
+    assert len([line for line in runtime.lines if line.get_marker() == "*"]) == 2
+    figure = figures.subproblems_and_particles(rows, trace, table[1])
+    axes_of(figure)
+    assert figure is not None
+    assert curves(figure.axes[2])["Split SMC"] == (list(PS), [3, 3, 3])
+    ablation = axes_of(figures.surrogate_ablation(rows))["B-cubed F1"]
+    # M = 1, M = P = 10, and without a surrogate
+    assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))
+    black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate]))["B-cubed F1"]
+    assert curves(black_box)["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
+
+
 def test_without_rows_there_is_no_figure() -> None:
     assert figures.metric_by_runtime([], [], TABLE) is None
-    assert figures.metric_by_particles([r for r in ROWS if r.particles == 10]) is None
+    assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
     assert figures.subproblems_and_particles(ROWS, [], SPLIT) is None
     assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate]) is None
@@ -147,7 +172,7 @@ def test_without_rows_there_is_no_figure() -> None:
 def test_same_rows_same_bytes(tmp_path: Path, kind: str) -> None:
     written = []
     for name in ("one", "two"):
-        figure = figures.metric_by_particles(ROWS)
+        figure = figures.metric_by_particles(ROWS, TABLE)
         assert figure is not None
         save(figure, str(tmp_path / f"{name}.{kind}"))
         written.append((tmp_path / f"{name}.{kind}").read_bytes())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from kbforge import registry
 from kbforge.bench.perform import perform
 from kbforge.clustering import Choices, cluster
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
-from kbforge.contracts.suite import Method
+from kbforge.contracts.suite import Method, Model
 from kbforge.errors import KBForgeError
 from kbforge.evaluate.scores import compare
+from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.bench.toys import GREEDY, SPLIT, run
 
 
@@ -26,7 +28,6 @@ from tests.bench.toys import GREEDY, SPLIT, run
         SPLIT,
         replace(SPLIT, name="SMC", clusterer="smc"),
         replace(SPLIT, surrogate=True, max_evals=2),
-        replace(SPLIT, surrogate=True, max_evals=0),
         replace(SPLIT, options={"weights": "marginal"}),
     ],
 )
@@ -56,6 +57,41 @@ def test_the_row_is_that_of_the_clustering(method: Method) -> None:
     assert row.key == job.key
     assert row.seconds > 0
     assert row.cpu_seconds > 0
+
+
+def test_what_the_surrogate_finds_alone_is_judged_by_the_likelihood() -> None:
+    job = run(replace(SPLIT, surrogate=True, max_evals=0), surrogate=Model("gaussian", {"b": 30.0}))
+    fragments, alpha = job.fragments(), 2.0
+    choices = Choices(
+        likelihood="gaussian", particles=10, alpha=alpha, options={"likelihood": {"b": 30.0}}
+    )
+    clusters = cluster(fragments, choices).posterior.clusters()
+    assert len(clusters) > 1
+    sets = [[fragments[i] for i in c] for c in clusters]
+    prior = sum(math.log(alpha) + math.lgamma(len(c)) for c in clusters)
+    row = perform(job).row
+    assert row.entities == len(clusters)
+    expected = prior + Gaussian(b=1.0).log_marginal(sets).sum()
+    assert row.log_posterior == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_surrogate_that_a_likelihood_brings_proposes_only_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bringing = property(lambda self: Gaussian(b=30.0))
+    monkeypatch.setattr(Gaussian, "surrogate", bringing, raising=False)
+    problems = []
+    inner = registry.load("clusterers", "smc").cluster
+
+    def cluster_and_note(self: Clusterer, *given: Any) -> Posterior:
+        problems.append(given[1])
+        return inner(self, *given)
+
+    monkeypatch.setattr(registry.load("clusterers", "smc"), "cluster", cluster_and_note)
+    method = replace(SPLIT, clusterer="smc")
+    perform(run(method))
+    perform(run(replace(method, surrogate=True)))
+    assert [(p.surrogate is None, p.max_evals) for p in problems] == [(True, None), (False, 10)]
 
 
 def test_the_trace_holds_the_state_of_every_prefix() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.bench.runs import Selection, order, runs_of, select, setting
-from kbforge.contracts.suite import Method, Model
+from kbforge.bench.runs import Selection, narrowed, order, runs_of, select, setting
+from kbforge.contracts.suite import Expectation, Method, Model, Published
 from kbforge.errors import UsageError
 from tests.bench.toys import GREEDY, SPLIT, plan, run, task
 
@@ -78,6 +78,25 @@ def test_a_selection_narrows() -> None:
     methods, _ = select(made, selection)
     (only,) = runs_of("toys", made, methods, selection)
     assert (only.method.name, only.method.particles, only.seconds) == ("Split SMC", 10, 3.0)
+
+
+def test_a_selection_of_tasks_leaves_out_what_is_about_others() -> None:
+    other = replace(task(), name="Other")
+    wanted = [Expectation(name, "Greedy", "f1", 0.5) for name in ("toy", "Other")]
+    figures = Published((-1.0, 0.1), (0.5, 0.1), 1.0)
+    made = plan(
+        tasks=(task(), other),
+        expectations=tuple(wanted),
+        published={(name, "Greedy"): figures for name in ("toy", "Other")},
+    )
+    assert narrowed(made, Selection()) is made
+    only = narrowed(made, Selection(tasks=("other",)))
+    assert only.tasks == (other,)
+    assert only.expectations == (wanted[1],)
+    assert list(only.published) == [("Other", "Greedy")]
+    assert narrowed(made, Selection(tasks=("OTHER", "toy"))) == made
+    with pytest.raises(UsageError, match='no task "tyo" in this suite; tasks: toy, Other'):
+        narrowed(made, Selection(tasks=("tyo",)))
 
 
 def test_an_unknown_method_is_refused_and_the_known_ones_named() -> None:

@@ -54,6 +54,11 @@ def test_runs_that_were_cut_are_counted() -> None:
             True,
             "at least that of Split SMC less 20",
         ),
+        (
+            Expectation("toy", "Split SMC", "f1", no_worse_than="Greedy", slack=-0.35),
+            False,
+            "0.9000, below that of Greedy and 0.35, 0.9500",
+        ),
         (Expectation("toy", "Gibbs", "f1", 0.1), None, "not tested, it did not run"),
         (Expectation("toy", "Greedy", "f1", no_worse_than="Gibbs"), None, "Gibbs did not run"),
     ],

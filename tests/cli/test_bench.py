@@ -106,8 +106,9 @@ def test_expectations_that_fail_are_an_exit_code_with_check(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("no-such",), 'there is no suite "no-such"; available: gauss'),
+        (("no-such",), 'there is no suite "no-such"; available: circles, gauss'),
         (("gauss", "--methods", "magic"), 'no method "magic"'),
+        (("gauss", "--tasks", "text"), 'no task "text" in this suite; tasks: gauss'),
         (("gauss", "--set", "suite.pionts=3"), 'no option "pionts"'),
         (("gauss", "--set", "suite.points=0"), "points must be positive"),
         (("gauss", "--seconds", "0"), "--seconds"),

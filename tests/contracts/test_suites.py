@@ -11,6 +11,10 @@ class TestGauss(SuiteContract):
     name = "gauss"
 
 
+class TestCircles(SuiteContract):
+    name = "circles"
+
+
 @pytest.mark.data
 @pytest.mark.usefixtures("data_dir")
 class TestGaussPublished(SuiteContract):

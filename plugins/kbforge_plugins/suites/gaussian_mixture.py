@@ -13,9 +13,11 @@ so that there are several close groups of clusters:
 
 The paper names a = 2, b = 0.5, mu = 0, lam = 0.0002, alpha = 20, K = 100 and 16 groups. The points
 that its generator published are not quite of these: their variances within clusters follow
-InverseGamma(2, 2) (by 90 nats; b was taken for the scale of the Gamma distribution of 1 / sigma^2),
-and the spread s of clusters about their group's centre, which the text does not state, is about 5
-of the cluster's own standard deviations. Those are the defaults here.
+InverseGamma(2, 2) (by 90 nats; b was taken for the scale of the Gamma distribution of 1 / sigma^2).
+Of a cluster's mean the text known here says only that it is its group's centre with "an additional
+Normal perturbation". That the perturbation is in units of the cluster's own standard deviations,
+and that there are s = 5 of them, is not from the paper: it was fitted to the published points.
+Those are the defaults here.
 """
 
 from __future__ import annotations
