@@ -3,9 +3,10 @@
     KBFORGE_DATA=... python examples/reproductions/lm_clustering.py [--model gpt] [--json OUT]
 
 Alpha is chosen on each family's train set, for B-cubed F1 of the greedy clusterer on a grid of log
-alpha (once for the model, once for the surrogate alone); what is reported is of the dev set, in
-several orders. All runs of a family share one model, and so its memory of scores: seconds are those
-of runs that find some of their sets already scored, in the order of the table.
+alpha (for the model, the model with the surrogate's vote, and the surrogate alone, each); what is
+reported is of the dev set, in several orders. All runs of a family share one model, and so its
+memory of scores: seconds are those of runs that find some of their sets already scored, in the
+order of the table.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ def main() -> None:
     parser.add_argument("--shuffles", type=int, default=3)
     parser.add_argument("--particles", type=int, default=100)
     parser.add_argument("--max-evals", type=int, default=100)
-    parser.add_argument("--grid", default="2,4,6,8,10,12,14", help="log alphas of the model")
+    parser.add_argument("--search-evals", type=int, default=10, help="M while alpha is searched")
+    parser.add_argument("--grid", default="7,10,13,17,21,25", help="log alphas of the model")
+    parser.add_argument(
+        "--pooled-grid", default="16,19,22,26,30,35,40", help="log alphas of model and bigram"
+    )
     parser.add_argument("--surrogate-grid", default="5,6,7,8,9,10,11,12,14,16")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
@@ -88,17 +93,19 @@ def family_rows(family: str, options: argparse.Namespace) -> list[Row]:
     rng = np.random.default_rng(0)
     orders = [list(range(len(dev))), *(list(rng.permutation(len(dev))) for _ in range(99))]
     orders = orders[: options.shuffles]
-    model: Any = make_likelihood(options.model)
+    model: Any = make_likelihood(options.model, {"surrogate_weight": 0.0})
     bigram = model.surrogate
     rows = [exact_name(family, dev)]
+    pooled = make_likelihood(options.model)
+    few = options.search_evals
     for name, problem, grid in (
         ("bigram alone", Problem(bigram, 1.0), options.surrogate_grid),
-        ("model", Problem(model, 1.0, bigram, options.max_evals), options.grid),
+        ("model + bigram", Problem(pooled, 1.0, bigram, few), options.pooled_grid),
+        ("model", Problem(model, 1.0, bigram, few), options.grid),
     ):
         log_alpha = best_log_alpha(train, problem, [float(a) for a in grid.split(",")])
-        problem = Problem(
-            problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals
-        )
+        max_evals = options.max_evals if problem.surrogate else None
+        problem = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, max_evals)
         for algorithm in ALGORITHMS:
             setting = {} if algorithm == "greedy" else {"particles": options.particles}
             runs = [run([dev[i] for i in order], problem, algorithm, setting) for order in orders]
@@ -116,6 +123,7 @@ def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[f
     for log_alpha in sorted(grid, reverse=True):
         at = Problem(problem.likelihood, math.exp(log_alpha), problem.surrogate, problem.max_evals)
         f1[log_alpha] = run(train, at, "greedy", {})[2]
+        print(f"log alpha {log_alpha:g}: train F1 {f1[log_alpha]:.3f}", file=sys.stderr, flush=True)
     best = [log_alpha for log_alpha in sorted(f1) if f1[log_alpha] == max(f1.values())]
     return best[len(best) // 2]
 

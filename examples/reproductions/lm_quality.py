@@ -161,7 +161,9 @@ def main() -> None:
     rule = read_recipe(options.recipe).sets if options.recipe else SetRule()
     grammar = registry.create("grammars", "canonical-json")
     baseline = ByteNgram.trained(grammar, drawn(entities_of(options.train), rule))
-    models = {BASELINE: baseline, **{name: make_likelihood(name) for name in options.models}}
+    alone = {"surrogate_weight": 0.0}
+    models = {name: make_likelihood(name, alone) for name in options.models}
+    models = {BASELINE: baseline, **models}
     text = nats(models, entities_of(options.held_out))
     print(nats_table(text), end="\n\n", flush=True)
     who = [record for family in FAMILIES for record in pairs(models, family, options.pairs)]

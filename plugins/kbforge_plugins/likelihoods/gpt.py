@@ -71,7 +71,7 @@ class Gpt:
         batch_tokens: int = 0,
         cache_mb: int = 64,
         reading_mb: int = 512,
-        surrogate_weight: float = 0.0,
+        surrogate_weight: float = 1.0,
     ) -> None:
         self._load(
             shipped_model(),
@@ -92,7 +92,7 @@ class Gpt:
         batch_tokens: int = 0,
         cache_mb: int = 64,
         reading_mb: int = 512,
-        surrogate_weight: float = 0.0,
+        surrogate_weight: float = 1.0,
     ) -> Self:
         """Load what `kbforge train-lm` wrote; the options are the constructor's.
 
