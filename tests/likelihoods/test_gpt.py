@@ -22,7 +22,7 @@ from kbforge_training.language_model import LanguageModel, from_bundle
 from tests.likelihoods.gpt_reference import Reference
 from tests.likelihoods.language_models import quickstart, random_sets, small_model, write
 
-# nats a set, on average; the long sets of dwie (hundreds of nats) are .10 off, twice what was wanted
+# nats a set, on average; those of dwie have hundreds, and are .10 off, twice what was wanted
 BF16 = {"wd50_dev": 0.05, "dwie50_dev": 0.15}
 
 
