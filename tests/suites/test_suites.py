@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError, UsageError
+from kbforge_plugins.likelihoods.gpt import Gpt
 from kbforge_plugins.suites.gauss import Gauss
 from kbforge_plugins.suites.text import Text
+
+ONLINE = ("greedy", "smc", "split-smc")
 
 
 def test_the_seed_draws_the_points_of_gauss() -> None:
@@ -64,4 +67,14 @@ def test_the_published_points_come_with_the_papers_table(data_dir: Path) -> None
 @pytest.mark.data
 def test_text_has_both_sets(data_dir: Path) -> None:
     sizes = {task.name: len(task.fragments) for task in Text().plan().tasks}
-    assert sizes == {"wd50": 195, "dwie50": 488}
+    assert sizes == {"wd50": 195, "dwie50": 488, "webnlg-names": 1681}
+
+
+@pytest.mark.data
+def test_a_black_box_for_text_has_its_own_alpha_and_the_bigrams_propose(data_dir: Path) -> None:
+    plan = Text(likelihood="gpt").plan()
+    assert {task.alpha for task in plan.tasks} == {Gpt().default_alpha}
+    assert all(method.surrogate for method in plan.methods if method.clusterer in ONLINE)
+    assert plan.seconds == 1800
+    assert Text(likelihood="gpt", alpha=3.0).plan(quick=True).tasks[0].alpha == 3.0
+    assert not any(method.surrogate for method in Text().plan().methods[:3])
