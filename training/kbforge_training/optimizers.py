@@ -47,8 +47,9 @@ def make_optimizer(
             {"params": vectors, "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(groups, lr=learning_rate, betas=_BETAS, fused=True)
+    embeddings = list(model.embedding.parameters())
     maps = [p for p in matrices if p is not model.embedding.weight]
-    return Muon(maps, [model.embedding.weight], vectors, learning_rate, weight_decay)
+    return Muon(maps, embeddings, vectors, learning_rate, weight_decay)
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[nn.Parameter, tuple[str, ...]]:
@@ -124,7 +125,8 @@ def _adam(gradient: Tensor, state: dict[str, Any]) -> Tensor:
     average: Tensor = state["exp_avg"].lerp_(gradient, 1.0 - first)
     square: Tensor = state["exp_avg_sq"].lerp_(gradient.square(), 1.0 - second)
     root = (square / (1.0 - second**step)).sqrt_().add_(_EPSILON)
-    return average / (1.0 - first**step) / root
+    direction: Tensor = average / (1.0 - first**step) / root
+    return direction
 
 
 def orthogonalised(matrix: Tensor) -> Tensor:

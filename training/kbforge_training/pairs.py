@@ -161,7 +161,7 @@ class PairLoss:
             parts.append(self._loss.by_row(model, batch))
             order += numbers
         nats = torch.cat(parts)
-        whole, a, b = nats[np.argsort(order)].view(-1, 3).T
+        whole, a, b = nats[np.argsort(order)].view(-1, 3).unbind(1)
         return a + b - whole
 
     def _encode(self, fragments: Sequence[Fragment]) -> Tokens:
