@@ -29,7 +29,7 @@ _CAPTIONS = {
 
 
 def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path) -> list[str]:
-    """Write all figures that the rows allow; returns their names, `TASK-FIGURE.png`."""
+    """Write all figures that the whole runs allow, `TASK-FIGURE.png`; returns their names."""
     written = []
     for task in plan.tasks:
         for name, figure in _figures(plan, task.name, rows, trace).items():
@@ -43,7 +43,8 @@ def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Pat
 def _figures(
     plan: Plan, task: str, rows: Sequence[Row], trace: Sequence[TraceRow]
 ) -> Mapping[str, Figure | None]:
-    own = [row for row in rows if row.task == task]
+    # the figures of a part of the fragments are of another problem
+    own = [row for row in rows if row.task == task and row.fragments == row.of]
     way = [row for row in trace if row.task == task]
     splitting = next((m for m in plan.methods if m.name == plan.reference), plan.methods[0])
     return {

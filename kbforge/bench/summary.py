@@ -30,7 +30,7 @@ class Line:
     Attributes:
         runs: how many.
         cut: how many of them did not end within their budget.
-        fragments: the fewest that a run got to.
+        fragments: the fewest that a run got to, `of` how many.
 
     """
 
@@ -39,6 +39,7 @@ class Line:
     runs: int
     cut: int
     fragments: int
+    of: int
     log_posterior: Spread
     f1: Spread
     precision: Spread
@@ -92,6 +93,7 @@ def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
         runs=len(rows),
         cut=sum(row.cut for row in rows),
         fragments=min(row.fragments for row in rows),
+        of=rows[0].of,
         log_posterior=Spread.of([row.log_posterior for row in rows]),
         f1=Spread.of([row.f1 for row in rows]),
         precision=Spread.of([row.precision for row in rows]),
@@ -113,6 +115,12 @@ def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict
     called = {"log_posterior": "log posterior", "f1": "F1"}.get(wanted.metric, wanted.metric)
     what = f"{wanted.task}: {called} of {wanted.method}"
     line = by_name.get((wanted.task, wanted.method))
+    for name in filter(None, (wanted.method, wanted.no_worse_than)):
+        held = by_name.get((wanted.task, name))
+        if held is not None and held.fragments < held.of:
+            # the figures of a part are of another problem
+            ended = f"a run of {name} ended at {held.fragments:,} of {held.of:,} fragments"
+            return Verdict(wanted, None, f"{what}: not tested, {ended}")
     bound, against = wanted.at_least, "the bound"
     if wanted.no_worse_than is not None:
         other = by_name.get((wanted.task, wanted.no_worse_than))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from kbforge.bench import figures
+from kbforge.bench.report import draw
 from kbforge.contracts.suite import Method
 from kbforge.pictures.canvas import save
-from tests.bench.toys import GREEDY, SPLIT, row, trace_row
+from tests.bench.toys import GREEDY, SPLIT, plan, row, trace_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,6 +167,11 @@ def test_without_rows_there_is_no_figure() -> None:
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
     assert figures.subproblems_and_particles(ROWS, [], SPLIT) is None
     assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate]) is None
+
+
+def test_runs_that_saw_a_part_are_drawn_only_as_far_as_they_got(tmp_path: Path) -> None:
+    rows = [replace(r, fragments=30, cut=True) for r in ROWS]
+    assert draw(plan(methods=TABLE), rows, TRACE, tmp_path) == ["toy-observations.png"]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])

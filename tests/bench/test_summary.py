@@ -69,6 +69,14 @@ def test_verdicts(wanted: Expectation, held: bool | None, said: str) -> None:
     assert said in verdict.sentence
 
 
+def test_runs_that_saw_a_part_decide_nothing() -> None:
+    rows = [row(GREEDY), row(SPLIT), row(SPLIT, 1, fragments=30, cut=True)]
+    wanted = Expectation("toy", "Split SMC", "f1", no_worse_than="Greedy")
+    (verdict,) = verdicts(lines(rows, plan()), plan(expectations=(wanted,)))
+    assert verdict.held is None
+    assert verdict.sentence.endswith("not tested, a run of Split SMC ended at 30 of 40 fragments")
+
+
 def test_the_table_has_the_papers_figures_beside_ours() -> None:
     published = {
         ("toy", "Greedy"): Published((-125, 3), (0.61, 0.02), 0.5),
