@@ -20,8 +20,11 @@ HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "matplotlib", "PIL"),
 }
-# these are the language model: whoever imports one of them has asked for it
-NEURAL = ("kbforge_training.", "kbforge_plugins.likelihoods.gpt")
+# these are the neural models: whoever imports one of them has asked for it
+NEURAL = (
+    "kbforge_training.",
+    *(f"kbforge_plugins.likelihoods.{name}" for name in ("diffusion", "gpt")),
+)
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
 
 FOUNDATION = {"", "errors", "contracts", "config", "registry", "io", "jsonl", "digests", "describe"}
@@ -98,7 +101,7 @@ def is_verb(item: Import) -> bool:
 
 
 def is_neural(item: Import) -> bool:
-    """Whether the importing module belongs to the language model."""
+    """Whether the importing module belongs to a neural model."""
     return item.module.startswith(NEURAL) and not is_verb(item)
 
 
@@ -162,7 +165,7 @@ def test_the_library_reaches_plugins_only_through_the_registry(package_name: str
 
 
 def test_heavy_libraries_are_imported_in_functions() -> None:
-    """Whatever is heavy by what it imports, itself or through others, is the language model."""
+    """Whatever is heavy by what it imports, itself or through others, is a neural model."""
     modules = {i.module for i in EVERYTHING}
     at_import_time = [i for i in EVERYTHING if i.at_import_time]
     heavy: set[str] = set()

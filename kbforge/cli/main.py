@@ -26,6 +26,7 @@ _CHAIN = (
         "sample",
         "train-ngram",
         "train-lm",
+        "train-diffusion",
         "calibrate",
         "cluster",
         "evaluate",

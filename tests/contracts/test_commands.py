@@ -51,6 +51,10 @@ class TestShow(CommandContract):
     name = "show"
 
 
+class TestTrainDiffusion(CommandContract):
+    name = "train-diffusion"
+
+
 class TestTrainLm(CommandContract):
     name = "train-lm"
 

@@ -9,6 +9,7 @@ from kbforge.models import make_likelihood
 from kbforge.testing import LikelihoodContract, SurrogateContract
 from kbforge.testing.examples import fragments
 from tests.likelihoods.language_models import small_model, write
+from tests.training import circles_models
 
 
 class TestGaussian(LikelihoodContract):
@@ -47,6 +48,25 @@ class TestGptOfABundle(LikelihoodContract):
 
     def make(self) -> Any:
         return make_likelihood(str(self.folder))
+
+
+class TestDiffusion(LikelihoodContract):
+    name = "diffusion"
+
+
+class TestDiffusionOfABundle(LikelihoodContract):
+    name = "diffusion"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder = tmp_path_factory.mktemp("diffusion") / "model"
+        cls.folder = circles_models.write(circles_models.random_model(), folder)
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder), {"probes": 1})
 
 
 class TestGaussianSurrogate(SurrogateContract):

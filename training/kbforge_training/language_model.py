@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 
 from kbforge import registry
 from kbforge.bundle import Bundle
@@ -30,9 +28,10 @@ from kbforge.contracts import Grammar
 from kbforge.errors import ModelError, PluginError, quoted
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.tokenizer import SetTokenizer
+from kbforge_training.weights import WEIGHTS, read_weights, require_weights, weights_of
 
 PLUGIN = "gpt"
-WEIGHTS, TOKENIZER = "weights.safetensors", "tokenizer.json"
+TOKENIZER = "tokenizer.json"
 
 _LARGEST = {
     "n_tokens": 1 << 16,
@@ -62,17 +61,14 @@ class LanguageModel:
 
 def to_bundle(model: LanguageModel, data: Mapping[str, Any], files: Mapping[str, bytes]) -> Bundle:
     """The bundle of a model, with further files such as the surrogate's counts."""
-    tensors = {
-        name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
-        for name, tensor in model.gpt.state_dict().items()
-    }
     grammar = model.tokenizer.grammar
     recipe = {
         "shape": dataclasses.asdict(model.gpt.shape),
         "grammar": {"name": grammar.name, "version": grammar.version, "sha256": _digest(grammar)},
         "training": dict(model.training),
     }
-    own = {WEIGHTS: save(tensors), TOKENIZER: model.tokenizer.to_bytes()}
+    weights = weights_of(model.gpt, torch.bfloat16)
+    own = {WEIGHTS: weights, TOKENIZER: model.tokenizer.to_bytes()}
     return Bundle("likelihoods", PLUGIN, {**own, **files}, recipe, data)
 
 
@@ -151,32 +147,13 @@ def _grammar(found: Any, where: str) -> Grammar:
 
 def _gpt(shape: Shape, content: bytes, where: str) -> GPT:
     """The model with its weights; a shape that they do not fit costs nothing, however large."""
-    try:
-        stored = load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelError(f"{where}: {WEIGHTS} is damaged: {quoted(str(error), 200)}") from error
+    stored = read_weights(content, where)
     n = sum(tensor.numel() for tensor in stored.values())
     if n != shape.parameters:
         raise ModelError(
             f"{where}: {WEIGHTS} holds {n:,} numbers, a model of its shape {shape.parameters:,}"
         )
     gpt = GPT(shape)
-    expected = gpt.state_dict()
-    for name in sorted(stored.keys() ^ expected.keys()):
-        what = "has no tensor" if name in expected else "has an unknown tensor"
-        raise ModelError(f"{where}: {WEIGHTS} {what} {quoted(name)}")
-    for name, tensor in expected.items():
-        found = stored[name]
-        if found.shape != tensor.shape:
-            raise ModelError(
-                f"{where}: {WEIGHTS}: {name} has shape {tuple(found.shape)}, its recipe "
-                f"says {tuple(tensor.shape)}"
-            )
-        if found.dtype != torch.bfloat16:
-            raise ModelError(
-                f"{where}: {WEIGHTS}: {name} is {found.dtype}, expected {torch.bfloat16}"
-            )
-        if not torch.isfinite(found).all():
-            raise ModelError(f"{where}: {WEIGHTS}: {name} holds values that are not finite")
+    require_weights(stored, gpt.state_dict(), torch.bfloat16, where)
     gpt.load_state_dict(stored)
     return gpt

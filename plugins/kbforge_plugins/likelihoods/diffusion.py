@@ -1,0 +1,100 @@
+"""The diffusion model's likelihood: how probable are these points as one cluster?
+
+    L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
+
+It is had by integrating the model's probability-flow ODE (`diffusion_density`). The points are
+taken to be blurred by as much as the model was trained to see at least; points that lie on a curve
+would have no density otherwise. How many points a cluster has is the Dirichlet process's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from kbforge.bundle import read_bundle
+from kbforge.contracts import FloatArray, Fragment
+from kbforge.errors import UsageError, quoted
+from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
+from kbforge_plugins.likelihoods.diffusion_density import SetDensity, in_order
+from kbforge_plugins.likelihoods.vectors import vector_of
+from kbforge_training.diffusion_model import from_bundle
+
+_MEBIBYTE = 1 << 20
+_ENTRY_BYTES = 250  # of a score held, beside its points
+_BATCH_POINTS = 2_048
+
+
+class Diffusion:
+    """A diffusion model of sets of points in the plane; one of circles ships with the package.
+
+    Args:
+        model: the folder that `kbforge train-diffusion` wrote; `none` takes the one that ships.
+        steps: of the integration, an even number; more are slower and closer.
+        probes: directions from which the divergence is estimated (Skilling-Hutchinson), the same
+            for a set every time; 0 computes it exactly, which costs as much as two.
+        cache_mb: memory for scores already given, in MiB.
+
+    Raises:
+        UsageError: an option out of range.
+        ModelError: the model is damaged.
+
+    """
+
+    def __init__(
+        self, model: str | None = None, steps: int = 12, probes: int = 0, cache_mb: int = 64
+    ) -> None:
+        if steps < 2 or steps % 2:
+            raise UsageError(f"likelihood diffusion: steps must be even, 2 or more, got {steps}")
+        if probes < 0 or cache_mb < 0:
+            raise UsageError("likelihood diffusion: probes and cache_mb cannot be negative")
+        path = shipped_model() if model is None else Path(model)
+        trained = from_bundle(read_bundle(path), quoted(str(path), 400))
+        self._density = SetDensity(trained, steps, probes, _BATCH_POINTS)
+        self._memory: BoundedMemory[bytes, float] = BoundedMemory(cache_mb * _MEBIBYTE)
+
+    @classmethod
+    def from_bundle(cls, path: Path, steps: int = 12, probes: int = 0, cache_mb: int = 64) -> Self:
+        """Load what `kbforge train-diffusion` wrote; the options are the constructor's.
+
+        Raises:
+            ModelError: the bundle is damaged or of another kind, with what differs.
+
+        """
+        return cls(str(path), steps, probes, cache_mb)
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C) of every cluster, in nats, shape [len(clusters)].
+
+        Raises:
+            LikelihoodError: a fragment has no vector, or not one of two numbers.
+
+        """
+        points = [_points(cluster) for cluster in clusters]
+        keys = [one.tobytes() for one in points]
+        sets = dict(zip(keys, points, strict=True))
+        # no fragments have probability one
+        known = {key: self._memory.get(key) if key else 0.0 for key in sets}
+        unknown = [key for key, score in known.items() if score is None]
+        if unknown:
+            # the sets beside it move the last bits of a score, so the first one given stays
+            scores = self._density([sets[key] for key in unknown])
+            for key, score in zip(unknown, scores.tolist(), strict=True):
+                known[key] = score
+                self._memory.put(key, score, len(key) + _ENTRY_BYTES)
+        return np.array([known[key] for key in keys], dtype=np.float64)
+
+
+def shipped_model() -> Path:
+    """The folder of the default model."""
+    return Path(str(files("kbforge_plugins").joinpath("models/circles")))
+
+
+def _points(cluster: Sequence[Fragment]) -> FloatArray:
+    """The points of a cluster in the order that they are scored in, shape [n, 2]."""
+    vectors = [vector_of(fragment, 2, "diffusion") for fragment in cluster]
+    return in_order(np.array(vectors)) if vectors else np.zeros((0, 2))
