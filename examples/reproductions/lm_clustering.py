@@ -17,7 +17,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def main() -> None:
         options.json.write_text(json.dumps([vars(row) for row in rows], indent=1))
 
 
-def family_rows(family: str, options: argparse.Namespace) -> list[Row]:
+def family_rows(family: str, options: argparse.Namespace) -> Iterator[Row]:
     folder = data_folder() / "confusable"
     train = list(read_fragments(str(folder / f"{family}_train.jsonl")))
     dev = list(read_fragments(str(folder / f"{family}_dev.jsonl")))
@@ -95,7 +95,7 @@ def family_rows(family: str, options: argparse.Namespace) -> list[Row]:
     orders = orders[: options.shuffles]
     model: Any = make_likelihood(options.model, {"surrogate_weight": 0.0})
     bigram = model.surrogate
-    rows = [exact_name(family, dev)]
+    yield exact_name(family, dev)
     pooled = make_likelihood(options.model)
     few = options.search_evals
     for name, problem, grid in (
@@ -109,10 +109,7 @@ def family_rows(family: str, options: argparse.Namespace) -> list[Row]:
         for algorithm in ALGORITHMS:
             setting = {} if algorithm == "greedy" else {"particles": options.particles}
             runs = [run([dev[i] for i in order], problem, algorithm, setting) for order in orders]
-            rows.append(
-                Row(family, name, algorithm, log_alpha, *map(mean_sd, zip(*runs, strict=True)))
-            )
-    return rows
+            yield Row(family, name, algorithm, log_alpha, *map(mean_sd, zip(*runs, strict=True)))
 
 
 def best_log_alpha(train: Sequence[Fragment], problem: Problem, grid: Sequence[float]) -> float:
