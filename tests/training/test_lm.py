@@ -212,7 +212,7 @@ def test_the_progress_bar_shows_the_speed_of_the_last_seconds(
         (3, 8_000, None),
         (4, 8_160, 7),
     ):
-        show(Step(step, tokens, 0.1, 1.0, 12.345, held_out, 0.0))
+        show(Step(step, tokens, 0.1, 1.0, 12.345, None, held_out, 0.0))
     assert [done for done, _ in shown] == [1_000, 2_000, 8_000, 8_160]
     assert [fields["tokens_per_second"] for _, fields in shown] == ["…", "200", "400", "385"]
     assert [fields["held_out"] for _, fields in shown] == ["…", "9.50", "9.50", "7.00"]
