@@ -129,7 +129,8 @@ def scoring_rows(
     ways: dict[str, Callable[[], object]] = {
         "straightforward": lambda: straightforward(model, sequences)
     }
-    for precision in ("fp32", "bf16"):
+    # without units for it, bf16 takes many times as long, and nobody would choose it
+    for precision in ("fp32",) if automatic == "fp32" else ("fp32", "bf16"):
         scorer = Scorer(model, CPU, precision)
         chosen = ", what the probe chooses" if precision == automatic else ""
         ways[f"scorer, {precision}{chosen}"] = lambda scorer=scorer: scorer.score(sequences)
