@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from kbforge.bundle import read_bundle
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.load import write_fragments
-from kbforge_training import diffusion_training
+from kbforge_training import loss_plot
 from kbforge_training.circles import Circles
 from kbforge_training.diffusion_model import from_bundle
 from kbforge_training.diffusion_recipe import read_diffusion_recipe
@@ -28,14 +26,7 @@ from kbforge_training.weights import WEIGHTS
 from tests.program import Run
 from tests.training.circles_models import read, write_recipe
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small models are faster so, and the bits do not depend on the machine's load."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -166,7 +157,7 @@ def test_without_matplotlib_there_is_no_picture(
     def missing() -> None:
         raise UsageError("no matplotlib")
 
-    monkeypatch.setattr(diffusion_training, "require_matplotlib", missing)
+    monkeypatch.setattr(loss_plot, "require_matplotlib", missing)
     said: list[str] = []
     train_diffusion(Path("model"), read(here, tokens=1), say=said.append)
     assert said == ["note: the model has no loss.png: no matplotlib"]

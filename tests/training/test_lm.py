@@ -7,7 +7,6 @@ import os
 import signal
 import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.load import read_fragments, write_fragments
 from kbforge.models import make_likelihood
 from kbforge_plugins.likelihoods.ngram_prior import NgramCounts
-from kbforge_training import lm
+from kbforge_training import lm, loss_plot
 from kbforge_training.cli.train_lm import _shown
 from kbforge_training.language_model import from_bundle
 from kbforge_training.lm import Data, train_lm
@@ -36,13 +35,7 @@ FILES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small models are faster so, and the bits do not depend on the machine's load."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -532,7 +525,7 @@ def test_without_matplotlib_there_is_no_picture_but_a_sentence(
     def missing() -> None:
         raise UsageError("pictures need matplotlib")
 
-    monkeypatch.setattr(lm, "require_matplotlib", missing)
+    monkeypatch.setattr(loss_plot, "require_matplotlib", missing)
     said: list[str] = []
     train_lm(Data(people()), Path("model"), read(here, tokens=1), say=said.append)
     assert "note: the model has no loss.png: pictures need matplotlib" in said

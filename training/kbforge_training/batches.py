@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_training.sets import Entity, SetRule, draw
 from kbforge_training.tokenizer import SetTokenizer
@@ -103,13 +104,14 @@ class Batches:
         rng = np.random.default_rng([self._seed, epoch, number])
         chosen = order[number * _POOL : (number + 1) * _POOL]
         sets = [one for e in chosen for one in draw(self._entities[e], self._rule, rng)]
-        rows = [(self._encode(one), len(one)) for one in sets]
+        rows = [(encoded(one, self._tokenizer, self._context), len(one)) for one in sets]
         batches = cut(rows, self._budget)
         return [batches[i] for i in rng.permutation(len(batches))]
 
-    def _encode(self, fragments: Entity) -> Tokens:
-        tokens = self._tokenizer.encode(self._tokenizer.text(fragments))
-        return np.array(tokens[: self._context - 1], dtype=np.int64)
+
+def encoded(fragments: Sequence[Fragment], tokenizer: SetTokenizer, context: int) -> Tokens:
+    """The tokens of a set, as many as fit behind the one that begins every sequence."""
+    return np.array(tokenizer.encode(tokenizer.text(fragments))[: context - 1], dtype=np.int64)
 
 
 def cut(rows: Sequence[tuple[Tokens, int]], budget: int) -> list[Batch]:

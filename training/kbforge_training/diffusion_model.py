@@ -23,7 +23,13 @@ from kbforge.bundle import Bundle
 from kbforge.errors import ModelError, quoted
 from kbforge_training.diffusion_sets import Standard
 from kbforge_training.set_diffusion import SetDenoiser, Shape
-from kbforge_training.weights import WEIGHTS, read_weights, require_weights, weights_of
+from kbforge_training.weights import (
+    WEIGHTS,
+    read_weights,
+    require_sizes,
+    require_weights,
+    weights_of,
+)
 
 PLUGIN = "diffusion"
 
@@ -90,11 +96,7 @@ def _shape(found: Any, where: str) -> Shape:
     names = (*_LARGEST, *_MEASURES)
     if not isinstance(found, dict) or set(found) != set(names):
         raise ModelError(f"{where}: its recipe should give {', '.join(names)} as its shape")
-    for name, most in _LARGEST.items():
-        if type(found[name]) is not int or not 1 <= found[name] <= most:
-            raise ModelError(
-                f"{where}: shape: {name}: expected 1 to {most:,}, got {quoted(repr(found[name]))}"
-            )
+    require_sizes(found, _LARGEST, where)
     for name in _MEASURES:
         if not _is_measure(found[name]):
             raise ModelError(

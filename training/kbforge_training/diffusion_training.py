@@ -19,19 +19,16 @@ import torch
 
 from kbforge.bundle import require_place, write_bundle
 from kbforge.devices import require_device
-from kbforge.errors import UsageError
 from kbforge.io import require_writable
-from kbforge.pictures.canvas import require_matplotlib
 from kbforge_training.checkpoint import read_progress
 from kbforge_training.diffusion_model import SetDiffusion, to_bundle
 from kbforge_training.diffusion_recipe import DiffusionRecipe
 from kbforge_training.diffusion_sets import DiffusionLoss, SetBatches, standard_of, truth
-from kbforge_training.loop import METRICS, Loop, Settings, Step
-from kbforge_training.loss_plot import draw_losses
+from kbforge_training.loop import Loop, Settings, Step
+from kbforge_training.loss_plot import metrics_and_picture
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.set_diffusion import SetDenoiser, Shape
-
-PICTURE = "loss.png"
+from kbforge_training.told import going_on
 
 _VALIDATIONS, _VALIDATE_EVERY = 10, 500  # at least so many; at most so many steps apart
 
@@ -90,13 +87,12 @@ def train_diffusion(
     begin_run(work, {"recipe": recipe.to_json()})
     with alone_in(work):
         if progress := read_progress(work):
-            say(
-                f"going on after step {progress.step:,} "
-                f"({progress.tokens:,} of {recipe.schedule.tokens:,} points)"
-            )
+            say(going_on(progress, recipe.schedule.tokens, "points"))
         settings = Settings(work, torch.device(device), checkpoint_seconds, _every(recipe))
         model, last, entropy = _fit(recipe, settings, on_step)
-        write_bundle(folder, to_bundle(model, {"simulated": "circles"}, _pictured(work, say)))
+        write_bundle(
+            folder, to_bundle(model, {"simulated": "circles"}, metrics_and_picture(work, say))
+        )
         remove_run(work)
     return TrainedDiffusion(
         parameters=sum(p.numel() for p in model.denoiser.parameters()),
@@ -140,16 +136,3 @@ def _every(recipe: DiffusionRecipe) -> int:
     """Steps between validations; more often in short runs."""
     steps = recipe.schedule.tokens // recipe.schedule.batch_tokens
     return min(max(1, steps // _VALIDATIONS), _VALIDATE_EVERY)
-
-
-def _pictured(work: Path, say: Say) -> dict[str, bytes]:
-    """The metrics, and their picture if one can be drawn."""
-    files = {METRICS: (work / METRICS).read_bytes()}
-    try:
-        require_matplotlib()
-    except UsageError as error:
-        say(f"note: the model has no {PICTURE}: {error}")
-    else:
-        draw_losses(work / METRICS, work / PICTURE)
-        files[PICTURE] = (work / PICTURE).read_bytes()
-    return files

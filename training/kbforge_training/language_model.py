@@ -28,7 +28,13 @@ from kbforge.contracts import Grammar
 from kbforge.errors import ModelError, PluginError, quoted
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.tokenizer import SetTokenizer
-from kbforge_training.weights import WEIGHTS, read_weights, require_weights, weights_of
+from kbforge_training.weights import (
+    WEIGHTS,
+    read_weights,
+    require_sizes,
+    require_weights,
+    weights_of,
+)
 
 PLUGIN = "gpt"
 TOKENIZER = "tokenizer.json"
@@ -111,11 +117,7 @@ def _digest(grammar: Grammar) -> str:
 def _shape(found: Any, where: str) -> Shape:
     if not isinstance(found, dict) or set(found) != set(_LARGEST):
         raise ModelError(f"{where}: its recipe should give {', '.join(_LARGEST)} as its shape")
-    for name, most in _LARGEST.items():
-        if type(found[name]) is not int or not 1 <= found[name] <= most:
-            raise ModelError(
-                f"{where}: shape: {name}: expected 1 to {most:,}, got {quoted(repr(found[name]))}"
-            )
+    require_sizes(found, _LARGEST, where)
     shape = Shape(**found)
     if shape.d_model % (2 * shape.n_heads):
         raise ModelError(

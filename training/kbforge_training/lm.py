@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
 
 from kbforge import registry
 from kbforge.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
@@ -33,24 +32,25 @@ from kbforge.calibration import fingerprint, to_toml
 from kbforge.clustering import Choices
 from kbforge.contracts import Fragment, Grammar
 from kbforge.devices import require_device
-from kbforge.errors import KBForgeError, UsageError
+from kbforge.errors import KBForgeError
 from kbforge.io import open_output, require_writable
-from kbforge.pictures.canvas import require_matplotlib
 from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
 from kbforge_training.batches import Batches
 from kbforge_training.checkpoint import read_progress
 from kbforge_training.gpt import GPT, Shape
 from kbforge_training.language_model import TOKENIZER, LanguageModel, to_bundle
-from kbforge_training.loop import METRICS, LearnPairs, Loop, Settings, Step, dev_batches
+from kbforge_training.loop import LearnPairs, Loop, Settings, Step, dev_batches
 from kbforge_training.loss import GrammarLoss
-from kbforge_training.loss_plot import draw_losses
+from kbforge_training.loss_plot import metrics_and_picture
 from kbforge_training.pairs import PairLoss, Pairs
 from kbforge_training.recipe import Recipe, Schedule, Sizes
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.sets import Entity, by_entity
 from kbforge_training.tokenizer import SetTokenizer, train_bpe
+from kbforge_training.told import going_on
+from kbforge_training.weights import weights_of
 
-DRAFT, PICTURE = "model", "loss.png"
+DRAFT = "model"
 
 _CALIBRATION = "calibration.toml"
 # of the entities, when no validation file is given: 2 %, more of few, but never too many
@@ -142,10 +142,7 @@ def train_lm(
     begin_run(work, _run(data, recipe))
     with alone_in(work):
         if progress := read_progress(work):
-            say(
-                f"going on after step {progress.step:,} "
-                f"({progress.tokens:,} of {recipe.schedule.tokens:,} tokens)"
-            )
+            say(going_on(progress, recipe.schedule.tokens, "tokens"))
         start = data.start
         tokenizer = start.tokenizer if start else _tokenizer(work, readable, recipe)
         on = torch.device(device)
@@ -226,7 +223,7 @@ def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
 
 
 def _digest(gpt: GPT) -> str:
-    return hashlib.sha256(save(gpt.state_dict())).hexdigest()
+    return hashlib.sha256(weights_of(gpt, torch.float32)).hexdigest()
 
 
 def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
@@ -330,14 +327,7 @@ def _bundle(
     for entity in entities:
         for fragment in entity:
             counts.add(fragment)
-    files = {METRICS: (work / METRICS).read_bytes(), COUNTS_FILE: counts.to_bytes()}
-    try:
-        require_matplotlib()
-    except UsageError as error:
-        say(f"note: the model has no {PICTURE}: {error}")
-    else:
-        draw_losses(work / METRICS, work / PICTURE)
-        files[PICTURE] = (work / PICTURE).read_bytes()
+    files = {**metrics_and_picture(work, say), COUNTS_FILE: counts.to_bytes()}
     about = {"fragments": len(data.train), "sha256": fingerprint(data.train)}
     return to_bundle(model, about, files)
 

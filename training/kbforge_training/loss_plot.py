@@ -7,20 +7,47 @@ before. The curve therefore shows nats and fragments summed over a window of ste
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbforge.contracts import FloatArray
-from kbforge.pictures.canvas import FAINT, PALETTE, new_figure, save
+from kbforge.errors import UsageError
+from kbforge.pictures.canvas import FAINT, PALETTE, new_figure, require_matplotlib, save
+from kbforge_training.loop import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+PICTURE = "loss.png"
+
 _WIDTH, _HEIGHT = 7.0, 4.2
 _WINDOWS = 30  # over the whole run
 _HEADROOM = 0.08  # of the height, above and below the curves
+
+
+def metrics_and_picture(work: Path, say: Callable[[str], None]) -> dict[str, bytes]:
+    """The metrics of a run's folder as files of its bundle, with a picture if one can be drawn.
+
+    Args:
+        work: the folder.
+        say: told why there is no picture.
+
+    Raises:
+        KBForgeError: the picture cannot be written.
+
+    """
+    files = {METRICS: (work / METRICS).read_bytes()}
+    try:
+        require_matplotlib()
+    except UsageError as error:
+        say(f"note: the model has no {PICTURE}: {error}")
+    else:
+        draw_losses(work / METRICS, work / PICTURE)
+        files[PICTURE] = (work / PICTURE).read_bytes()
+    return files
 
 
 def draw_losses(metrics: Path, picture: Path) -> None:

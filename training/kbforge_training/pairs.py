@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kbforge.contracts import Fragment
-from kbforge_training.batches import Batch, Tokens, cut
+from kbforge_training.batches import Batch, Tokens, cut, encoded
 from kbforge_training.gpt import GPT
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.sets import Entity, SetRule, viewed
@@ -155,7 +155,10 @@ class PairLoss:
     def gains(self, model: GPT, pairs: Sequence[Pair]) -> Tensor:
         """L(A + B) - L(A) - L(B), in nats, [pairs]."""
         sets = [part for pair in pairs for part in ([*pair.a, *pair.b], pair.a, pair.b)]
-        rows = [(self._encode(one), number) for number, one in enumerate(sets)]
+        rows = [
+            (encoded(one, self._tokenizer, self._context), number)
+            for number, one in enumerate(sets)
+        ]
         parts, order = [], []
         for batch, numbers in _cut(rows):
             parts.append(self._loss.by_row(model, batch))
@@ -163,10 +166,6 @@ class PairLoss:
         nats = torch.cat(parts)
         whole, a, b = nats[np.argsort(order)].view(-1, 3).unbind(1)
         return a + b - whole
-
-    def _encode(self, fragments: Sequence[Fragment]) -> Tokens:
-        tokens = self._tokenizer.encode(self._tokenizer.text(fragments))
-        return np.array(tokens[: self._context - 1], dtype=np.int64)
 
 
 def _cut(rows: list[tuple[Tokens, int]]) -> list[tuple[Batch, list[int]]]:

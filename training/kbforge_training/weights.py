@@ -1,8 +1,9 @@
-"""Weights as bytes of a bundle, loaded strictly: every tensor, its shape, its type, finite."""
+"""Weights as bytes of a bundle, loaded strictly: sizes in bounds, every tensor there and finite."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -35,6 +36,25 @@ def read_weights(content: bytes, where: str) -> dict[str, Tensor]:
         return load(content)
     except (SafetensorError, ValueError, KeyError) as error:
         raise ModelError(f"{where}: {WEIGHTS} is damaged: {quoted(str(error), 200)}") from error
+
+
+def require_sizes(found: Mapping[str, Any], largest: Mapping[str, int], where: str) -> None:
+    """Find out whether sizes are whole numbers from one to their largest.
+
+    Args:
+        found: what a bundle's recipe says.
+        largest: of each size.
+        where: how to call the bundle in errors.
+
+    Raises:
+        ModelError: the first that is not.
+
+    """
+    for name, most in largest.items():
+        if type(found[name]) is not int or not 1 <= found[name] <= most:
+            raise ModelError(
+                f"{where}: shape: {name}: expected 1 to {most:,}, got {quoted(repr(found[name]))}"
+            )
 
 
 def require_weights(

@@ -65,6 +65,7 @@ def train_diffusion(
 
     from kbforge_training.diffusion_recipe import read_diffusion_recipe
     from kbforge_training.diffusion_training import train_diffusion as run
+    from kbforge_training.told import interrupted
 
     chosen = read_diffusion_recipe(recipe)
     changes = {"tokens": points, "seed": seed}
@@ -77,7 +78,7 @@ def train_diffusion(
                 output, chosen, where, 60.0 * checkpoint_minutes, _shown(bar), console.note
             )
     except KeyboardInterrupt:
-        console.note(_interrupted(output, total))
+        console.note(interrupted(output, total, "points"))
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if json:
         console.print_json({"model": str(output), **asdict(trained)})
@@ -108,17 +109,3 @@ def _shown(bar: Any) -> Callable[[Step], None]:
         )
 
     return show
-
-
-def _interrupted(output: Path, total: int) -> str:
-    from kbforge_training.checkpoint import read_progress
-    from kbforge_training.run_folder import folder_of_run
-
-    folder = folder_of_run(output)
-    done = read_progress(folder)
-    if done is None:
-        return "interrupted before the first checkpoint: the same command begins again"
-    return (
-        f"interrupted: the same command goes on after step {done.step:,} "
-        f"({done.tokens:,} of {total:,} points), which {folder} holds"
-    )

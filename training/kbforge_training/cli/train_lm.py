@@ -87,12 +87,13 @@ def train_lm(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
     from kbforge.devices import require_device
     from kbforge_training.lm import Data, require_output
     from kbforge_training.lm import train_lm as run
     from kbforge_training.recipe import read_recipe
+    from kbforge_training.told import interrupted
 
     if [*fragments, dev, calibrate_on].count("-") > 1:
         raise UsageError("standard input (-) can be read once; name a file for the others")
@@ -114,10 +115,10 @@ def train_lm(
             show, seconds = _shown(bar), 60.0 * checkpoint_minutes
             trained = run(data, output, chosen, where, seconds, show, console.note)
     except KeyboardInterrupt:
-        console.note(_interrupted(output, total))
+        console.note(interrupted(output, total, "tokens"))
         raise typer.Exit(EXIT_INTERRUPTED) from None
     if json:
-        console.print_json({"model": str(output), **_summary(trained)})
+        console.print_json({"model": str(output), **asdict(trained)})
     else:
         _print_summary(trained, output)
 
@@ -173,26 +174,6 @@ def _shown(bar: Any) -> Callable[[Step], None]:
         )
 
     return show
-
-
-def _interrupted(output: Path, total: int) -> str:
-    from kbforge_training.checkpoint import read_progress
-    from kbforge_training.run_folder import folder_of_run
-
-    folder = folder_of_run(output)
-    done = read_progress(folder)
-    if done is None:
-        return "interrupted before the first checkpoint: the same command begins again"
-    return (
-        f"interrupted: the same command goes on after step {done.step:,} "
-        f"({done.tokens:,} of {total:,} tokens), which {folder} holds"
-    )
-
-
-def _summary(trained: TrainedLm) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(trained)
 
 
 def _print_summary(trained: TrainedLm, output: Path) -> None:
