@@ -121,7 +121,7 @@ def subproblems_and_particles(
 ) -> Figure | None:
     """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
     own = _of_the_table(rows, [method])
-    way = [row for row in trace if is_of_trace(row, method)]
+    way = [row for row in trace if is_of(row, method)]
     if not own or not way:
         return None
     figure = new_figure(_WIDTH, _HEIGHT)
@@ -174,16 +174,6 @@ def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
     note = "dashed: clustered by the surrogate alone"
     _finish(figure, panels, note + ("; all: without a surrogate" if free else ""))
     return figure
-
-
-def is_of_trace(row: TraceRow, method: Method) -> bool:
-    """Whether a trace row is of this method with this setting."""
-    return (row.method, row.particles, row.surrogate, row.max_evals) == (
-        method.name,
-        method.particles,
-        method.surrogate,
-        method.max_evals,
-    )
 
 
 def _of_the_table(rows: Sequence[Row], table: Sequence[Method]) -> list[Row]:
@@ -264,7 +254,7 @@ def _finish(figure: Figure, panels: Mapping[Any, Axes], note: str) -> None:
 
 def _online(trace: Sequence[TraceRow], table: Sequence[Method]) -> list[TraceRow]:
     """The rows of methods of the table that take in one fragment after another."""
-    held = [row for row in trace if any(is_of_trace(row, method) for method in table)]
+    held = [row for row in trace if any(is_of(row, method) for method in table)]
     return [
         row
         for name in _names(held)

@@ -14,7 +14,7 @@ from kbforge import registry
 from kbforge.bench.report import draw, write_report
 from kbforge.bench.results import Format, Results, Row
 from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
-from kbforge.bench.summary import Line, Verdict, lines, verdicts
+from kbforge.bench.summary import Line, Verdict, lines, shortfalls, verdicts
 from kbforge.bench.workers import perform_all
 from kbforge.contracts.suite import Plan, Suite
 from kbforge.pictures.canvas import require_matplotlib
@@ -55,7 +55,7 @@ class Benched:
         plan: what was compared.
         lines: the table.
         verdicts: the suite's expectations, judged.
-        notes: what was left out, and why.
+        notes: what was left out, and why, and what fell short of the plan.
         runs: how many are reported on, `finished_before` of them found in the folder.
         figures: names of the pictures.
 
@@ -135,6 +135,7 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     rows = [results.rows[run.key] for run in runs]
     trace = [row for row in results.trace if row.key in keys]
     found = lines(rows, plan)
+    notes += shortfalls(found, plan)
     judged = verdicts(found, plan)
     pictures = draw(plan, rows, trace, folder) if how.figures else []
     write_report(planned.suite, plan, found, judged, notes, pictures, folder)

@@ -9,6 +9,7 @@ folder again drops both, so what is there is always whole runs.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -53,7 +54,7 @@ class Row(_Identity):
         fragments: how many it got to, `of` how many.
         cut: whether the budget ended it; an online method's scores are then of what it got to, an
             offline one's of the best grouping of all so far.
-        log_posterior: of the point estimate by the task's likelihood, nats.
+        log_posterior: of the point estimate by the task's likelihood, nats; -inf is null in JSON.
         f1: mean of the fragments' B-cubed F1; `precision` and `recall` are B-cubed too.
         entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
         model_evaluations: sets that the likelihood scored.
@@ -177,6 +178,8 @@ def _checked(kind: type[_R], value: Any, where: str) -> _R:
     if not isinstance(value, dict) or sorted(value) != sorted(names):
         expected = f"an object with the keys {', '.join(names)}"
         raise BadRecord(where, expected, "something else: a file of another version or program")
+    if value["log_posterior"] is None:  # JSON has no -inf
+        value["log_posterior"] = -math.inf
     return kind(**value)
 
 

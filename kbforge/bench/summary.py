@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kbforge.bench.results import Row
+from kbforge.bench.results import Row, TraceRow
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and sample standard deviation (0 of a single value)."""
+    """Mean and sample standard deviation: 0 of a single value, NaN if one is infinite."""
 
     mean: float
     sd: float
@@ -20,7 +21,10 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Of at least one value."""
-        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0)
+        mean = statistics.fmean(values)
+        if not math.isfinite(mean):
+            return cls(mean, math.nan)
+        return cls(mean, statistics.stdev(values) if len(values) > 1 else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Verdict:
     sentence: str
 
 
-def is_of(row: Row, method: Method) -> bool:
+def is_of(row: Row | TraceRow, method: Method) -> bool:
     """Whether the row is of this method with this setting."""
     return (row.method, row.particles, row.surrogate, row.max_evals) == (
         method.name,
@@ -105,6 +109,23 @@ def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
     )
 
 
+def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
+    """A sentence for what of the plan's table has not run, or on fewer orders than planned."""
+    runs = {(line.task, line.method.name): line.runs for line in found}
+    out = []
+    for task in plan.tasks:
+        missing: dict[tuple[int, int], list[str]] = {}
+        for method in plan.methods:
+            count = (runs.get((task.name, method.name), 0), method.shuffles or plan.shuffles)
+            if count[0] < count[1]:
+                missing.setdefault(count, []).append(method.name)
+        out += [
+            f"{task.name}: {done} of {planned} planned orders of {', '.join(names)}"
+            for (done, planned), names in missing.items()
+        ]
+    return out
+
+
 def verdicts(found: Sequence[Line], plan: Plan) -> list[Verdict]:
     """Every expectation of the plan, judged."""
     by_name = {(line.task, line.method.name): line for line in found}
@@ -121,18 +142,20 @@ def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict
             # the figures of a part are of another problem
             ended = f"a run of {name} ended at {held.fragments:,} of {held.of:,} fragments"
             return Verdict(wanted, None, f"{what}: not tested, {ended}")
+    if line is None:
+        return Verdict(wanted, None, f"{what}: not tested, it did not run")
     bound, against = wanted.at_least, "the bound"
     if wanted.no_worse_than is not None:
         other = by_name.get((wanted.task, wanted.no_worse_than))
         if other is None:
             return Verdict(wanted, None, f"{what}: not tested, {wanted.no_worse_than} did not run")
         bound = other.metric(wanted.metric).mean - wanted.slack
-        apart = f" {'less' if wanted.slack > 0 else 'and'} {abs(wanted.slack):g}"
+        apart = f" {'less' if wanted.slack > 0 else 'plus'} {abs(wanted.slack):g}"
         against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"
-    if line is None:
-        return Verdict(wanted, None, f"{what}: not tested, it did not run")
     got = line.metric(wanted.metric).mean
     digits = 2 if wanted.metric == "log_posterior" else 4
-    relation = "at least" if got >= bound else "below"
+    relation = "at least" if got >= bound else f"{bound - got:.{digits}f} below"
     sentence = f"{what} is {got:.{digits}f}, {relation} {against}, {bound:.{digits}f}"
+    if bound > 1 and wanted.metric != "log_posterior":
+        sentence += ", and none can be above 1"
     return Verdict(wanted, got >= bound, sentence)

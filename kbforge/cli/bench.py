@@ -148,7 +148,7 @@ def _print(done: Benched, folder: str) -> None:
     screen.print(table)
     if any(line.cut for line in done.lines):
         screen.print("* some of these runs were ended by the time budget", markup=False)
-    marks = {True: "held", False: "FAILED", None: "open"}
+    marks = {True: "held", False: "FAILED", None: "not tested"}
     for verdict in done.verdicts:
         screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False)
     again = f", {done.finished_before} of them finished before" if done.finished_before else ""

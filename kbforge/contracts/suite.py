@@ -10,8 +10,8 @@ Laws, tested for every member by `kbforge.testing.suite`:
 
 1. Same options, same plan; a quick plan runs no longer than the whole one.
 2. Every fragment of a task has a label and an id of its own.
-3. Tasks have different names, so have the methods of the table, and no method is there twice with
-   the same setting; names have no `|`.
+3. Tasks have different names, so have the methods of the table, and no name is there twice with
+   the same P, surrogate and M, which is what rows are told apart by; names have no `|`.
 4. Expectations and published figures are about tasks and methods of the plan.
 5. If a method asks for a surrogate, every task has one.
 """

@@ -76,5 +76,4 @@ def _longest(plan: Plan) -> float:
 
 
 def _setting(method: Method) -> tuple[object, ...]:
-    options = tuple(sorted((name, str(value)) for name, value in method.options.items()))
-    return (method.name, method.particles, method.surrogate, method.max_evals, options)
+    return (method.name, method.particles, method.surrogate, method.max_evals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,6 +27,14 @@ def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     assert again.rows == before.rows
     assert again.trace == before.trace
     assert list(again.rows.values()) == [row(shuffle=0), row(shuffle=1)]
+
+
+def test_minus_infinity_survives_json(tmp_path: Path) -> None:
+    impossible = row(log_posterior=-math.inf)
+    Results(tmp_path).add(impossible, [trace_row(log_posterior=-math.inf)])
+    again = Results(tmp_path)
+    assert list(again.rows.values()) == [impossible]
+    assert again.trace == [trace_row(log_posterior=-math.inf)]
 
 
 @pytest.mark.parametrize("lost", [1, 5, 100])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from kbforge.bench.report import table
-from kbforge.bench.summary import Spread, lines, verdicts
+from kbforge.bench.summary import Spread, lines, shortfalls, verdicts
 from kbforge.contracts.suite import Expectation, Published
 from tests.bench.toys import GREEDY, SPLIT, plan, row
 
@@ -29,6 +30,28 @@ def test_a_line_is_of_one_method_setting_and_task() -> None:
     assert split.log_posterior == Spread(-100.0, 0.0)
 
 
+def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation() -> None:
+    rows = [row(SPLIT, 0), row(SPLIT, 1, log_posterior=-math.inf)]
+    wanted = Expectation("toy", "Split SMC", "log_posterior", -1e6)
+    (line,) = lines(rows, plan())
+    assert line.log_posterior.mean == -math.inf
+    assert math.isnan(line.log_posterior.sd)
+    (verdict,) = verdicts([line], plan(expectations=(wanted,)))
+    assert verdict.held is False
+
+
+def test_what_ran_less_than_planned_is_said() -> None:
+    once = replace(GREEDY, name="Once", shuffles=1)
+    absent = replace(GREEDY, name="Absent")
+    made = plan(methods=(GREEDY, SPLIT, once, absent), shuffles=3)
+    rows = [row(once), *(row(method, s) for method in (GREEDY, SPLIT) for s in (0, 1))]
+    assert shortfalls(lines(rows, made), made) == [
+        "toy: 2 of 3 planned orders of Greedy, Split SMC",
+        "toy: 0 of 3 planned orders of Absent",
+    ]
+    assert shortfalls(lines([row(GREEDY, 0), row(SPLIT, 0)], plan()), plan(shuffles=1)) == []
+
+
 def test_runs_that_were_cut_are_counted() -> None:
     (line,) = lines([row(SPLIT, 0), row(SPLIT, 1, cut=True, fragments=7)], plan())
     assert (line.runs, line.cut, line.fragments) == (2, 1, 7)
@@ -38,7 +61,7 @@ def test_runs_that_were_cut_are_counted() -> None:
     ("wanted", "held", "said"),
     [
         (Expectation("toy", "Split SMC", "f1", 0.9), True, "0.9000, at least the bound, 0.9000"),
-        (Expectation("toy", "Split SMC", "f1", 0.91), False, "0.9000, below the bound, 0.9100"),
+        (Expectation("toy", "Split SMC", "f1", 0.91), False, "0.0100 below the bound, 0.9100"),
         (
             Expectation("toy", "Split SMC", "log_posterior", no_worse_than="Greedy"),
             True,
@@ -47,7 +70,7 @@ def test_runs_that_were_cut_are_counted() -> None:
         (
             Expectation("toy", "Greedy", "log_posterior", no_worse_than="Split SMC", slack=19.0),
             False,
-            "-120.00, below that of Split SMC less 19, -119.00",
+            "-120.00, 1.00 below that of Split SMC less 19, -119.00",
         ),
         (
             Expectation("toy", "Greedy", "log_posterior", no_worse_than="Split SMC", slack=20.0),
@@ -57,7 +80,12 @@ def test_runs_that_were_cut_are_counted() -> None:
         (
             Expectation("toy", "Split SMC", "f1", no_worse_than="Greedy", slack=-0.35),
             False,
-            "0.9000, below that of Greedy and 0.35, 0.9500",
+            "0.9000, 0.0500 below that of Greedy plus 0.35, 0.9500",
+        ),
+        (
+            Expectation("toy", "Greedy", "f1", no_worse_than="Split SMC", slack=-0.2),
+            False,
+            "0.6000, 0.5000 below that of Split SMC plus 0.2, 1.1000, and none can be above 1",
         ),
         (Expectation("toy", "Gibbs", "f1", 0.1), None, "not tested, it did not run"),
         (Expectation("toy", "Greedy", "f1", no_worse_than="Gibbs"), None, "Gibbs did not run"),

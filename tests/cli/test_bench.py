@@ -75,8 +75,10 @@ def test_a_killed_bench_goes_on_where_it_was(program: Run, tmp_path: Path) -> No
     shown = program(*job, "-o", killed, "--json", "--report-only").json
     assert shown["runs"] == shown["finished_before"] == early.count(b"\n")
     assert shown["notes"] == [
-        f"{len(rows(whole)) - shown['runs']} of {len(rows(whole))} runs are not done yet"
+        f"{len(rows(whole)) - shown['runs']} of {len(rows(whole))} runs are not done yet",
+        *shown["notes"][1:],
     ]
+    assert any("planned orders of" in note for note in shown["notes"][1:])
     assert "not done yet" in (killed / "report.md").read_text()
     ran = program(*job, "-o", killed, "--json")
     assert ran.code == 0, ran.err

@@ -78,4 +78,4 @@ def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> N
     assert ran.json["figures"] == [f"circles-{kind}.png" for kind in kinds]
     bounds = [e["sentence"] for e in ran.json["expectations"]]
     assert "the bound, 0.8000" in bounds[0]
-    assert "that of SMC and 0.05" in bounds[1]
+    assert "that of SMC plus 0.05" in bounds[1]
