@@ -69,6 +69,14 @@ def test_the_surrogate_proposes_for_all_but_the_greedy_clusterer() -> None:
     assert any(m.particles == 50 and not m.surrogate for m in plan.sweeps)
 
 
+def test_offline_methods_have_three_orders_of_ten_minutes() -> None:
+    methods = CirclesSuite(sweeps=7).plan().methods
+    offline = {m.name: m for m in methods if m.clusterer in ("gibbs", "metropolis")}
+    assert [m.options for m in offline.values()] == [{"sweeps": 7}] * 2
+    assert {(m.shuffles, m.seconds) for m in methods[:3]} == {(None, None)}
+    assert {(m.shuffles, m.seconds) for m in methods[3:]} == {(3, 600.0)}
+
+
 def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> None:
     job = ["bench", "circles", "--quick", "--shuffles", 1, "-o", tmp_path, "--json"]
     ran = program(*job, "--set", "suite.likelihood=gaussian", "--set", "suite.circles=4")

@@ -9,12 +9,14 @@ of something else; its F1 is what must be reached: split SMC has .82 (.05), SMC 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from kbforge.contracts.suite import Expectation, Method, Model, Plan, Task
 from kbforge.errors import UsageError
 from kbforge_plugins.suites.circle_mixture import CIRCLES, draw_clusters, fragments_of
+from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 
 _TASK = "circles"
 _ALPHA = 1.0
@@ -30,16 +32,9 @@ SURROGATE = {
 _SEED = 158
 _F1, _F1_AHEAD = 0.80, 0.05
 _ABLATION_PARTICLES = 50
+_OFFLINE_SHUFFLES, _OFFLINE_SECONDS = 3, 600.0
 
-_GREEDY = Method("Greedy", "greedy")
-
-
-def _smc(particles: int) -> Method:
-    return Method("SMC", "smc", particles=particles, surrogate=True)
-
-
-def _split(particles: int) -> Method:
-    return Method("Split SMC", "split-smc", particles=particles, surrogate=True)
+_smc, _split = partial(smc, surrogate=True), partial(split_smc, surrogate=True)
 
 
 class CirclesSuite:
@@ -66,12 +61,9 @@ class CirclesSuite:
         self._likelihood = likelihood
         rng = np.random.default_rng(seed)
         self._fragments = tuple(fragments_of(draw_clusters(circles, rng), rng))
-        limit = {} if sweeps is None else {"sweeps": sweeps}
-        self._offline = (
-            Method("Gibbs", "gibbs", limit),
-            Method("Metropolis", "metropolis", limit, surrogate=True),
-            Method("Agglomerative", "agglomerative"),
-            Method("Agglomerative (batch 100)", "agglomerative", {"batch": 100}),
+        self._offline = tuple(
+            replace(method, shuffles=_OFFLINE_SHUFFLES, seconds=_OFFLINE_SECONDS)
+            for method in offline(sweeps)
         )
 
     def plan(self, quick: bool = False) -> Plan:
@@ -80,7 +72,7 @@ class CirclesSuite:
         if quick:
             return Plan(
                 tasks=(task,),
-                methods=(_GREEDY, _smc(100), _split(100)),
+                methods=(GREEDY, _smc(100), _split(100)),
                 sweeps=tuple(
                     replace(method, shuffles=1)
                     for method in (*_ablation((0, 1, 10)), _smc(10), _split(10))
@@ -95,7 +87,7 @@ class CirclesSuite:
         )
         return Plan(
             tasks=(task,),
-            methods=(_GREEDY, _smc(100), _split(100), *self._offline),
+            methods=(GREEDY, _smc(100), _split(100), *self._offline),
             sweeps=tuple(replace(method, shuffles=3) for method in sweep),
             shuffles=30,
             seconds=1000.0,
@@ -110,12 +102,12 @@ class CirclesSuite:
 
 def _ablation(limits: tuple[int | None, ...]) -> tuple[Method, ...]:
     """Greedy, SMC and split SMC with at most M evaluations a step; None asks no surrogate."""
-    plain = (_GREEDY, _smc(_ABLATION_PARTICLES), _split(_ABLATION_PARTICLES))
+    plain = (GREEDY, _smc(_ABLATION_PARTICLES), _split(_ABLATION_PARTICLES))
     return tuple(
         replace(method, surrogate=limit is not None, max_evals=limit)
         for limit in limits
         for method in plain
-        if limit is not None or method != _GREEDY
+        if limit is not None or method != GREEDY
     )
 
 

@@ -15,6 +15,7 @@ from kbforge.contracts.suite import Expectation, Method, Metric, Model, Plan, Pu
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge_plugins.suites.data import data_folder
 from kbforge_plugins.suites.gaussian_mixture import GaussianMixture
+from kbforge_plugins.suites.methods import AGGLOMERATIVE, GREEDY, gibbs, smc, split_smc
 
 _TASK = "gauss"
 _ALPHA = 20.0
@@ -33,21 +34,10 @@ _PUBLISHED = {
 _AGGLOMERATIVE_NATS = 1.0
 _ROUNDING = 0.005  # of the paper's F1
 
-_GREEDY = Method("Greedy", "greedy")
-_AGGLOMERATIVE = Method("Agglomerative", "agglomerative")
-
-
-def _smc(particles: int) -> Method:
-    return Method("SMC", "smc", particles=particles)
-
-
-def _split(particles: int) -> Method:
-    return Method("Split SMC", "split-smc", particles=particles)
-
 
 def _proposed(particles: int, max_evals: int) -> tuple[Method, ...]:
     """Greedy, SMC and split SMC with at most M evaluations a step."""
-    plain = (_GREEDY, _smc(particles), _split(particles))
+    plain = (GREEDY, smc(particles), split_smc(particles))
     return tuple(replace(method, surrogate=True, max_evals=max_evals) for method in plain)
 
 
@@ -75,20 +65,19 @@ class Gauss:
             raise UsageError(f"suite gauss: seed must be at least 0, got {seed}")
         self._data = data
         self._seed = seed
-        limit = {} if sweeps is None else {"sweeps": sweeps}
-        self._offline = (Method("Gibbs", "gibbs", limit), _AGGLOMERATIVE)
+        self._offline = (gibbs(sweeps), AGGLOMERATIVE)
         self._mixture = GaussianMixture(points=points)
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
         task = self._published() if self._data == "published" else self._generated()
-        methods = (_GREEDY, _smc(100), _split(100), *self._offline)
+        methods = (GREEDY, smc(100), split_smc(100), *self._offline)
         if quick:
             return Plan(
                 tasks=(task,),
                 methods=tuple(replace(m, shuffles=1) if m in self._offline else m for m in methods),
                 sweeps=(
-                    *(make(p) for make in (_smc, _split) for p in (3, 10, 30)),
+                    *(make(p) for make in (smc, split_smc) for p in (3, 10, 30)),
                     *(replace(m, shuffles=1) for n in (1, 10) for m in _proposed(30, n)),
                 ),
                 shuffles=3,
@@ -96,9 +85,9 @@ class Gauss:
                 expectations=_ranking(),
             )
         sweep = (
-            *(make(p) for make in (_smc, _split) for p in (1, 3, 10, 30, 300, 1000)),
+            *(make(p) for make in (smc, split_smc) for p in (1, 3, 10, 30, 300, 1000)),
             *(method for m in (0, 1, 3, 10, 30, 100, 300) for method in _proposed(50, m)),
-            *(_smc(50), _split(50)),
+            *(smc(50), split_smc(50)),
         )
         known = self._data == "published"
         return Plan(

@@ -23,6 +23,7 @@ from kbforge.errors import UsageError
 from kbforge.load import read_fragments
 from kbforge.models import default_alpha, make_likelihood
 from kbforge_plugins.suites.data import data_folder
+from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 from kbforge_plugins.suites.name_variants import name_variants
 
 _NAMES = "webnlg-names"
@@ -70,13 +71,7 @@ class Text:
             self._alpha = default_alpha(made) if alpha is None else alpha
         scale = {"scale": _SURROGATE_SCALE} if surrogate == _DEFAULT else {}
         self._surrogate = Model(surrogate, scale)
-        limit = {} if sweeps is None else {"sweeps": sweeps}
-        self._offline = (
-            Method("Gibbs", "gibbs", limit),
-            Method("Metropolis", "metropolis", limit, surrogate=True),
-            Method("Agglomerative", "agglomerative"),
-            Method("Agglomerative (batch 100)", "agglomerative", {"batch": 100}),
-        )
+        self._offline = offline(sweeps)
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
@@ -103,13 +98,13 @@ class Text:
 
     def _greedy(self) -> Method:
         limit = _GREEDY_MAX_EVALS if self._black_box else None
-        return Method("Greedy", "greedy", surrogate=self._black_box, max_evals=limit)
+        return replace(GREEDY, surrogate=self._black_box, max_evals=limit)
 
     def _smc(self, particles: int) -> Method:
-        return Method("SMC", "smc", particles=particles, surrogate=self._black_box)
+        return smc(particles, surrogate=self._black_box)
 
     def _split(self, particles: int) -> Method:
-        return Method("Split SMC", "split-smc", particles=particles, surrogate=self._black_box)
+        return split_smc(particles, surrogate=self._black_box)
 
     def _task(self, name: str) -> Task:
         alpha = math.exp(_LOG_ALPHAS[name]) if self._alpha is None else self._alpha
