@@ -1,0 +1,331 @@
+"""How often is what a posterior reports true? Claims, their reliability and its summary.
+
+A *claim* is a probability that the posterior reports and gold can check:
+
+| claim of | reported is the weight of the particles | true if |
+|---|---|---|
+| a pair of fragments | in which they share a cluster | they have one label |
+| an entity of the point estimate | that hold exactly this cluster | it is exactly a gold entity |
+
+Claims are put into bins of equal width by what they report. The expected calibration error (ECE,
+Naeini et al. 2015) is the mean over claims of the distance between a bin's mean report and its
+share of true claims. It says nothing of how much the reports tell the claims apart (a report that
+is always the overall share has ECE 0), so the Brier score, the mean squared distance between
+report and truth, stands beside it.
+
+Given posteriors of several orders of the same fragments, what is reported is the mean over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Posterior, Subproblem
+from kbforge.errors import KBForgeError
+
+LEAST = 0.01
+BINS = 15
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+_MOST_PAIRS = 100_000_000  # counted before any is made: 2.4 GB of them
+_CERTAIN = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of fragments, i < j, in ascending order, and what is reported of them.
+
+    Attributes:
+        first: i, shape [pairs].
+        second: j, shape [pairs].
+        probability: that they share a cluster, in (0, 1], shape [pairs].
+        size: fragments of the subproblem that holds them, shape [pairs]; the mean over orders, and
+            the larger one where an order has the two in different subproblems.
+
+    """
+
+    first: IntArray
+    second: IntArray
+    probability: FloatArray
+    size: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What was reported, and whether it is true; arrays of shape [claims].
+
+    Attributes:
+        probability: reported, in [0, 1].
+        size: fragments of the claim's subproblem.
+        subproblem: its number in the first posterior; claims of one are not independent.
+        true: by gold.
+
+    """
+
+    probability: FloatArray
+    size: FloatArray
+    subproblem: IntArray
+    true: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    def where(self, chosen: BoolArray) -> Claims:
+        """Some of the claims, by a mask of shape [claims]."""
+        return Claims(
+            self.probability[chosen], self.size[chosen], self.subproblem[chosen], self.true[chosen]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The claims that report a probability in [low, high), the last bin's end included.
+
+    Attributes:
+        count: how many claims.
+        reported: their mean report.
+        share: how many of them are true, in [0, 1].
+
+    """
+
+    low: float
+    high: float
+    count: int
+    reported: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """A reliability table.
+
+    Attributes:
+        count: claims.
+        bins: how many of equal width there are from 0 to 1.
+        table: those that are not empty, ascending.
+        ece: expected calibration error, in [0, 1]; 0 without claims.
+        brier: mean squared distance between report and truth, in [0, 1]; 0 without claims.
+
+    """
+
+    count: int
+    bins: int
+    table: tuple[Bin, ...]
+    ece: float
+    brier: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures by name."""
+        return asdict(self)
+
+
+def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> Pairs:
+    """The pairs that share a cluster with more than `least` probability.
+
+    Args:
+        posteriors: of the same fragments, numbered alike; at least one.
+        least: pairs must exceed this.
+
+    Raises:
+        KBForgeError: there are more pairs than can be held.
+
+    """
+    n = posteriors[0].n_fragments
+    together = sparse.csr_array((n, n))
+    for posterior in posteriors:
+        together = together + _together(posterior)
+    found = sparse.triu(together, k=1).tocoo()
+    probability = _rounded(found.data / len(posteriors))
+    kept = probability > least
+    first, second = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    sizes = _subproblem_sizes(posteriors)
+    size = np.maximum(sizes[first], sizes[second])
+    return Pairs(first, second, probability[kept][order], size)
+
+
+def pair_claims(
+    posteriors: Sequence[Posterior], labels: Sequence[str | None], least: float = LEAST
+) -> Claims:
+    """The claims of pairs; those of fragments without a label are left out.
+
+    Args:
+        posteriors: of the same fragments, numbered alike; at least one.
+        labels: gold, one a fragment.
+        least: a pair of less probability claims nothing.
+
+    Raises:
+        KBForgeError: there are more pairs than can be held.
+
+    """
+    pairs = pair_probabilities(posteriors, least)
+    gold = _numbered(labels)[: posteriors[0].n_fragments]
+    one, other = gold[pairs.first], gold[pairs.second]
+    subproblem = _subproblem_numbers(posteriors[0])[pairs.first]
+    claims = Claims(pairs.probability, pairs.size, subproblem, one == other)
+    return claims.where((one >= 0) & (other >= 0))
+
+
+def entity_claims(posteriors: Sequence[Posterior], labels: Sequence[str | None]) -> Claims:
+    """The claims of the first posterior's point estimate, that each cluster is an entity.
+
+    A cluster that holds a fragment without a label is left out.
+    """
+    gold = labels[: posteriors[0].n_fragments]
+    gold_sizes = Counter(gold)
+    masses = [cluster_probabilities(posterior) for posterior in posteriors]
+    sizes = _subproblem_sizes(posteriors)
+    probability, size, subproblem, true = [], [], [], []
+    for number, block in enumerate(posteriors[0].subproblems):
+        for cluster in block.particles[0].clusters:
+            found = {gold[fragment] for fragment in cluster}
+            if None in found:
+                continue
+            mean = math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses)
+            probability.append(1.0 if mean > _CERTAIN else mean)
+            size.append(float(sizes[list(cluster)].max()))
+            subproblem.append(number)
+            # all of one label, and all of that label
+            true.append(len(found) == 1 and gold_sizes[gold[cluster[0]]] == len(cluster))
+    return Claims(
+        np.array(probability, np.float64),
+        np.array(size, np.float64),
+        np.array(subproblem, np.int64),
+        np.array(true, np.bool_),
+    )
+
+
+def reliability(claims: Claims, bins: int = BINS) -> Reliability:
+    """The reliability table of claims, over `bins` bins of equal width."""
+    count = len(claims)
+    if not count:
+        return Reliability(0, bins, (), 0.0, 0.0)
+    reported, true = claims.probability, claims.true.astype(np.float64)
+    number = np.minimum((reported * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(number, minlength=bins)
+    reports = np.bincount(number, weights=reported, minlength=bins)
+    trues = np.bincount(number, weights=true, minlength=bins)
+    table = tuple(
+        Bin(k / bins, (k + 1) / bins, int(n), float(reports[k] / n), float(trues[k] / n))
+        for k, n in enumerate(counts)
+        if n
+    )
+    # the counts cancel: a bin's share of the claims times the distance of its two means
+    ece = float(np.abs(reports - trues).sum() / count)
+    return Reliability(count, bins, table, ece, float(np.mean((reported - true) ** 2)))
+
+
+def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
+    """The probability of every cluster that some particle holds."""
+    out: dict[Cluster, float] = {}
+    for subproblem in posterior.subproblems:
+        out |= _masses(subproblem)
+    return out
+
+
+def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
+    """The posterior of fragments in another order, told in the numbers of the first.
+
+    Args:
+        posterior: its fragment k is fragment order[k].
+        order: a permutation.
+
+    """
+
+    def told(fragments: Cluster) -> Cluster:
+        return tuple(sorted(order[fragment] for fragment in fragments))
+
+    subproblems = [
+        Subproblem(
+            told(s.fragments),
+            tuple(Particle(p.log_weight, tuple(map(told, p.clusters))) for p in s.particles),
+        )
+        for s in posterior.subproblems
+    ]
+    return Posterior(
+        tuple(sorted(subproblems, key=lambda s: s.fragments)),
+        posterior.log_posterior,
+        posterior.n_fragments,
+        posterior.model_evaluations,
+        posterior.complete,
+    )
+
+
+def _masses(subproblem: Subproblem) -> dict[Cluster, float]:
+    """The probability of each distinct cluster of a subproblem; most recur on many particles."""
+    masses: dict[Cluster, float] = {}
+    for particle in subproblem.particles:
+        weight = math.exp(particle.log_weight)
+        for cluster in particle.clusters:
+            masses[cluster] = masses.get(cluster, 0.0) + weight
+    return masses
+
+
+def _together(posterior: Posterior) -> sparse.csr_array:
+    """The probability that i and j share a cluster, shape [n, n].
+
+    With X the indicators of all distinct clusters, shape [clusters, n], and m their
+    probabilities, it is X^T diag(m) X.
+    """
+    masses = cluster_probabilities(posterior)
+    _require_few(posterior, masses)
+    clusters = list(masses)
+    lengths = np.array([len(cluster) for cluster in clusters], np.int64)
+    column = np.fromiter((f for c in clusters for f in c), np.int64, int(lengths.sum()))
+    row = np.repeat(np.arange(len(clusters)), lengths)
+    weight = np.repeat(np.fromiter(masses.values(), np.float64, len(masses)), lengths)
+    shape = (len(clusters), posterior.n_fragments)
+    indicators = sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
+    weighted = sparse.csr_array((weight, (row, column)), shape=shape)
+    return sparse.csr_array(indicators.T @ weighted)
+
+
+def _require_few(posterior: Posterior, masses: Mapping[Cluster, float]) -> None:
+    """Refuse a posterior with too many pairs, by a bound that costs nothing to find."""
+    by_cluster = sum(len(cluster) ** 2 for cluster in masses)
+    by_subproblem = sum(len(s.fragments) ** 2 for s in posterior.subproblems)
+    if min(by_cluster, by_subproblem) // 2 > _MOST_PAIRS:
+        raise KBForgeError(
+            f"the clusters hold up to {min(by_cluster, by_subproblem) // 2:,} pairs of fragments; "
+            f"reliability can be measured over {_MOST_PAIRS:,} at most, so take fewer fragments "
+            "or a larger alpha"
+        )
+
+
+def _subproblem_sizes(posteriors: Sequence[Posterior]) -> FloatArray:
+    """The size of each fragment's subproblem, the mean over the posteriors, shape [n]."""
+    total = np.zeros(posteriors[0].n_fragments)
+    for posterior in posteriors:
+        for subproblem in posterior.subproblems:
+            total[list(subproblem.fragments)] += len(subproblem.fragments)
+    return total / len(posteriors)
+
+
+def _subproblem_numbers(posterior: Posterior) -> IntArray:
+    """The number of each fragment's subproblem, shape [n]."""
+    out = np.zeros(posterior.n_fragments, np.int64)
+    for number, subproblem in enumerate(posterior.subproblems):
+        out[list(subproblem.fragments)] = number
+    return out
+
+
+def _rounded(probability: FloatArray) -> FloatArray:
+    # rounding must not read as doubt, nor as more than certainty
+    return np.where(probability > _CERTAIN, 1.0, probability)
+
+
+def _numbered(labels: Sequence[str | None]) -> IntArray:
+    """Labels as numbers, -1 for none."""
+    numbers: dict[str | None, int] = {None: -1}
+    found = (numbers.setdefault(label, len(numbers) - 1) for label in labels)
+    return np.fromiter(found, np.int64, len(labels))
