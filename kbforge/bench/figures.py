@@ -91,15 +91,20 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
 def metric_by_observations(
     trace: Sequence[TraceRow], table: Sequence[Method], reference: str
 ) -> Figure | None:
-    """F1 and log posterior of the point estimate as fragments arrive."""
+    """F1 and log posterior of the point estimate as fragments arrive.
+
+    Where the reference has no rows, the first method that has some is in its place.
+    """
     online = _online(trace, table)
     if not online:
         return None
+    names = _names(online)
+    reference = reference if reference in names else names[0]
     figure = new_figure(_WIDTH, _HEIGHT / 1.7)
     left, right = figure.subplots(1, 2)
     colours = _colours(trace)
     base = _by_fragments([row for row in online if row.method == reference], "log_posterior")
-    for name in _names(online):
+    for name in names:
         own = [row for row in online if row.method == name]
         _draw_band(left, _by_fragments(own, "f1"), name, colours[name])
         ahead = {

@@ -17,6 +17,7 @@ from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
 from kbforge.bench.summary import Line, Verdict, lines, shortfalls, verdicts
 from kbforge.bench.workers import perform_all
 from kbforge.contracts.suite import Plan, Suite
+from kbforge.errors import KBForgeError, quoted
 from kbforge.pictures.canvas import require_matplotlib
 
 OnRun: TypeAlias = Callable[[int, Row | None], None]
@@ -117,7 +118,8 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes.
 
     Raises:
-        KBForgeError: the folder cannot be written or holds something else, or a run failed.
+        KBForgeError: the folder cannot be written, holds something else, or nothing where a
+            report is all that is wanted; or a run failed.
 
     """
     plan, runs = planned.plan, planned.runs
@@ -127,6 +129,8 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     if how.report_only and missing:
         notes.append(f"{len(missing):,} of {len(runs):,} runs are not done yet")
         runs = [run for run in runs if run.key in results.rows]
+        if not runs:
+            raise KBForgeError(f"{quoted(str(folder), 400)} holds no run of this bench")
     elif missing:
         _perform(missing, results, how.workers, len(runs), on_run)
     if how.format == "parquet":

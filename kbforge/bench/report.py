@@ -94,7 +94,8 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     own = [line for line in lines if line.task == task]
     text = (
         f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation); "
-        f"CPU x {plan.reference} is the processor time over that of {plan.reference}."
+        f"CPU x {plan.reference} is the processor time over that of {plan.reference}; evaluations "
+        "are the sets that the likelihood scored."
     )
     if any(key[0] == task for key in plan.published):
         text += " *Paper*: the published figures."
@@ -105,8 +106,8 @@ def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     """The Markdown table of a task, the paper's figures beside ours where there are any."""
     published = {method for t, method in plan.published if t == task}
     reference = next((line for line in lines if line.method.name == plan.reference), None)
-    head = ["method", "runs", "log posterior", "F1", "precision", "recall", "entities", "seconds"]
-    head += ["CPU seconds", f"CPU x {plan.reference}"]
+    head = ["method", "runs", "log posterior", "F1", "precision", "recall", "entities"]
+    head += ["evaluations", "seconds", "CPU seconds", f"CPU x {plan.reference}"]
     if published:
         head[3:3] = ["paper"]
         head[5:5] = ["paper"]
@@ -126,6 +127,7 @@ def _cells(line: Line, reference: Line | None, plan: Plan, beside: bool) -> list
         _spread(line.precision, 3),
         _spread(line.recall, 3),
         _spread(line.entities, 1),
+        f"{line.model_evaluations.mean:,.0f}",
         f"{line.seconds.mean:.3g}",
         f"{line.cpu_seconds.mean:.3g}",
         _ratio(line.cpu_seconds.mean, reference.cpu_seconds.mean if reference else None),

@@ -103,9 +103,9 @@ class Results:
     """The folder's rows, in memory and on disk.
 
     Args:
-        folder: made if it is not there.
-        repair: drop what a killed bench left half done; False for a folder that another bench may
-            be writing to.
+        folder: made if it is not there, unless `repair` is False.
+        repair: drop what a killed bench left half done; False changes nothing in the folder,
+            which another bench may be writing to.
 
     Raises:
         KBForgeError: the folder cannot be made or written, or a file is not ours.
@@ -115,7 +115,8 @@ class Results:
     def __init__(self, folder: Path, repair: bool = True) -> None:
         self._folder = folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if repair:
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unwritable(folder, error) from error
         self.rows = {row.key: row for row in _read(folder / ROWS, Row, repair)}

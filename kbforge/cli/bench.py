@@ -150,6 +150,6 @@ def _print(done: Benched, folder: str) -> None:
         screen.print("* some of these runs were ended by the time budget", markup=False)
     marks = {True: "held", False: "FAILED", None: "not tested"}
     for verdict in done.verdicts:
-        screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False)
+        screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False, soft_wrap=True)
     again = f", {done.finished_before} of them finished before" if done.finished_before else ""
     console.note(f"{done.runs} runs{again}; wrote {folder}/report.md")

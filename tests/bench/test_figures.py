@@ -110,6 +110,13 @@ def test_metric_by_observations_leaves_out_who_sees_all_at_once() -> None:
     assert f1.get_xlabel() == "fragments seen"
 
 
+def test_metric_by_observations_without_the_reference_takes_another() -> None:
+    own = [t for t in TRACE if t.method != "Split SMC"]
+    _, ahead = axes_of(figures.metric_by_observations(own, TABLE, "Split SMC")).values()
+    assert "less the mean of Greedy" in ahead.get_ylabel()
+    assert curves(ahead)["SMC"][1] == pytest.approx([-10, -20, -30, -40])
+
+
 def test_subproblems_and_particles() -> None:
     figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT)
     axes_of(figure)

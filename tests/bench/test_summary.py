@@ -116,6 +116,7 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
     assert cells["log posterior"] == "-120.0 (14.1)"
     assert cells["F1"] == "0.600 (0.141)"
     assert cells["CPU x Split SMC"] == "0.25"
+    assert cells["evaluations"] == "100"
     assert cells["paper, minutes"] == "0.5"
     assert cells["paper, x Split SMC"] == "0.25"
     assert "-125 (3)" in greedy

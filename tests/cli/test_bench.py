@@ -115,6 +115,7 @@ def test_expectations_that_fail_are_an_exit_code_with_check(
         (("gauss", "--set", "suite.points=0"), "points must be positive"),
         (("gauss", "--seconds", "0"), "--seconds"),
         (("gauss", "--quick", "--no-figures", "-o", "{file}"), "cannot write"),
+        (("gauss", "--quick", "--report-only", "-o", "{file}-no"), "holds no run of this bench"),
     ],
 )
 def test_wrong_usage_is_one_sentence(
@@ -123,6 +124,7 @@ def test_wrong_usage_is_one_sentence(
     (tmp_path / "file").write_text("")
     ran = program("bench", *(a.replace("{file}", str(tmp_path / "file")) for a in arguments))
     assert ran.code != 0
+    assert not (tmp_path / "file-no").exists()
     lines = [line for line in ran.err.splitlines() if not line.startswith("note: ")]
     assert len(lines) == 1
     assert said in lines[0]
