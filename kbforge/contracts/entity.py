@@ -3,7 +3,8 @@
 One JSON object a line:
 
     {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
-     "fragments": [str, ...], "confidence": float, "alternatives": [...]?, "subproblem": int}
+     "fragments": [str, ...], "confidence": float, "calibrated_confidence": float?,
+     "alternatives": [...]?, "subproblem": int}
 
 Law of a knowledge base: every fragment that went in is in exactly one entity.
 """
@@ -60,6 +61,8 @@ class Entity:
 
     `confidence` is the posterior probability of exactly this cluster among its subproblem's
     particles, raw. The particles are truncated, so 1.0 means "no kept particle disagrees".
+    `calibrated_confidence` is how often entities that were reported like this one turned out to be
+    exactly right, where a confidence map was given; alternatives are comparable with the raw one.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Entity:
     subproblem: int
     alternatives: tuple[Alternative, ...] = ()
     vector: tuple[float, ...] | None = None
+    calibrated_confidence: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this entity."""
@@ -81,6 +85,8 @@ class Entity:
             "confidence": self.confidence,
             "subproblem": self.subproblem,
         }
+        if self.calibrated_confidence is not None:
+            out["calibrated_confidence"] = self.calibrated_confidence
         if self.vector is not None:
             out["vector"] = list(self.vector)
         if self.alternatives:

@@ -16,7 +16,7 @@ from kbforge.errors import BadRecord, quoted
 from kbforge.jsonl import read_json_lines, stop
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
-_OPTIONAL = ("alternatives", "vector")
+_OPTIONAL = ("calibrated_confidence", "alternatives", "vector")
 
 
 def read_entities(path: str) -> Iterator[Entity]:
@@ -61,6 +61,7 @@ def entity_from_json(record: object, where: str) -> Entity:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))
         raise BadRecord(where, f"only the keys {known}", quoted(unknown[0]))
     fragments = _ids(record["fragments"], where, "fragments")
+    calibrated = "calibrated_confidence"
     return Entity(
         id=_text(record["id"], where, "id"),
         name=_text(record["name"], where, "name"),
@@ -70,6 +71,9 @@ def entity_from_json(record: object, where: str) -> Entity:
         subproblem=_number(record["subproblem"], where, "subproblem"),
         alternatives=_alternatives(record.get("alternatives", []), where),
         vector=_vector(record["vector"], where) if "vector" in record else None,
+        calibrated_confidence=(
+            _probability(record[calibrated], where, calibrated) if calibrated in record else None
+        ),
     )
 
 

@@ -15,8 +15,16 @@ def largest(entities: Iterable[Entity], top: int) -> list[Entity]:
 
 
 def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
-    """The entities with the lowest confidence; of equals those with more fragments."""
-    return heapq.nsmallest(top, entities, key=lambda e: (e.confidence, -len(e.fragments)))
+    """The entities with the lowest confidence; of equals those with more fragments.
+
+    It is the calibrated confidence where there is one, then the raw one.
+    """
+
+    def doubt(entity: Entity) -> tuple[float, float, int]:
+        calibrated, raw = entity.calibrated_confidence, entity.confidence
+        return (raw if calibrated is None else calibrated, raw, -len(entity.fragments))
+
+    return heapq.nsmallest(top, entities, key=doubt)
 
 
 def with_id(entities: Iterable[Entity], entity_id: str) -> Entity:

@@ -72,11 +72,14 @@ def _body(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
 
 def _summary(entity: Entity) -> Text:
     unrivalled = " (no other grouping kept)" if entity.confidence == 1 else ""
+    calibrated = entity.calibrated_confidence
+    sure = entity.confidence if calibrated is None else calibrated
+    reported = "" if calibrated is None else f", reported as {percent(entity.confidence)}"
     return Text.assemble(
         (counted(len(entity.fragments), "fragment"), "bold"),
         ", ",
-        (f"confidence {percent(entity.confidence)}", _colour(entity.confidence)),
-        f"{unrivalled}, subproblem {entity.subproblem}",
+        (f"confidence {percent(sure)}", _colour(sure)),
+        f"{reported}{unrivalled}, subproblem {entity.subproblem}",
     )
 
 

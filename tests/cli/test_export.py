@@ -16,7 +16,7 @@ def test_csv_to_a_file(program, files, tmp_path):
     assert (ran.code, ran.out, ran.err) == (0, b"", "wrote 2 entities to kb.csv\n")
     table = (tmp_path / "kb.csv").read_text().splitlines()
     assert len(table) == 1 + 4
-    assert table[2] == f"{files[0].id},Ada,name,Ada,2,r2|r3,0.75,0"
+    assert table[2] == f"{files[0].id},Ada,name,Ada,2,r2|r3,0.75,0,"
 
 
 def test_options_reach_the_exporter(program, files):

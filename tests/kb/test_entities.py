@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,18 @@ def test_entities_say_what_the_particles_say(found):
         assert {frozenset(a.groups): a.probability for a in entity.alternatives} == pytest.approx(
             rivals
         )
+
+
+@given(posteriors())
+def test_calibrated_confidence_stands_beside_the_raw_one(found):
+    fragments = plain_fragments(found.n_fragments)
+    plain = list(assemble(fragments, found))
+    assert {e.calibrated_confidence for e in plain} == {None}
+    mapped = list(assemble(fragments, found, calibrate=lambda p, size: p / (1 + size)))
+    for entity, before in zip(mapped, plain, strict=True):
+        size = len(found.subproblems[entity.subproblem].fragments)
+        assert entity.calibrated_confidence == entity.confidence / (1 + size)
+        assert replace(entity, calibrated_confidence=None) == before
 
 
 @given(posteriors())

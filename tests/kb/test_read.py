@@ -21,6 +21,7 @@ GOOD = {
     "fragments": ["a", "b"],
     "confidence": 0.9,
     "subproblem": 0,
+    "calibrated_confidence": 0.8,
     "vector": [0.5],
     "alternatives": [{"probability": 0.1, "groups": [["a"], ["b"]]}],
 }
@@ -47,6 +48,8 @@ WRONG = [
     (("properties",), DELETED, "properties: expected an entity"),
     (("fragments",), DELETED, "fragments: expected an entity"),
     (("confidence",), DELETED, "confidence: expected an entity"),
+    (("calibrated_confidence",), 1.5, "calibrated_confidence: expected a probability from 0 to 1"),
+    (("calibrated_confidence",), None, "calibrated_confidence: expected a probability"),
     (("subproblem",), DELETED, "subproblem: expected an entity"),
     (("extra",), 1, "expected only the keys .*, got extra"),
     (("id",), "", "id: expected a non-empty string"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -62,6 +63,11 @@ def test_plain_output_word_for_word():
         "    10 %  joined with g1, g2\n"
         "\n"
     )
+
+
+def test_calibrated_confidence_comes_first_and_the_raw_one_is_told():
+    said = shown(replace(ADA, calibrated_confidence=0.25))
+    assert "3 fragments, confidence 25 %, reported as 60 %, subproblem 4\n" in said
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])

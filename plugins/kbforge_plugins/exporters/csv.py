@@ -3,6 +3,7 @@
 | column | meaning |
 |---|---|
 | entity_id, name, confidence, subproblem | the entity, repeated on each of its rows |
+| calibrated_confidence | likewise; empty if there is none |
 | attribute, value | one distinct value |
 | count | how many fragments state it |
 | fragments | their ids, joined |
@@ -32,6 +33,7 @@ COLUMNS = (
     "fragments",
     "confidence",
     "subproblem",
+    "calibrated_confidence",
 )
 
 _FORMULA = re.compile(r"\s*[=+\-@\t\r]")
@@ -98,6 +100,7 @@ class CsvExporter:
             self._safe(ids),
             repr(entity.confidence),
             str(entity.subproblem),
+            "" if entity.calibrated_confidence is None else repr(entity.calibrated_confidence),
         ]
 
     def _escaped(self, fragment: str) -> str:
