@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
-from kbforge.calibration import Calibration, Option, fingerprint
+from kbforge.calibration import Calibration, fingerprint
 from kbforge.clustering import DEFAULT_LIKELIHOOD, Choices, prepare
 from kbforge.contracts import CalibrationResult, Calibrator, Fragment, Search
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.tables import Option
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 

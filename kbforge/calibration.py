@@ -19,31 +19,31 @@
     fragments = 500
     sha256 = "..."                 # of the fragments, as `fingerprint` makes it
 
+    [confidence]                   # optional: the map that `kbforge reliability --fit` adds
+    ...
+
 Reading is strict: a field that is missing, unknown, of the wrong type or contradictory is an error.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 import kbforge
+from kbforge.confidence import ConfidenceMap, lines_of, parse_confidence
 from kbforge.contracts.fragment import Fragment
-from kbforge.errors import KBForgeError, quoted
-from kbforge.io import called, open_input, open_output
+from kbforge.errors import quoted
+from kbforge.io import open_output
+from kbforge.tables import Option, TableReader, read_table
+from kbforge.tables import toml_value as _toml
 
 FORMAT = 1
-_MAX_BYTES = 1 << 20
 _LOG_TOLERANCE = 1e-6
-
-Option = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Calibration:
         fragments: how many fragments it was calibrated on.
         sha256: their fingerprint.
         kbforge: version of the program.
+        confidence: the map for what is reported with this alpha, None if there is none.
 
     """
 
@@ -72,6 +73,7 @@ class Calibration:
     sha256: str
     options: Mapping[str, Option] = field(default_factory=dict)
     kbforge: str = kbforge.__version__
+    confidence: ConfidenceMap | None = None
 
     @property
     def log_alpha(self) -> float:
@@ -121,6 +123,8 @@ def to_toml(c: Calibration) -> bytes:
         f"fragments = {c.fragments}",
         f"sha256 = {_toml(c.sha256)}",
     ]
+    if c.confidence is not None:
+        lines += ["", "[confidence]", *lines_of(c.confidence, "confidence.")]
     return "\n".join(lines).encode() + b"\n"
 
 
@@ -131,23 +135,13 @@ def read_calibration(path: str) -> Calibration:
         KBForgeError: unreadable, not TOML, or not a calibration; with file and field.
 
     """
-    with open_input(path) as stream:
-        data = stream.read(_MAX_BYTES + 1)
-    name = quoted(called(path), 400)
-    if len(data) > _MAX_BYTES:
-        raise KBForgeError(
-            f"{name}: expected a calibration file, got more than {_MAX_BYTES:,} bytes"
-        )
-    try:
-        table = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise KBForgeError(f"{name}: expected TOML, got {quoted(str(error), 200)}") from None
-    return _parse(_Reader(name, table))
+    return _parse(read_table(path, "a calibration file", "kbforge calibrate"))
 
 
-def _parse(top: _Reader) -> Calibration:
+def _parse(top: TableReader) -> Calibration:
     top.only(
-        "format", "alpha", "log_alpha", "at_edge", "kbforge", "objective", "likelihood", "data"
+        *("format", "alpha", "log_alpha", "at_edge", "kbforge", "objective", "likelihood", "data"),
+        "confidence",
     )
     version = top.get("format", int)
     if version != FORMAT:
@@ -175,62 +169,5 @@ def _parse(top: _Reader) -> Calibration:
         fragments=data.get("fragments", int),
         sha256=data.get("sha256", str),
         kbforge=top.get("kbforge", str),
+        confidence=parse_confidence(top.table("confidence")) if "confidence" in top else None,
     )
-
-
-class _Reader:
-    """One TOML table; every failure names the file and the field."""
-
-    def __init__(self, where: str, table: Mapping[str, Any], prefix: str = "") -> None:
-        self._where, self._table, self._prefix = where, table, prefix
-
-    def wrong(self, key: str, expected: str, got: str) -> KBForgeError:
-        return KBForgeError(
-            f"{self._where}: {quoted(self._prefix + key)}: expected {expected}, got {got} "
-            f"(kbforge calibrate writes this file)"
-        )
-
-    def only(self, *keys: str) -> _Reader:
-        for key in self._table:
-            if key not in keys:
-                raise self.wrong(key, f"one of {', '.join(keys)}", "an unknown field")
-        return self
-
-    def get(self, key: str, kind: type) -> Any:
-        if key not in self._table:
-            raise self.wrong(key, _KIND[kind], "nothing")
-        value = self._table[key]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise self.wrong(key, _KIND[kind], quoted(value))
-        return value
-
-    def number(self, key: str) -> float:
-        value = self._table.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(key, "a number", "nothing" if value is None else quoted(value))
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.wrong(key, "a finite number", quoted(str(value)))
-        return number
-
-    def table(self, key: str) -> _Reader:
-        return _Reader(self._where, self.get(key, dict), f"{self._prefix}{key}.")
-
-    def options(self) -> dict[str, Option]:
-        for key, value in self._table.items():
-            if not isinstance(value, Option):
-                raise self.wrong(key, "a string, number or boolean", quoted(value))
-        return dict(self._table)
-
-
-_KIND = {str: "a string", int: "a whole number", dict: "a table"}
-
-
-def _toml(value: Option) -> str:
-    """A TOML value; its basic strings are JSON's, except that DEL must be escaped."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value) if isinstance(value, bool | int) else repr(value)

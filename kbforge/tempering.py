@@ -1,0 +1,128 @@
+"""Tempering: a likelihood with all its log probabilities divided by a temperature.
+
+A likelihood that takes dependent evidence for independent counts it several times over, and the
+posterior is too sure. At temperature T the likelihood of a set is p(C)^(1/T): above 1 the posterior
+is flatter, below 1 sharper. It needs no labels, and no theory says which T is right.
+
+Alpha is tempered with it, to alpha^(1/T). A concentration that was chosen for a likelihood, by
+calibration or by its author, also makes up for the scale of that likelihood: it stands against
+L(C + x) - L(C) - L({x}), and would split everything if that alone were divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    EditableClusters,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    LiveClusters,
+    MergeableClusters,
+    Observation,
+    Problem,
+)
+from kbforge.errors import UsageError
+
+
+def tempered(problem: Problem, temperature: float) -> Problem:
+    """The problem at a temperature; at 1 it is the problem itself.
+
+    Raises:
+        UsageError: the temperature is not a finite number above 0.
+
+    """
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise UsageError(f"--temperature: expected a number above 0, got {temperature:g}")
+    if temperature == 1:
+        return problem
+    surrogate = problem.surrogate
+    return Problem(
+        temper(problem.likelihood, temperature),
+        problem.alpha ** (1 / temperature),
+        None if surrogate is None else _TemperedConjugate(surrogate, temperature),
+        problem.max_evals,
+    )
+
+
+def temper(likelihood: Likelihood, temperature: float) -> Likelihood:
+    """L / temperature; conjugate if the likelihood is, its tables as able as they were."""
+    if isinstance(likelihood, ConjugateLikelihood):
+        return _TemperedConjugate(likelihood, temperature)
+    return _Tempered(likelihood, temperature)
+
+
+class _Tempered:
+    def __init__(self, likelihood: Any, temperature: float) -> None:
+        self._likelihood, self._temperature = likelihood, temperature
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return np.asarray(self._likelihood.log_marginal(clusters), np.float64) / self._temperature
+
+
+class _TemperedConjugate(_Tempered):
+    def live_clusters(self) -> LiveClusters:
+        table = self._likelihood.live_clusters()
+        able = isinstance(table, EditableClusters), isinstance(table, MergeableClusters)
+        return _TABLES[able](table, self._temperature)
+
+
+class _Table:
+    """A table's scores divided; what it holds is the table's own affair."""
+
+    def __init__(self, table: Any, temperature: float) -> None:
+        self._table, self._temperature = table, temperature
+
+    def encode(self, fragment: Fragment) -> Observation:
+        return self._table.encode(fragment)
+
+    def log_predictive(self, x: Observation, slots: int) -> FloatArray:
+        return np.asarray(self._table.log_predictive(x, slots) / self._temperature)
+
+    def log_predictive_new(self, x: Observation) -> float:
+        return float(self._table.log_predictive_new(x) / self._temperature)
+
+    def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
+        self._table.extend(x, parents, children)
+
+    def release(self, slots: IntArray) -> None:
+        self._table.release(slots)
+
+
+class _Editable(_Table):
+    def log_predictive_held(self, x: Observation, slot: int) -> float:
+        return float(self._table.log_predictive_held(x, slot) / self._temperature)
+
+    def add(self, x: Observation, slot: int) -> None:
+        self._table.add(x, slot)
+
+    def remove(self, x: Observation, slot: int) -> None:
+        self._table.remove(x, slot)
+
+
+class _Mergeable(_Table):
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        return np.asarray(self._table.log_merge_ratio(slot, slots) / self._temperature)
+
+    def merge(self, slot: int, into: int) -> None:
+        self._table.merge(slot, into)
+
+
+class _EditableMergeable(_Editable, _Mergeable):
+    pass
+
+
+# by whether fragments can leave, and whether clusters can merge
+_TABLES: dict[tuple[bool, bool], type[_Table]] = {
+    (False, False): _Table,
+    (True, False): _Editable,
+    (False, True): _Mergeable,
+    (True, True): _EditableMergeable,
+}
