@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
-from kbforge.calibration import read_calibration
+from kbforge.calibration import Calibration, read_calibration
 from kbforge.cluster.priors import DirichletProcess
+from kbforge.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
 from kbforge.config import option_parameters
 from kbforge.contracts import (
     Accompanied,
@@ -34,6 +35,7 @@ from kbforge.models import (
     make_surrogate,
     takes_device,
 )
+from kbforge.tempering import tempered
 
 DEFAULT_LIKELIHOOD = "bigram"
 _CALIBRATION_IN_BUNDLE = "calibration.toml"
@@ -54,6 +56,9 @@ class Choices:
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None takes the calibration's, else the likelihood's own default.
         calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
+        confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
+            file's, else the bundle's, if any.
+        temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "clusterer") -> option -> value.
@@ -67,6 +72,8 @@ class Choices:
     max_evals: int | None = None
     alpha: float | None = None
     calibration: str | None = None
+    confidence_map: str | None = None
+    temperature: float = 1.0
     seed: int = 0
     device: str = "cpu"
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -83,7 +90,8 @@ class Clustering:
     Attributes:
         posterior: the result.
         seconds: wall time of the clustering itself, without imports, reading and fitting.
-        alpha: the concentration used.
+        alpha: the concentration used, before tempering.
+        confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
 
     """
@@ -91,6 +99,7 @@ class Clustering:
     posterior: Posterior
     seconds: float
     alpha: float
+    confidence: ConfidenceMap | None
     notes: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
@@ -112,10 +121,19 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A clusterer and its problem, ready for the fragments they were prepared on."""
+    """A clusterer and its problem, ready for the fragments they were prepared on.
+
+    Attributes:
+        problem: at the temperature chosen.
+        alpha: the concentration before tempering.
+        confidence: the map that goes with the choices, if any.
+
+    """
 
     clusterer: Clusterer
     problem: Problem
+    alpha: float
+    confidence: ConfidenceMap | None
     notes: tuple[str, ...]
 
 
@@ -142,9 +160,11 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals: int | None = particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
-    alpha = _alpha(likelihood, choices, notes)
-    problem = Problem(likelihood, alpha, surrogate, max_evals)
-    return Prepared(clusterer, problem, tuple(notes))
+    named = _named_calibration(choices)
+    alpha = _alpha(likelihood, choices, named, notes)
+    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals), choices.temperature)
+    confidence = _confidence(choices, named, notes)
+    return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
 
 
 def cluster(
@@ -163,7 +183,7 @@ def cluster(
         fragments, prepared.problem, np.random.default_rng(choices.seed), on_step
     )
     seconds = time.perf_counter() - begin
-    return Clustering(posterior, seconds, prepared.problem.alpha, prepared.notes)
+    return Clustering(posterior, seconds, prepared.alpha, prepared.confidence, prepared.notes)
 
 
 def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
@@ -216,26 +236,33 @@ def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
     return made, int(str(particles)) if isinstance(particles, int | str) else None
 
 
-def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
-    if choices.alpha is not None and choices.calibration is not None:
+def _named_calibration(choices: Choices) -> Calibration | None:
+    if choices.calibration is None:
+        return None
+    if choices.alpha is not None:
         raise UsageError("--alpha and --calibration both say what alpha is; choose one")
+    return read_calibration(choices.calibration)
+
+
+def _alpha(
+    likelihood: Likelihood, choices: Choices, named: Calibration | None, notes: list[str]
+) -> float:
     if choices.alpha is not None:
         return choices.alpha
-    if choices.calibration is not None:
-        found = read_calibration(choices.calibration)
+    if named is not None:
         used = choices.likelihood or DEFAULT_LIKELIHOOD
         # a model may since have moved, or be named from another folder
-        if Path(found.likelihood).name != Path(used).name:
+        if Path(named.likelihood).name != Path(used).name:
             notes.append(
-                f"{choices.calibration} is a calibration of the likelihood {found.likelihood}, "
+                f"{choices.calibration} is a calibration of the likelihood {named.likelihood}, "
                 f"used here with {used}"
             )
-        elif dict(found.options) != {k: str(v) for k, v in choices.of("likelihood").items()}:
+        elif dict(named.options) != {k: str(v) for k, v in choices.of("likelihood").items()}:
             notes.append(
                 f"{choices.calibration} was made with other options of the likelihood: "
-                f"{_listed(found.options)} there, {_listed(choices.of('likelihood'))} here"
+                f"{_listed(named.options)} there, {_listed(choices.of('likelihood'))} here"
             )
-        return found.alpha
+        return named.alpha
     if choices.likelihood is not None and not is_name(choices.likelihood):
         bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
         if bundled.is_file():
@@ -246,6 +273,35 @@ def _alpha(likelihood: Likelihood, choices: Choices, notes: list[str]) -> float:
                 "kbforge calibrate finds it (then --calibration or --alpha)"
             )
     return default_alpha(likelihood)
+
+
+def _confidence(
+    choices: Choices, named: Calibration | None, notes: list[str]
+) -> ConfidenceMap | None:
+    """The map named, else that of the calibration named, else that of the model bundle."""
+    found, where = None, choices.confidence_map
+    if where is not None:
+        found = read_confidence(where)
+    elif named is not None:
+        found, where = named.confidence, choices.calibration
+    if found is None and choices.likelihood is not None and not is_name(choices.likelihood):
+        bundled = Path(choices.likelihood) / IN_BUNDLE
+        where = str(bundled)
+        found = read_confidence(where) if bundled.is_file() else None
+    if found is None:
+        return None
+    used = choices.likelihood or DEFAULT_LIKELIHOOD
+    if Path(found.likelihood).name != Path(used).name:
+        notes.append(
+            f"the confidence map {where} was fitted with the likelihood {found.likelihood}, used "
+            f"here with {used}"
+        )
+    if found.clusterer != choices.clusterer or found.temperature != choices.temperature:
+        notes.append(
+            f"the confidence map {where} was fitted with {found.clusterer} at temperature "
+            f"{found.temperature:g}, used here with {choices.clusterer} at {choices.temperature:g}"
+        )
+    return found
 
 
 def _listed(options: Mapping[str, object]) -> str:

@@ -52,6 +52,8 @@ def cluster(
     calibration: Annotated[
         str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
     ] = None,
+    confidence_map: options.ConfidenceMap = None,
+    temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
     gpu: options.Gpu = False,
@@ -87,6 +89,8 @@ def cluster(
         max_evals=max_evals,
         alpha=alpha,
         calibration=calibration,
+        confidence_map=confidence_map,
+        temperature=temperature,
         seed=seed,
         device=options.device_of(gpu, device),
         options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
@@ -208,8 +212,10 @@ def _write(fragments: list[Any], done: Clustering, target: str) -> None:
     from kbforge.kb.entities import assemble
 
     held = fragments[: done.posterior.n_fragments]
+    calibrate = None if done.confidence is None else done.confidence.entities.one
+    entities = assemble(held, done.posterior, calibrate=calibrate)
     with open_output(target) as out:
-        registry.create("exporters", "jsonl").export(assemble(held, done.posterior), out)
+        registry.create("exporters", "jsonl").export(entities, out)
 
 
 def _print_summary(done: Clustering, target: str) -> None:

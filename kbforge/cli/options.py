@@ -33,6 +33,19 @@ MaxEvals: TypeAlias = Annotated[
     int | None,
     typer.Option("--max-evals", "-M", min=0, help="Most joins a step that the surrogate proposes."),
 ]
+ConfidenceMap: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--confidence-map",
+        help="File written by kbforge reliability --fit; gives calibrated confidence.",
+    ),
+]
+Temperature: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--temperature", help="Divide log likelihoods: above 1 the posterior is less sure."
+    ),
+]
 Seed: TypeAlias = Annotated[
     int, typer.Option("--seed", min=0, help="Of the random numbers, where any are used.")
 ]
