@@ -30,6 +30,7 @@ _CHAIN = (
         "calibrate",
         "cluster",
         "evaluate",
+        "reliability",
         "show",
         "export",
     ),

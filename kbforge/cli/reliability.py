@@ -1,0 +1,175 @@
+"""`kbforge reliability`: is what a clustering reports true as often as it says?"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbforge.assessing import Assessment, OnOrder
+    from kbforge.contracts import Progress
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def reliability(
+    fragments: Annotated[
+        str, typer.Argument(help="JSON lines file of labelled fragments; - for stdin.")
+    ],
+    fit: Annotated[
+        str | None,
+        typer.Option(
+            help="Fit a confidence map and put it here: a TOML file, a model folder, or the file "
+            "that --calibration names."
+        ),
+    ] = None,
+    fit_on: Annotated[
+        str | None,
+        typer.Option(
+            help="Labelled fragments of other entities to fit on.",
+            show_default="one entity in two of FRAGMENTS",
+        ),
+    ] = None,
+    confidence_map: options.ConfidenceMap = None,
+    shuffles: Annotated[
+        int, typer.Option(min=1, max=1000, help="Average over so many orders of the fragments.")
+    ] = 1,
+    temperature: options.Temperature = 1.0,
+    bins: Annotated[
+        int, typer.Option(min=1, max=1000, help="Bins of equal width, for tables and error.")
+    ] = 15,
+    clusterer: options.Clusterer = "split-smc",
+    likelihood: options.Likelihood = None,
+    surrogate: options.Surrogate = None,
+    particles: options.Particles = None,
+    max_evals: options.MaxEvals = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration: larger makes more entities.")
+    ] = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
+    ] = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = None,
+    gpu: options.Gpu = False,
+    device: options.Device = None,
+    settings: options.Settings = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare the probabilities that a clustering reports with how often they are right.
+
+    Clusters labelled fragments, without reading the labels, and puts what it reports into bins:
+    of pairs of fragments that they share an entity (pairs above 1 %), and of entities that they are
+    exactly right.
+
+    With --fit, a monotone map from reported to calibrated probability, by size of subproblem, is
+    fitted on entities that are not in the test. kbforge cluster reads it and gives every entity its
+    calibrated confidence.
+
+    Without labels to fit a map on, two things make a posterior less sure of itself: a --temperature
+    above 1, and the mean over --shuffles of the data.
+
+    Examples:
+
+        kbforge reliability labelled.jsonl
+
+        kbforge reliability test.jsonl --fit confidence.toml --fit-on train.jsonl
+
+        kbforge cluster fragments.jsonl --confidence-map confidence.toml -o kb.jsonl
+
+        kbforge reliability labelled.jsonl --likelihood model/ --fit model/ --json
+    """
+    from kbforge import assessing
+    from kbforge.clustering import Choices
+    from kbforge.config import parse_settings
+    from kbforge.load import read_fragments
+
+    if fit is not None and confidence_map is not None:
+        raise UsageError("--fit makes a confidence map and --confidence-map names one; choose one")
+    if fit_on is not None and fit is None:
+        raise UsageError("--fit-on needs --fit, which says where the map goes")
+    if fit == "-":
+        raise UsageError("--fit: expected a file or a model folder, got standard output")
+    if fit_on == fragments == "-":
+        raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
+    if fit is not None:
+        assessing.require_place(fit)
+    how = assessing.How(bins=bins, shuffles=shuffles)
+    choices = Choices(
+        clusterer=clusterer,
+        likelihood=likelihood,
+        surrogate=surrogate,
+        particles=particles,
+        max_evals=max_evals,
+        alpha=alpha,
+        calibration=calibration,
+        confidence_map=confidence_map,
+        temperature=temperature,
+        seed=seed,
+        device=options.device_of(gpu, device),
+        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
+    )
+    held = list(read_fragments(fragments, limit=limit))
+    found = None
+    if fit is not None:
+        if fit_on is None:
+            known, held = assessing.halves(held)
+        else:
+            known = list(read_fragments(fit_on))
+            assessing.require_disjoint(known, held)
+        with _progress("clustering to fit", shuffles) as on_order:
+            found = assessing.fit_confidence(known, choices, how, on_order)
+    with _progress("clustering to test", shuffles) as on_order:
+        done = assessing.assess(held, choices, how, found, on_order)
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
+    if fit is not None and found is not None:
+        place = assessing.save_confidence(found, fit, calibration)
+        console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
+    if json:
+        console.print_json(done.summary())
+    else:
+        _print(done)
+
+
+@contextlib.contextmanager
+def _progress(description: str, shuffles: int) -> Iterator[OnOrder]:
+    """A bar of all orders' fragments; of a method without an end to count to, of orders."""
+    import time
+
+    with console.progress(total=shuffles, description=description) as bar:
+        shown = 0.0
+
+        def on_order(number: int, progress: Progress) -> None:
+            nonlocal shown
+            if time.monotonic() - shown < 0.1:
+                return
+            shown = time.monotonic()
+            part = 0.0 if progress.rounds else progress.fragments / progress.total
+            bar.update(number + part)
+
+        yield on_order
+
+
+def _print(done: Assessment) -> None:
+    from kbforge.evaluate.reliability_table import render
+
+    screen, scores = console.stdout(), done.scores
+    screen.print(
+        f"{done.fragments:,} fragments in {scores.clusters:,} entities, gold has "
+        f"{scores.gold_clusters:,}; B-cubed F1 {scores.bcubed_f1_harmonic:.4f} (harmonic)"
+    )
+    if done.unlabelled:
+        screen.print(f"without a label, and not judged: {done.unlabelled:,}")
+    screen.print()
+    title = f"pairs reported above {done.how.least:.0%}"
+    screen.print(render(title, "truly together", done.pairs.raw, done.pairs.mapped))
+    screen.print()
+    screen.print(render("entities", "exactly right", done.entities.raw, done.entities.mapped))
