@@ -40,7 +40,7 @@ class Band:
     Attributes:
         largest: fragments of the largest subproblem of the band; infinite for the last band.
         claims: how many it was fitted on.
-        reported: probabilities, strictly ascending, at least one.
+        reported: probabilities, never descending, at least one.
         calibrated: what they are mapped to, in [0, 1], never descending.
 
     """
@@ -120,10 +120,11 @@ def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float
     evidence = _distinct(cell, claims.subproblem)
     share = (evidence * true + strength * expected) / (evidence + strength)
     calibrated = np.clip(isotonic(share, counts.astype(np.float64)), 0.0, 1.0)
+    # six digits say more than any data can, and people can read them
+    reported, calibrated = np.round(reported, 6), np.round(calibrated, 6)
     kept = _ends_of_runs(calibrated)
-    return Band(
-        largest, len(claims), tuple(reported[kept].tolist()), tuple(calibrated[kept].tolist())
-    )
+    knots, values = tuple(reported[kept].tolist()), tuple(calibrated[kept].tolist())
+    return Band(largest, len(claims), knots, values)
 
 
 def _cells(probability: FloatArray) -> IntArray:

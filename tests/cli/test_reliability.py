@@ -1,0 +1,274 @@
+"""`kbforge reliability` and calibrated confidence as users run them, on points in the plane."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from kbforge.bundle import Bundle, read_bundle, write_bundle
+from kbforge.calibration import read_calibration
+from kbforge.confidence import read_confidence
+
+# the spread is larger than the model believes, and the centres are near: it is too sure
+GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.8")
+JOB = (*GAUSSIAN, "--alpha", 5, "-P", 10)
+
+
+def write_points(path, seed, clusters=40, each=5, width=12):
+    rng = np.random.default_rng(seed)
+    lines = []
+    for k in range(clusters):
+        centre = rng.uniform(-width, width, 2)
+        for j in range(each):
+            x, y = (centre + rng.normal(0, 0.8, 2)).tolist()
+            identity = f"s{seed}-{k}"
+            lines.append(
+                {"id": f"{identity}-{j}", "properties": {}, "vector": [x, y], "label": identity}
+            )
+    order = rng.permutation(len(lines))
+    path.write_bytes(b"".join(orjson.dumps(lines[i]) + b"\n" for i in order))
+    return path
+
+
+@pytest.fixture
+def test(tmp_path):
+    return write_points(tmp_path / "test.jsonl", 1)
+
+
+@pytest.fixture
+def train(tmp_path):
+    return write_points(tmp_path / "train.jsonl", 2)
+
+
+def test_the_raw_table_alone(program, test):
+    ran = program("reliability", test, *JOB)
+    assert ran.code == 0, ran.err
+    text = ran.out.decode()
+    assert "200 fragments in" in text
+    assert "pairs reported above 1%" in text
+    assert "expected calibration error, 15 bins" in text
+    assert "calibrated" not in text
+    found = program("reliability", test, *JOB, "--json").json
+    assert found["pairs"]["mapped"] is None
+    assert found["bins"] == 15
+    raw = found["pairs"]["raw"]
+    assert sum(row["count"] for row in raw["table"]) == raw["count"]
+    gaps = [row["count"] * abs(row["reported"] - row["share"]) for row in raw["table"]]
+    assert raw["ece"] == pytest.approx(sum(gaps) / raw["count"])
+    assert found["entities"]["raw"]["count"] == found["scores"]["clusters"]
+
+
+def test_a_map_fitted_on_other_entities_repairs_the_confidence(program, tmp_path):
+    test = write_points(tmp_path / "test.jsonl", 1, 160, 5, 60)
+    train = write_points(tmp_path / "train.jsonl", 2, 160, 5, 60)
+    out = tmp_path / "map.toml"
+    ran = program("reliability", test, *JOB, "--fit", out, "--fit-on", train, "--json")
+    assert ran.code == 0, ran.err
+    assert f"wrote {out}, fitted on 800 fragments" in ran.err
+    for kind in ("pairs", "entities"):
+        assert ran.json[kind]["mapped"]["ece"] < ran.json[kind]["raw"]["ece"] / 2
+        assert ran.json[kind]["mapped"]["brier"] < ran.json[kind]["raw"]["brier"]
+    written = read_confidence(str(out))
+    assert (written.likelihood, written.alpha, written.fragments) == ("gaussian", 5, 800)
+    assert written.options == {"a": "2", "b": "0.8"}
+    again = program("reliability", test, *JOB, "--confidence-map", out, "--json")
+    assert again.json == ran.json
+    text = program("reliability", test, *JOB, "--confidence-map", out).out.decode()
+    assert "mean calibrated" in text
+
+
+def test_cluster_fills_in_the_calibrated_confidence(program, test, train, tmp_path):
+    out, kb = tmp_path / "map.toml", tmp_path / "kb.jsonl"
+    program("reliability", test, *JOB, "--fit", out, "--fit-on", train, "--json")
+    assert program("cluster", test, *JOB, "-o", kb).code == 0
+    plain = [orjson.loads(line) for line in kb.read_bytes().splitlines()]
+    assert not any("calibrated_confidence" in entity for entity in plain)
+    assert program("cluster", test, *JOB, "--confidence-map", out, "-o", kb).code == 0
+    entities = [orjson.loads(line) for line in kb.read_bytes().splitlines()]
+    sizes = {}
+    for entity in entities:
+        sizes[entity["subproblem"]] = sizes.get(entity["subproblem"], 0) + len(entity["fragments"])
+    found = read_confidence(str(out)).entities
+    for entity, before in zip(entities, plain, strict=True):
+        assert entity["confidence"] == before["confidence"]
+        expected = found.one(entity["confidence"], sizes[entity["subproblem"]])
+        assert entity["calibrated_confidence"] == expected
+    assert program("show", kb, "--ambiguous", "--top", 1).code == 0
+
+
+def test_without_other_fragments_one_entity_in_two_is_fitted_on(program, test, tmp_path):
+    out = tmp_path / "map.toml"
+    ran = program("reliability", test, *JOB, "--fit", out, "--json")
+    assert ran.code == 0, ran.err
+    fitted = read_confidence(str(out)).fragments
+    assert 50 < fitted < 150
+    # whole entities, of five fragments each
+    assert fitted % 5 == 0
+    assert ran.json["fragments"] == 200 - fitted
+    assert ran.json["unlabelled"] == 0
+
+
+def test_the_map_travels_in_the_calibration_file(program, test, train, tmp_path):
+    calibration = tmp_path / "c.toml"
+    program("calibrate", train, *GAUSSIAN, "-P", 5, "-o", calibration)
+    before = read_calibration(str(calibration))
+    job = (*GAUSSIAN, "-P", 10, "--calibration", calibration)
+    ran = program("reliability", test, *job, "--fit", calibration, "--fit-on", train, "--json")
+    assert ran.code == 0, ran.err
+    after = read_calibration(str(calibration))
+    assert (after.alpha, after.sha256) == (before.alpha, before.sha256)
+    assert after.confidence is not None
+    assert after.confidence.alpha == before.alpha
+    kb = tmp_path / "kb.jsonl"
+    assert program("cluster", test, *job, "-o", kb).code == 0
+    assert b'"calibrated_confidence"' in kb.read_bytes()
+
+
+@pytest.fixture
+def model(tmp_path, program):
+    """A model bundle, and labelled names it can cluster."""
+    lines = [
+        {"id": f"{k}-{j}", "properties": {"name": [f"{name} {'x' * j}"]}, "label": str(k)}
+        for k, name in enumerate(["Ada", "Bob", "Cyd", "Dan", "Eve", "Fay", "Gus", "Hal"])
+        for j in range(4)
+    ]
+    names = tmp_path / "names.jsonl"
+    names.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    folder = tmp_path / "model"
+    ran = program("train-ngram", names, "-o", folder)
+    assert ran.code == 0, ran.err
+    return folder, names
+
+
+def test_the_map_travels_in_the_model(program, model, tmp_path):
+    folder, names = model
+    ran = program("reliability", names, "--likelihood", folder, "--alpha", 10, "--fit", folder)
+    assert ran.code == 0, ran.err
+    bundle = read_bundle(folder)
+    tomllib.loads(bundle.files["confidence.toml"].decode())
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", names, "--likelihood", folder, "--alpha", 10, "-o", kb)
+    assert ran.code == 0, ran.err
+    assert kb.read_bytes().count(b'"calibrated_confidence"') == len(kb.read_text().splitlines())
+    ran = program("reliability", names, "--likelihood", folder, "--alpha", 10, "--json")
+    assert ran.json["pairs"]["mapped"] is not None
+
+
+def test_a_folder_that_is_no_model_is_refused_first(program, test, tmp_path):
+    ran = program("reliability", test, *JOB, "--fit", tmp_path)
+    assert ran.code == 1
+    assert "is not a model bundle" in ran.err
+
+
+def test_a_damaged_map_in_a_model_is_refused(program, model):
+    folder, names = model
+    old = read_bundle(folder)
+    files = {**old.files, "confidence.toml": b"format = 9\n"}
+    write_bundle(folder, Bundle(old.kind, old.plugin, files, old.recipe, old.data))
+    ran = program("cluster", names, "--likelihood", folder, "-o", "-")
+    assert ran.code == 1
+    assert "confidence.toml: format: expected 1, got 9" in ran.err
+
+
+def test_orders_are_averaged_and_the_likelihood_is_tempered(program, test):
+    def sure(*more):
+        found = program("reliability", test, *JOB, *more, "--json").json
+        table = found["pairs"]["raw"]["table"]
+        total = sum(row["count"] * row["reported"] for row in table)
+        return found, total / sum(row["count"] for row in table)
+
+    plain, before = sure()
+    shuffled, averaged = sure("--shuffles", 4)
+    assert (plain["shuffles"], shuffled["shuffles"]) == (1, 4)
+    # another order finds other pairs
+    assert shuffled["pairs"]["raw"]["count"] > plain["pairs"]["raw"]["count"]
+    assert averaged < before
+    assert shuffled["scores"] == plain["scores"]
+    warm, tempered = sure("--temperature", 3)
+    assert warm["temperature"] == 3
+    assert warm["alpha"] == plain["alpha"] == 5
+    assert tempered != before
+    assert warm["scores"] != plain["scores"]
+
+
+def test_same_seed_same_figures(program, test):
+    arguments = ("reliability", test, *JOB, "--shuffles", 3, "--seed", 5, "--json")
+    assert program(*arguments).out == program(*arguments).out
+
+
+def test_unlabelled_fragments_are_clustered_and_not_judged(program, test, tmp_path):
+    lines = test.read_bytes().splitlines()
+    for k in range(0, 200, 2):
+        record = orjson.loads(lines[k])
+        del record["label"]
+        lines[k] = orjson.dumps(record)
+    half = tmp_path / "half.jsonl"
+    half.write_bytes(b"\n".join(lines))
+    found = program("reliability", half, *JOB, "--json").json
+    whole = program("reliability", test, *JOB, "--json").json
+    assert (found["fragments"], found["unlabelled"]) == (200, 100)
+    assert found["scores"]["items"] == 100
+    assert 0 < found["pairs"]["raw"]["count"] < whole["pairs"]["raw"]["count"]
+    assert "without a label, and not judged: 100" in program("reliability", half, *JOB).out.decode()
+
+
+def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
+    out = tmp_path / "map.toml"
+    program("reliability", test, *JOB, "--fit", out, "--fit-on", train)
+    ran = program(
+        "reliability", test, *JOB, "--confidence-map", out, "--shuffles", 2, "--clusterer", "smc"
+    )
+    assert ran.code == 0
+    assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
+    assert "fitted with split-smc at temperature 1, used here with smc at 1" in ran.err
+    ran = program("cluster", test, "--likelihood", "dirichlet-multinomial", "--alpha", 1,
+                  "--confidence-map", out, "-o", tmp_path / "kb.jsonl")  # fmt: skip
+    assert "gaussian" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--fit", "m.toml", "--confidence-map", "n.toml"], 2, "choose one"),
+        (["--fit-on", "m.toml"], 2, "--fit-on needs --fit"),
+        (["--fit", "-"], 2, "expected a file or a model folder, got standard output"),
+        (["--fit", "m.toml", "--fit-on", "test.jsonl"], 2, "that are not in the test, got 40"),
+        (["--fit", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
+        (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),
+        (["--confidence-map", "test.jsonl"], 1, "expected TOML"),
+        (["--temperature", "0"], 2, "--temperature: expected a number above 0, got 0"),
+        (["--temperature", "nan"], 2, "--temperature: expected a number above 0, got nan"),
+        (["--shuffles", "0"], 2, "--shuffles"),
+        (["--bins", "0"], 2, "--bins"),
+    ],
+)  # fmt: skip
+def test_bad_use_is_one_sentence(program, test, monkeypatch, options, code, said):
+    monkeypatch.chdir(test.parent)
+    ran = program("reliability", "test.jsonl", *JOB, *options)
+    assert ran.code == code
+    assert said in ran.err
+    assert not Path("m.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        ([], [], "there are no fragments"),
+        (['{"id": "a", "properties": {}, "vector": [1, 2]}'], [], "none of the 1 fragments has a"),
+        (
+            ['{"id": "a", "properties": {}, "vector": [1, 2], "label": "x"}'],
+            ["--fit", "m.toml"],
+            "needs labelled entities to fit on and others to be tested on, got 1 in all",
+        ),
+    ],
+)
+def test_bad_fragments_are_one_sentence(program, tmp_path, monkeypatch, lines, options, said):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.jsonl").write_text("\n".join(lines))
+    ran = program("reliability", "bad.jsonl", *JOB, *options)
+    assert ran.code == 1
+    assert said in ran.err
