@@ -39,6 +39,10 @@ class TestPlugins(CommandContract):
     name = "plugins"
 
 
+class TestReliability(CommandContract):
+    name = "reliability"
+
+
 class TestRun(CommandContract):
     name = "run"
 
