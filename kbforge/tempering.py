@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kbforge.contracts import (
     ConjugateLikelihood,
-    EditableClusters,
     FloatArray,
     Fragment,
     IntArray,
     Likelihood,
     LiveClusters,
-    MergeableClusters,
     Observation,
     Problem,
 )
@@ -44,11 +43,11 @@ def tempered(problem: Problem, temperature: float) -> Problem:
     if temperature == 1:
         return problem
     surrogate = problem.surrogate
-    return Problem(
-        temper(problem.likelihood, temperature),
-        problem.alpha ** (1 / temperature),
-        None if surrogate is None else _TemperedConjugate(surrogate, temperature),
-        problem.max_evals,
+    return replace(
+        problem,
+        likelihood=temper(problem.likelihood, temperature),
+        alpha=problem.alpha ** (1 / temperature),
+        surrogate=None if surrogate is None else _TemperedConjugate(surrogate, temperature),
     )
 
 
@@ -70,8 +69,9 @@ class _Tempered:
 class _TemperedConjugate(_Tempered):
     def live_clusters(self) -> LiveClusters:
         table = self._likelihood.live_clusters()
-        able = isinstance(table, EditableClusters), isinstance(table, MergeableClusters)
-        return _TABLES[able](table, self._temperature)
+        able = tuple(part for method, part in _ABILITIES.items() if hasattr(table, method))
+        made: LiveClusters = type("TemperedClusters", (*able, _Table), {})(table, self._temperature)
+        return made
 
 
 class _Table:
@@ -96,6 +96,11 @@ class _Table:
         self._table.release(slots)
 
 
+class _Selective(_Table):
+    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
+        return np.asarray(self._table.log_predictive_of(x, slots) / self._temperature)
+
+
 class _Editable(_Table):
     def log_predictive_held(self, x: Observation, slot: int) -> float:
         return float(self._table.log_predictive_held(x, slot) / self._temperature)
@@ -115,14 +120,9 @@ class _Mergeable(_Table):
         self._table.merge(slot, into)
 
 
-class _EditableMergeable(_Editable, _Mergeable):
-    pass
-
-
-# by whether fragments can leave, and whether clusters can merge
-_TABLES: dict[tuple[bool, bool], type[_Table]] = {
-    (False, False): _Table,
-    (True, False): _Editable,
-    (False, True): _Mergeable,
-    (True, True): _EditableMergeable,
+# an optional ability of a table, by the method that tells it
+_ABILITIES: dict[str, type[_Table]] = {
+    "log_predictive_of": _Selective,
+    "log_predictive_held": _Editable,
+    "log_merge_ratio": _Mergeable,
 }

@@ -1,13 +1,14 @@
 """How sure is the grouping of real records? Reliability before and after a confidence map.
 
     KBFORGE_DATA=... python examples/reproductions/reliability.py out/ --likelihood attributes
-    python examples/reproductions/reliability.py out/ --likelihood bigram -- --alpha 1e9
+    python examples/reproductions/reliability.py out/ --likelihood bigram --alpha 1e9
     python examples/reproductions/reliability.py out/ --likelihood attributes --unlabelled
 
 The test is the 5k subset of the historical people: whole gold clusters in order of first appearance
 until there are at least 5,000 records. The map is fitted on the clusters that come next, again at
 least 5,000 records of them, clustered by themselves; no entity is in both. Labels are read to fit
-the map and to judge, never to cluster. What follows `--` goes to `kbforge reliability` as it is.
+the map and to judge, never to cluster. Options that are not known here go to `kbforge reliability`
+as they are.
 
 Writes test.jsonl, train.jsonl, confidence.toml (the map) and reliability.json to the folder, and
 prints both tables as Markdown. With --unlabelled, the raw errors at several temperatures and over
@@ -47,22 +48,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--likelihood", default="attributes")
     parser.add_argument("--unlabelled", action="store_true")
-    parser.add_argument("more", nargs="*", metavar="-- OPTION", help="of kbforge reliability")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     test, train = folder / "test.jsonl", folder / "train.jsonl"
     tested, fitted = parts(list(read_fragments(str(data_folder() / SET))), SIZE)
     write_fragments(tested, test)
     write_fragments(fitted, train)
-    job = ["--likelihood", options.likelihood, *options.more]
+    job = ["--likelihood", options.likelihood, *more]
     if options.likelihood == "bigram":
         job += ["--set", f"likelihood.attributes={RECORD}"]
     fit = ["--fit", folder / "confidence.toml", "--fit-on", train]
     results = {"mapped": kbforge_json("reliability", test, *job, *fit)}
     if options.unlabelled:
-        for name, more in UNLABELLED.items():
-            results[name] = kbforge_json("reliability", test, *job, *more)
+        for name, way in UNLABELLED.items():
+            results[name] = kbforge_json("reliability", test, *job, *way)
     (folder / "reliability.json").write_text(json.dumps(results, indent=1) + "\n")
     print(report(results["mapped"], len(fitted)))
     if options.unlabelled:

@@ -57,6 +57,23 @@ def test_tables_are_as_able_as_they_were(name):
         assert isinstance(after, able) == isinstance(before, able)
 
 
+def test_a_table_that_scores_a_few_slots_still_does():
+    class Selective(type(Categorical().live_clusters())):
+        def log_predictive_of(self, x, slots):
+            return self.log_predictive(x, int(slots.max()) + 1)[slots]
+
+    class Model(Categorical):
+        def live_clusters(self):
+            return Selective(self)
+
+    table = temper(Model(), 2.0).live_clusters()
+    x = table.encode(Fragment("a", {"colour": ("red",)}))
+    table.extend(x, np.array([-1, -1]), np.array([0, 1]))
+    few = table.log_predictive_of(x, np.array([1]))
+    assert few.tolist() == table.log_predictive(x, 2)[1:].tolist()
+    assert not hasattr(temper(Categorical(), 2.0).live_clusters(), "log_predictive_of")
+
+
 @pytest.mark.parametrize("clusterer", ["split-smc", "smc", "gibbs"])
 @pytest.mark.parametrize("black_box", [False, True])
 def test_the_posterior_is_tempered(clusterer, black_box):
