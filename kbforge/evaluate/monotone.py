@@ -133,8 +133,8 @@ def _cells(probability: FloatArray) -> IntArray:
 
 def _distinct(cell: IntArray, subproblem: IntArray) -> FloatArray:
     """How many subproblems each cell has claims of, shape [cells]."""
-    both = np.unique(np.stack([cell, subproblem]), axis=1)
-    return np.bincount(both[0]).astype(np.float64)
+    width = int(subproblem.max()) + 1
+    return np.bincount(np.unique(cell * width + subproblem) // width).astype(np.float64)
 
 
 def _ends_of_runs(values: FloatArray) -> IntArray:
