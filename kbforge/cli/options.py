@@ -43,7 +43,7 @@ ConfidenceMap: TypeAlias = Annotated[
 Temperature: TypeAlias = Annotated[
     float,
     typer.Option(
-        "--temperature", help="Divide log likelihoods: above 1 the posterior is less sure."
+        "--temperature", help="Divide log likelihoods and log alpha: above 1, evidence counts less."
     ),
 ]
 Seed: TypeAlias = Annotated[

@@ -73,8 +73,8 @@ def reliability(
     fitted on entities that are not in the test. kbforge cluster reads it and gives every entity its
     calibrated confidence.
 
-    Without labels to fit a map on, two things make a posterior less sure of itself: a --temperature
-    above 1, and the mean over --shuffles of the data.
+    Two remedies for a posterior that is too sure need no labels, and come without a promise: a
+    --temperature above 1, and the mean over --shuffles of the data.
 
     Examples:
 
