@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbforge.bench import figures
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
-from kbforge.bench.summary import Line, Spread, Verdict
+from kbforge.bench.summary import Line, Verdict
 from kbforge.contracts.suite import Plan
 from kbforge.io import open_output
 from kbforge.pictures.canvas import save
@@ -93,8 +93,8 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     (size,) = (len(t.fragments) for t in plan.tasks if t.name == task)
     own = [line for line in lines if line.task == task]
     text = (
-        f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation); "
-        f"CPU x {plan.reference} is the processor time over that of {plan.reference}; evaluations "
+        f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation, if more than "
+        f"one); CPU x {plan.reference} is the processor time over that of {plan.reference}; evaluations "
         "are the sets that the likelihood scored."
     )
     if any(key[0] == task for key in plan.published):
@@ -122,14 +122,14 @@ def _cells(line: Line, reference: Line | None, plan: Plan, beside: bool) -> list
     cells = [
         f"{line.method.name} {setting(line.method)}".strip(),
         runs,
-        _spread(line.log_posterior, 1),
-        _spread(line.f1, 3),
-        _spread(line.precision, 3),
-        _spread(line.recall, 3),
-        _spread(line.entities, 1),
+        line.log_posterior.text(1),
+        line.f1.text(3),
+        line.precision.text(3),
+        line.recall.text(3),
+        line.entities.text(1),
         f"{line.model_evaluations.mean:,.0f}",
-        f"{line.seconds.mean:.3g}",
-        f"{line.cpu_seconds.mean:.3g}",
+        _rounded(line.seconds.mean, 3),
+        _rounded(line.cpu_seconds.mean, 3),
         _ratio(line.cpu_seconds.mean, reference.cpu_seconds.mean if reference else None),
     ]
     if not beside:
@@ -143,9 +143,10 @@ def _cells(line: Line, reference: Line | None, plan: Plan, beside: bool) -> list
     return cells
 
 
-def _spread(value: Spread, digits: int) -> str:
-    return f"{value.mean:.{digits}f} ({value.sd:.{digits}f})"
-
-
 def _ratio(value: float, base: float | None) -> str:
-    return f"{value / base:.2g}" if base else ""
+    return _rounded(value / base, 2) if base else ""
+
+
+def _rounded(value: float, digits: int) -> str:
+    """To so many significant digits, but never to tens or more."""
+    return f"{value:.{digits}g}" if value < 10 ** (digits - 1) else f"{value:,.0f}"

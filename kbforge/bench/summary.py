@@ -13,18 +13,22 @@ from kbforge.contracts.suite import Expectation, Method, Metric, Plan
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and sample standard deviation: 0 of a single value, NaN if one is infinite."""
+    """Mean and sample standard deviation, None of a single value or an infinite one."""
 
     mean: float
-    sd: float
+    sd: float | None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Of at least one value."""
         mean = statistics.fmean(values)
-        if not math.isfinite(mean):
-            return cls(mean, math.nan)
-        return cls(mean, statistics.stdev(values) if len(values) > 1 else 0.0)
+        spreads = len(values) > 1 and math.isfinite(mean)
+        return cls(mean, statistics.stdev(values) if spreads else None)
+
+    def text(self, digits: int) -> str:
+        """`mean (sd)`, or the mean alone."""
+        mean = f"{self.mean:,.{digits}f}"
+        return mean if self.sd is None else f"{mean} ({self.sd:.{digits}f})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,8 @@ def _print(done: Benched, folder: str) -> None:
             line.method.name,
             "" if line.method.particles is None else str(line.method.particles),
             f"{line.runs}{'*' * bool(line.cut)}",
-            f"{line.log_posterior.mean:,.1f} ({line.log_posterior.sd:.1f})",
-            f"{line.f1.mean:.3f} ({line.f1.sd:.3f})",
+            line.log_posterior.text(1),
+            line.f1.text(3),
             f"{line.entities.mean:,.1f}",
             f"{line.seconds.mean:,.3g}",
         )

@@ -27,7 +27,7 @@ def test_a_line_is_of_one_method_setting_and_task() -> None:
     assert (greedy.method, greedy.runs, split.method, split.runs) == (GREEDY, 2, SPLIT, 1)
     assert greedy.log_posterior == Spread(-120.0, pytest.approx(200**0.5))
     assert greedy.f1.mean == pytest.approx(0.6)
-    assert split.log_posterior == Spread(-100.0, 0.0)
+    assert split.log_posterior == Spread(-100.0, None)
 
 
 def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation() -> None:
@@ -35,7 +35,7 @@ def test_a_grouping_that_cannot_be_makes_the_mean_infinite_and_no_deviation() ->
     wanted = Expectation("toy", "Split SMC", "log_posterior", -1e6)
     (line,) = lines(rows, plan())
     assert line.log_posterior.mean == -math.inf
-    assert math.isnan(line.log_posterior.sd)
+    assert line.log_posterior.sd is None
     (verdict,) = verdicts([line], plan(expectations=(wanted,)))
     assert verdict.held is False
 
@@ -121,10 +121,19 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
     assert cells["paper, x Split SMC"] == "0.25"
     assert "-125 (3)" in greedy
     assert "0.61 (0.02)" in greedy
+    # one run has no deviation
     assert _cells(split)[0] == "Split SMC (P=10)"
+    assert _cells(split)[2] == "-100.0"
     plain = table("toy", plan(), lines(ROWS, plan()))
     assert "paper" not in plain
     assert len({line.count("|") for line in plain.splitlines()}) == 1
+
+
+def test_long_times_are_written_out() -> None:
+    rows = [row(GREEDY, seconds=1234.4, cpu_seconds=1000.0), row(SPLIT, cpu_seconds=8.0)]
+    _, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
+    assert _cells(greedy)[-3:] == ["1,234", "1,000", "125"]
+    assert _cells(split)[-3:] == ["1", "8", "1"]
 
 
 def _cells(line: str) -> list[str]:
