@@ -94,8 +94,8 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     own = [line for line in lines if line.task == task]
     text = (
         f"## {task}\n\n{size:,} fragments. Means over the runs (standard deviation, if more than "
-        f"one); CPU x {plan.reference} is the processor time over that of {plan.reference}; evaluations "
-        "are the sets that the likelihood scored."
+        "one); evaluations are the sets that the likelihood scored; "
+        f"CPU x {plan.reference} is the processor time over that of {plan.reference}."
     )
     if any(key[0] == task for key in plan.published):
         text += " *Paper*: the published figures."
