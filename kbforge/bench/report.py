@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kbforge.bench import figures
 from kbforge.bench.results import Row, TraceRow
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REPORT = "report.md"
+
+Column: TypeAlias = tuple[str, Callable[[Line], str]]
+"""Its name, and its cell in the row of a line."""
 
 _CAPTIONS = {
     "runtime": "Metrics against the time that a run takes.",
@@ -104,47 +107,62 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
 
 def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     """The Markdown table of a task, the paper's figures beside ours where there are any."""
-    published = {method for t, method in plan.published if t == task}
     reference = next((line for line in lines if line.method.name == plan.reference), None)
-    head = ["method", "runs", "log posterior", "F1", "precision", "recall", "entities"]
-    head += ["evaluations", "seconds", "CPU seconds", f"CPU x {plan.reference}"]
-    if published:
-        head[3:3] = ["paper"]
-        head[5:5] = ["paper"]
-        head += ["paper, minutes", f"paper, x {plan.reference}"]
-    rows = [_cells(line, reference, plan, bool(published)) for line in lines]
+    columns = _columns(task, plan, reference)
+    head = [name for name, _ in columns]
     ruler = ["---", *["---:"] * (len(head) - 1)]
+    rows = [[cell(line) for _, cell in columns] for line in lines]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ruler, *rows])
 
 
-def _cells(line: Line, reference: Line | None, plan: Plan, beside: bool) -> list[str]:
-    runs = str(line.runs) + (f" ({line.cut} cut short)" if line.cut else "")
-    cells = [
-        f"{line.method.name} {setting(line.method)}".strip(),
-        runs,
-        line.log_posterior.text(1),
-        line.f1.text(3),
-        line.precision.text(3),
-        line.recall.text(3),
-        line.entities.text(1),
-        f"{line.model_evaluations.mean:,.0f}",
-        _rounded(line.seconds.mean, 3),
-        _rounded(line.cpu_seconds.mean, 3),
-        _ratio(line.cpu_seconds.mean, reference.cpu_seconds.mean if reference else None),
+def _columns(task: str, plan: Plan, reference: Line | None) -> list[Column]:
+    known = {method: figures for (t, method), figures in plan.published.items() if t == task}
+    scored = {name: figures.log_posterior for name, figures in known.items()}
+    base = known.get(plan.reference)
+    base_cpu = reference.cpu_seconds.mean if reference else None
+    columns: list[Column] = [
+        ("method", lambda line: f"{line.method.name} {setting(line.method)}".strip()),
+        ("runs", lambda line: f"{line.runs}" + (f" ({line.cut} cut short)" if line.cut else "")),
+        ("log posterior", lambda line: line.log_posterior.text(1)),
     ]
-    if not beside:
-        return cells
-    known = plan.published.get((line.task, line.method.name))
-    base = plan.published.get((line.task, plan.reference))
-    cells[3:3] = [f"{known.log_posterior[0]:g} ({known.log_posterior[1]:g})" if known else ""]
-    cells[5:5] = [f"{known.f1[0]:.2f} ({known.f1[1]:.2f})" if known else ""]
-    cells.append(f"{known.minutes:g}" if known else "")
-    cells.append(_ratio(known.minutes, base.minutes if base else None) if known else "")
-    return cells
+    if any(scored.values()):
+        columns.append(("paper", lambda line: _published(scored.get(line.method.name), "g")))
+    columns.append(("F1", lambda line: line.f1.text(3)))
+    if known:
+        f1 = {name: figures.f1 for name, figures in known.items()}
+        columns.append(("paper", lambda line: _published(f1.get(line.method.name), ".2f")))
+    columns += [
+        ("precision", lambda line: line.precision.text(3)),
+        ("recall", lambda line: line.recall.text(3)),
+        ("entities", lambda line: line.entities.text(1)),
+        ("evaluations", lambda line: f"{line.model_evaluations.mean:,.0f}"),
+        ("seconds", lambda line: _rounded(line.seconds.mean, 3)),
+        ("CPU seconds", lambda line: _rounded(line.cpu_seconds.mean, 3)),
+        (f"CPU x {plan.reference}", lambda line: _ratio(line.cpu_seconds.mean, base_cpu)),
+    ]
+    if known:
+        minutes = {name: figures.minutes for name, figures in known.items()}
+        base_minutes = base.minutes if base else None
+        columns += [
+            ("paper, minutes", lambda line: _given(minutes.get(line.method.name))),
+            (
+                f"paper, x {plan.reference}",
+                lambda line: _ratio(minutes.get(line.method.name), base_minutes),
+            ),
+        ]
+    return columns
 
 
-def _ratio(value: float, base: float | None) -> str:
-    return _rounded(value / base, 2) if base else ""
+def _published(figures: tuple[float, float] | None, form: str) -> str:
+    return f"{figures[0]:{form}} ({figures[1]:{form}})" if figures else ""
+
+
+def _given(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _ratio(value: float | None, base: float | None) -> str:
+    return "" if value is None or not base else _rounded(value / base, 2)
 
 
 def _rounded(value: float, digits: int) -> str:

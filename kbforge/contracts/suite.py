@@ -91,10 +91,11 @@ class Method:
 class Published:
     """What a paper reports of a method: means and standard deviations over shuffles.
 
-    `log_posterior` is in nats, `f1` is B-cubed, `minutes` is the mean runtime.
+    `log_posterior` is in nats, None if it is by another likelihood than ours; `f1` is B-cubed,
+    `minutes` is the mean runtime.
     """
 
-    log_posterior: tuple[float, float]
+    log_posterior: tuple[float, float] | None
     f1: tuple[float, float]
     minutes: float
 

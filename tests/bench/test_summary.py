@@ -124,6 +124,13 @@ def test_the_table_has_the_papers_figures_beside_ours() -> None:
     # one run has no deviation
     assert _cells(split)[0] == "Split SMC (P=10)"
     assert _cells(split)[2] == "-100.0"
+    made = plan(published={("toy", "Greedy"): Published(None, (0.61, 0.02), 0.5)})
+    head, _, greedy, split = table("toy", made, lines(ROWS, made)).splitlines()
+    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
+    assert head.count("| paper |") == 1
+    assert (cells["paper"], cells["paper, minutes"]) == ("0.61 (0.02)", "0.5")
+    assert cells["paper, x Split SMC"] == ""
+    assert _cells(split)[4] == ""
     plain = table("toy", plan(), lines(ROWS, plan()))
     assert "paper" not in plain
     assert len({line.count("|") for line in plain.splitlines()}) == 1
