@@ -17,9 +17,11 @@ from kbforge.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
 from kbforge.config import option_parameters
 from kbforge.contracts import (
     Accompanied,
+    CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
     Fragment,
+    Indexed,
     Likelihood,
     OnStep,
     Posterior,
@@ -37,7 +39,8 @@ from kbforge.models import (
 )
 from kbforge.tempering import tempered
 
-DEFAULT_LIKELIHOOD = "bigram"
+DEFAULT_LIKELIHOOD = "attributes"
+NO_INDEX = "none"
 _CALIBRATION_IN_BUNDLE = "calibration.toml"
 _GREEDY_MAX_EVALS = 100
 
@@ -48,10 +51,12 @@ class Choices:
 
     Attributes:
         clusterer: name of a clusterer plugin.
-        likelihood: name of a likelihood plugin or path of a model bundle; None takes the bigram
-            model.
+        likelihood: name of a likelihood plugin or path of a model bundle; None takes the
+            attribute model.
         surrogate: name or path of the model that proposes for the likelihood; None takes the one
             the likelihood brings, if any.
+        index: name of the index that says which clusters a fragment is compared with; "none"
+            compares with all; None takes the one the likelihood brings, if any.
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None takes the calibration's, else the likelihood's own default.
@@ -68,6 +73,7 @@ class Choices:
     clusterer: str = "split-smc"
     likelihood: str | None = None
     surrogate: str | None = None
+    index: str | None = None
     particles: int | None = None
     max_evals: int | None = None
     alpha: float | None = None
@@ -162,7 +168,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals = choices.max_evals
     named = _named_calibration(choices)
     alpha = _alpha(likelihood, choices, named, notes)
-    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals), choices.temperature)
+    index = _index(fragments, choices, likelihood)
+    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
     confidence = _confidence(choices, named, notes)
     return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
 
@@ -220,6 +227,22 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
             "--max-evals limits what a surrogate proposes, but there is none; "
             "name one with --surrogate"
         )
+    return None
+
+
+def _index(
+    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood
+) -> CandidateIndex | None:
+    if choices.index is not None and choices.index != NO_INDEX:
+        index: CandidateIndex = registry.create("indexes", choices.index, choices.of("index"))
+        fit_to_input(index, fragments)
+        return index
+    if choices.of("index"):
+        raise UsageError(
+            f"--set index.{next(iter(choices.of('index')))}: name an index with --index"
+        )
+    if choices.index is None and isinstance(likelihood, Indexed):
+        return likelihood.index
     return None
 
 

@@ -57,6 +57,21 @@ class Pool:
         return self.take(np.argsort(-self.value, kind="stable"))
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the likelihood says of the new fragment's joining clusters.
+
+    Attributes:
+        log_predictive: L(C + x) - L(C) by slot, nats; at least as long as there are slots, and
+            unspecified where `slots` does not point.
+        slots: the clusters to consider, ascending; None is all.
+
+    """
+
+    log_predictive: FloatArray
+    slots: IntArray | None = None
+
+
 def joined(first: Pool, second: Pool) -> Pool:
     """Two pools, one after the other."""
     return Pool(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.cluster.pool import Pool, distinct, joined
+from kbforge.cluster.pool import Pool, Scores, distinct, joined
 from kbforge.cluster.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
@@ -20,21 +20,23 @@ _LEADERS = 8
 _SLACK = 1e-9
 
 
-def propose_joins(state: State, log_predictive: FloatArray, limit: int | None) -> Pool:
+def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
     """The heaviest non-singleton putative particles, in canonical order.
 
     Args:
         state: before the new fragment.
-        log_predictive: L(C + x) - L(C) by slot (or a surrogate's), nats, shape [n_slots].
+        scores: L(C + x) - L(C) of the clusters to compare x with (or a surrogate's), nats.
         limit: how many to keep; None keeps all.
 
     Raises:
         LikelihoodError: a predictive is NaN or +inf.
 
     """
+    log_predictive = scores.log_predictive
+    slots = state.arange(state.n_slots) if scores.slots is None else scores.slots
     # the best putative weight of each cluster, over the particles that hold it
-    best = state.reach[: state.n_slots] + log_predictive
-    top = best.max()
+    best = state.reach[slots] + log_predictive[slots]
+    top = best.max(initial=-np.inf)
     if np.isnan(top) or top == np.inf:
         raise LikelihoodError(f"the likelihood (or surrogate) returned {top}")
     if limit is not None and len(best) > limit:
@@ -42,11 +44,12 @@ def propose_joins(state: State, log_predictive: FloatArray, limit: int | None) -
     else:
         floor = -np.inf
     # -inf is no candidate: the slot is free, or the likelihood forbids the cluster
-    candidates = np.flatnonzero((best >= floor) & (best > -np.inf))
+    kept = (best >= floor) & (best > -np.inf)
+    candidates, best = slots[kept], best[kept]
     rows = _rows_of(state, candidates)
     if limit is not None and len(rows) > _MANY_ROWS:
         floor = _raised(state, candidates, log_predictive, limit, floor)
-        candidates = candidates[best[candidates] >= floor]
+        candidates = candidates[best >= floor]
         rows = _rows_in_reach(state, candidates, log_predictive, floor)
     pool = _expand(state, candidates, rows, log_predictive, floor).heaviest_first()
     return pool if limit is None or len(pool) <= limit else pool.take(np.arange(limit))
@@ -87,7 +90,7 @@ def _expand(
         state: before the new fragment.
         candidates: the clusters.
         rows: the particles to look at, by subproblem and rank.
-        log_predictive: as for `propose_joins`.
+        log_predictive: L(C + x) - L(C) by slot, nats.
         floor: the least weight.
 
     Returns:

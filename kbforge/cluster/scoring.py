@@ -3,7 +3,8 @@
 Two ways behind one interface. A conjugate likelihood scores the fragment against every live
 cluster at once from sufficient statistics. A black box is asked for L of whole sets, through a
 cache keyed by their content (`cache`); a surrogate, if there is one, ranks the putative particles
-first, so that only the best M are asked (split-SMC paper, appendix C.1).
+first, so that only the best M are asked (split-SMC paper, appendix C.1). With an index either way
+looks at the clusters it leads to and at no others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from kbforge.cluster.cache import SetScores
-from kbforge.cluster.pool import Pool
+from kbforge.cluster.candidates import Candidates
+from kbforge.cluster.pool import Pool, Scores
 from kbforge.cluster.state import State
 from kbforge.contracts import (
     ConjugateLikelihood,
@@ -25,6 +27,7 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
     Problem,
+    SelectiveClusters,
 )
 from kbforge.errors import UsageError
 
@@ -44,8 +47,8 @@ class Scorer(Protocol):
         """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
         ...
 
-    def observe(self, fragment: int, state: State) -> FloatArray:
-        """Turn to a fragment; the score of joining each slot, to propose by, shape [n_slots]."""
+    def observe(self, fragment: int, state: State) -> Scores:
+        """Turn to a fragment; the scores of joining clusters, to propose by."""
         ...
 
     def reweigh(self, state: State, joins: Pool) -> Pool:
@@ -60,7 +63,7 @@ class Scorer(Protocol):
         """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]."""
         ...
 
-    def extend(self, parents: IntArray, children: IntArray) -> None:
+    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
         """Clusters children[k] = parents[k] + x now exist (parent -1: the empty cluster)."""
         ...
 
@@ -80,7 +83,7 @@ def without_model(problem: Problem) -> Problem:
         return problem
     if problem.surrogate is None:
         raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
-    return Problem(problem.surrogate, problem.alpha)
+    return Problem(problem.surrogate, problem.alpha, index=problem.index)
 
 
 def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | None) -> Scorer:
@@ -97,47 +100,81 @@ def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | No
     """
     problem = without_model(problem)
     likelihood, surrogate = problem.likelihood, problem.surrogate
+    candidates = None if problem.index is None else Candidates(problem.index)
     if surrogate is not None:
-        return BlackBoxScorer(likelihood, fragments, problem.max_evals, surrogate.live_clusters())
+        table = _Table(surrogate.live_clusters(), candidates)
+        return BlackBoxScorer(likelihood, fragments, problem.max_evals, table, candidates)
     if isinstance(likelihood, ConjugateLikelihood):
-        return ConjugateScorer(likelihood, fragments, limit)
-    return BlackBoxScorer(likelihood, fragments, limit, None)
+        return ConjugateScorer(_Table(likelihood.live_clusters(), candidates), fragments, limit)
+    return BlackBoxScorer(likelihood, fragments, limit, None, candidates)
+
+
+class _Table:
+    """A live table that scores a fragment against all clusters, or those an index leads to."""
+
+    def __init__(self, table: LiveClusters, candidates: Candidates | None) -> None:
+        self._table, self._candidates = table, candidates
+        self._few = table if isinstance(table, SelectiveClusters) else None
+        self._by_slot: FloatArray = np.zeros(0)
+        self._x: Observation = None
+
+    def observe(self, fragment: Fragment, state: State) -> Scores:
+        self._x = self._table.encode(fragment)
+        if self._candidates is None:
+            return Scores(self._table.log_predictive(self._x, state.n_slots))
+        slots = self._candidates.turn_to(fragment)
+        if self._few is None:
+            return Scores(self._table.log_predictive(self._x, state.n_slots), slots)
+        if len(self._by_slot) < state.n_slots:
+            self._by_slot = np.zeros(2 * state.n_slots)
+        self._by_slot[slots] = self._few.log_predictive_of(self._x, slots)
+        return Scores(self._by_slot, slots)
+
+    def log_predictive_new(self) -> float:
+        return self._table.log_predictive_new(self._x)
+
+    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
+        self._table.extend(self._x, parents, children)
+        if self._candidates is not None:
+            self._candidates.extend(state.first[children], children)
+
+    def release(self, slots: IntArray) -> None:
+        self._table.release(slots)
+        if self._candidates is not None:
+            self._candidates.release(slots)
 
 
 class ConjugateScorer:
     """Scores by a live table of sufficient statistics."""
 
-    def __init__(
-        self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], limit: int | None
-    ) -> None:
+    def __init__(self, table: _Table, fragments: Sequence[Fragment], limit: int | None) -> None:
         self.limit = limit
         self._evaluations = 0
         self._fragments = fragments
-        self._table = likelihood.live_clusters()
-        self._x: Observation = None
+        self._table = table
         self._predictive: FloatArray = np.zeros(0)
 
     @property
     def evaluations(self) -> int:
         return self._evaluations
 
-    def observe(self, fragment: int, state: State) -> FloatArray:
-        self._x = self._table.encode(self._fragments[fragment])
-        self._predictive = self._table.log_predictive(self._x, state.n_slots)
-        return self._predictive
+    def observe(self, fragment: int, state: State) -> Scores:
+        scores = self._table.observe(self._fragments[fragment], state)
+        self._predictive = scores.log_predictive
+        return scores
 
     def reweigh(self, state: State, joins: Pool) -> Pool:
         return joins
 
     def log_marginal_new(self) -> float:
-        return self._table.log_predictive_new(self._x)
+        return self._table.log_predictive_new()
 
     def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
         return np.asarray(state.score[parents] + self._predictive[parents])
 
-    def extend(self, parents: IntArray, children: IntArray) -> None:
+    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
         self._evaluations += len(children)
-        self._table.extend(self._x, parents, children)
+        self._table.extend(state, parents, children)
 
     def release(self, slots: IntArray) -> None:
         self._table.release(slots)
@@ -151,31 +188,33 @@ class BlackBoxScorer:
         likelihood: Likelihood,
         fragments: Sequence[Fragment],
         limit: int | None,
-        surrogate: LiveClusters | None,
+        surrogate: _Table | None,
+        candidates: Candidates | None,
     ) -> None:
         self.limit = limit
         self._sets = SetScores(likelihood, fragments)
         self._fragments = fragments
-        self._surrogate = surrogate
+        self._surrogate, self._candidates = surrogate, candidates
         self._fragment = -1
-        self._x: Observation = None
         self._joined: FloatArray = np.zeros(0)  # L(C + x) by slot, where known
 
     @property
     def evaluations(self) -> int:
         return len(self._sets)
 
-    def observe(self, fragment: int, state: State) -> FloatArray:
+    def observe(self, fragment: int, state: State) -> Scores:
         self._fragment = fragment
         if len(self._joined) < state.n_slots:
             self._joined = np.zeros(2 * state.n_slots)
         if self._surrogate is not None:
-            self._x = self._surrogate.encode(self._fragments[fragment])
-            return self._surrogate.log_predictive(self._x, state.n_slots)
-        live = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
+            return self._surrogate.observe(self._fragments[fragment], state)
+        if self._candidates is not None:
+            slots = self._candidates.turn_to(self._fragments[fragment])
+        else:
+            slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         predictive = np.full(state.n_slots, -np.inf)
-        predictive[live] = self._score_joins(state, live) - state.score[live]
-        return predictive
+        predictive[slots] = self._score_joins(state, slots) - state.score[slots]
+        return Scores(predictive, slots)
 
     def reweigh(self, state: State, joins: Pool) -> Pool:
         if self._surrogate is None:
@@ -194,13 +233,17 @@ class BlackBoxScorer:
     def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
         return self._joined[parents]
 
-    def extend(self, parents: IntArray, children: IntArray) -> None:
+    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
         if self._surrogate is not None:
-            self._surrogate.extend(self._x, parents, children)
+            self._surrogate.extend(state, parents, children)
+        elif self._candidates is not None:
+            self._candidates.extend(state.first[children], children)
 
     def release(self, slots: IntArray) -> None:
         if self._surrogate is not None:
             self._surrogate.release(slots)
+        elif self._candidates is not None:
+            self._candidates.release(slots)
 
     def _score_joins(self, state: State, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""

@@ -205,7 +205,7 @@ def _new_clusters(
     scores[joins:] = scorer.log_marginal_joined(state, parents[joins:])
     masks = [bit | (state.mask[slot] if slot >= 0 else 0) for slot in parents.tolist()]
     children = state.new_clusters(fragment, parents, scores, masks)
-    scorer.extend(parents, children)
+    scorer.extend(state, parents, children)
     return children, children[member]
 
 
@@ -263,4 +263,4 @@ def _open_subproblem(state: State, scorer: Scorer, fragment: int) -> None:
     if score == -np.inf:
         raise LikelihoodError("the fragment has no finite assignment")
     slots = state.install_singleton(fragment, score)
-    scorer.extend(np.array([-1]), slots)
+    scorer.extend(state, np.array([-1]), slots)

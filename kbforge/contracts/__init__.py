@@ -17,17 +17,20 @@ from kbforge.contracts.entity import Alternative, Entity, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
+from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import (
     Accompanied,
     Bundled,
     ConjugateLikelihood,
     EditableClusters,
     FloatArray,
+    Indexed,
     IntArray,
     Likelihood,
     LiveClusters,
     MergeableClusters,
     Observation,
+    SelectiveClusters,
     SelfFitting,
 )
 from kbforge.contracts.resampler import Resampler
@@ -40,6 +43,7 @@ __all__ = [
     "Bundled",
     "CalibrationResult",
     "Calibrator",
+    "CandidateIndex",
     "Canonical",
     "Cluster",
     "Clusterer",
@@ -50,6 +54,7 @@ __all__ = [
     "FloatArray",
     "Fragment",
     "Grammar",
+    "Indexed",
     "IntArray",
     "Interrupted",
     "Likelihood",
@@ -65,6 +70,7 @@ __all__ = [
     "Resampler",
     "Rounds",
     "Search",
+    "SelectiveClusters",
     "SelfFitting",
     "Serializer",
     "Source",

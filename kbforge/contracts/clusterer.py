@@ -29,6 +29,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
 
 Cluster: TypeAlias = tuple[int, ...]
@@ -46,6 +47,7 @@ class Problem:
             score every putative particle.
         max_evals: M, the most non-singleton putative particles that the surrogate proposes a
             step; None is unlimited, 0 clusters by the surrogate alone.
+        index: which clusters the online clusterers compare a fragment with; None is all.
 
     """
 
@@ -53,6 +55,7 @@ class Problem:
     alpha: float
     surrogate: ConjugateLikelihood | None = None
     max_evals: int | None = None
+    index: CandidateIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ what the clusterers use for conjugate models, and what makes a model fit to be a
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
 
-Two more abilities of a table are optional; clusterers do without them, slower:
+Three more abilities of a table are optional; clusterers do without them, slower:
 
-6. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
+6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit.
+7. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
    with those that are left (to 1e-9 after thousands of moves).
-7. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
+8. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
    clusters were merged scores as one that was filled with the whole.
 """
 
@@ -35,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.index import CandidateIndex
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -88,6 +90,15 @@ class LiveClusters(Protocol):
 
     def release(self, slots: IntArray) -> None:
         """Forget these clusters; their slots may come back as children."""
+        ...
+
+
+@runtime_checkable
+class SelectiveClusters(LiveClusters, Protocol):
+    """Live clusters of which a few can be scored without looking at the others."""
+
+    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
+        """L(C + x) - L(C) of these live slots, in nats, shape [len(slots)]."""
         ...
 
 
@@ -155,6 +166,16 @@ class Accompanied(Protocol):
     @property
     def surrogate(self) -> ConjugateLikelihood | None:
         """The surrogate, or None if there is none."""
+        ...
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """A likelihood that brings the index to use when the user names none, fitted with it."""
+
+    @property
+    def index(self) -> CandidateIndex:
+        """The index."""
         ...
 
 

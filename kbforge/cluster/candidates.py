@@ -1,0 +1,77 @@
+"""Candidates: the clusters that an index leads to, growing with the run.
+
+A key leads to *families*: all live clusters with the same first fragment. A cluster only ever
+grows from one with the same first fragment, so a family's name never changes, whatever happens to
+its clusters, and a key need not be told when they do.
+
+A key that leads to more families than the index allows is closed: no further ones are added, and
+it is followed only if the fragment's open keys lead nowhere, so that a fragment of common values
+alone is still compared with something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kbforge.contracts import CandidateIndex, Fragment, IntArray
+
+
+class Candidates:
+    """What the keys of an index lead to in one run."""
+
+    def __init__(self, index: CandidateIndex) -> None:
+        self._index = index
+        self._families: dict[int, list[int]] = {}
+        self._closed: set[int] = set()
+        self._live: dict[int, set[int]] = {}
+        self._family: dict[int, int] = {}
+        self._keys: Sequence[int] = ()
+
+    def turn_to(self, fragment: Fragment) -> IntArray:
+        """The slots of the clusters to compare the next fragment with, ascending."""
+        self._keys = self._index.keys(fragment)
+        families = self._reached(key for key in self._keys if key not in self._closed)
+        if not families:
+            families = self._reached(self._keys)
+        live = self._live
+        slots = [slot for family in families for slot in live.get(family, ())]
+        slots.sort()
+        return np.array(slots, dtype=np.int64)
+
+    def extend(self, families: IntArray, children: IntArray) -> None:
+        """Clusters children[k] of these families now exist and hold the fragment turned to."""
+        for family, child in zip(families.tolist(), children.tolist(), strict=True):
+            self._family[child] = family
+            self._live.setdefault(family, set()).add(child)
+        for family in dict.fromkeys(families.tolist()):
+            for key in self._keys:
+                led = self._families.setdefault(key, [])
+                if family not in led and key not in self._closed:
+                    self._add(key, led, family)
+
+    def release(self, slots: IntArray) -> None:
+        """These clusters no longer exist."""
+        for slot in slots.tolist():
+            family = self._family.pop(slot)
+            left = self._live[family]
+            left.discard(slot)
+            if not left:
+                del self._live[family]
+
+    def _reached(self, keys: Iterable[int]) -> set[int]:
+        out: set[int] = set()
+        for key in keys:
+            led = self._families.get(key)
+            if led is not None:
+                out.update(led)
+        return out
+
+    def _add(self, key: int, led: list[int], family: int) -> None:
+        if len(led) >= self._index.families:
+            led[:] = [other for other in led if other in self._live]
+            if len(led) >= self._index.families:
+                self._closed.add(key)
+                return
+        led.append(family)

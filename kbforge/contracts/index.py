@@ -1,0 +1,33 @@
+"""Candidate indexes: which clusters are worth comparing a fragment with.
+
+One signature for the family:
+
+    keys(fragment) -> numbers
+
+Two fragments with a key in common are candidates for one entity; the clusterer compares a fragment
+with the clusters that hold a candidate and leaves all others out. Keys of a fragment depend on it
+and on what the index was fitted to, not on which fragments were asked about before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kbforge.contracts.fragment import Fragment
+
+
+class CandidateIndex(Protocol):
+    """Fragments that may be the same entity share a key. Options are the constructor's.
+
+    Attributes:
+        families: most families of clusters that a key may lead to. A family is all competing
+            clusters with the same first fragment.
+
+    """
+
+    families: int
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """The fragment's keys, distinct, in a fixed order."""
+        ...

@@ -1,0 +1,92 @@
+"""G(u | v): how probable an observed value u is if the true value is v.
+
+A mixture of ways a value can come about, each a distribution of its own over u:
+
+    copy            u = v
+    substitution    one letter replaced, or two neighbours swapped, each place and letter alike
+    edit            one letter more or less
+    two edits       two of these
+    a feature       a value other than v that shares a feature of this name with v, drawn from the
+                    base distribution; if v has several, each is as probable to be the one kept
+    noise           any value, drawn from the base distribution
+
+The mixing weights are the attribute's `rates`. Every component sums to at most 1 over all strings
+u (a feature that no other value has, or an edit that has two shortest paths, leaves a little
+less), so the mixture does.
+"""
+
+from __future__ import annotations
+
+from rapidfuzz.distance import OSA
+
+from kbforge_plugins.attributes.kinds import Kind, feature_names
+from kbforge_plugins.attributes.vocabulary import Vocabulary
+
+COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
+SLIPS = ("copy", "substitution", "edit", "two edits")
+NOISE = "noise"
+_DIGITS = 10
+_LONGEST_COMPARED = 120
+_LEAST_REST = 1e-12
+
+
+def component_names(kind: Kind) -> tuple[str, ...]:
+    """The mixture's components in order: slips of the pen, features, noise."""
+    return (*SLIPS, *feature_names(kind), NOISE)
+
+
+def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
+    """The probability of value u under each component, if the true value is v."""
+    out = [0.0] * len(component_names(vocabulary.kind))
+    out[-1] = vocabulary.base[u]
+    if u == v:
+        out[COPY] = 1.0
+        return out
+    component, probability = slip(vocabulary, u, v)
+    out[component] = probability
+    shares = shares_kept(vocabulary, v)
+    for name, feature in vocabulary.features[u]:
+        out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
+    return out
+
+
+def shares_kept(vocabulary: Vocabulary, v: int) -> dict[int, float]:
+    """By feature of v: how probable it is to be the one kept, over what else has it.
+
+    Times base(u) this is the probability of u under the feature's name.
+    """
+    theirs = vocabulary.features[v]
+    several: dict[int, int] = {}
+    for name, _ in theirs:
+        several[name] = several.get(name, 0) + 1
+    out = {}
+    for name, feature in theirs:
+        rest = vocabulary.shared_mass(feature) - vocabulary.base[v]
+        if rest > _LEAST_REST:
+            out[feature] = 1.0 / (rest * several[name])
+    return out
+
+
+def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
+    """Which slip of the pen makes u of v, and its probability; 0 if none does.
+
+    A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
+    n deletions and (n + 1) A insertions.
+    """
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    n = len(true)
+    if abs(len(observed) - n) > 2 or max(n, len(observed)) > _LONGEST_COMPARED or not n:
+        return SUBSTITUTION, 0.0
+    distance = OSA.distance(observed, true, score_cutoff=2)
+    if distance > 2:
+        return SUBSTITUTION, 0.0
+    alphabet = _DIGITS if vocabulary.kind in ("date", "number") else vocabulary.alphabet
+    places = sum(map(str.isdigit, true)) or n if vocabulary.kind in ("date", "number") else n
+    substitutions = places * (alphabet - 1) + n - 1
+    edits = n + (n + 1) * alphabet
+    if distance == 2:
+        # each of the two may be any; unordered pairs of places make half as many results
+        return TWO_EDITS, 1.0 / (substitutions + edits) ** 2
+    if len(observed) == n:
+        return SUBSTITUTION, 1.0 / substitutions
+    return EDIT, 1.0 / edits

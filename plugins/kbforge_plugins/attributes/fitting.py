@@ -1,0 +1,201 @@
+"""Rates and alpha from unlabelled fragments: expectation maximisation over a greedy clustering.
+
+    vocabulary and kind of each attribute          from all fragments
+    a sample: fragments and all that resemble them
+    repeat: cluster the sample greedily, learn the rates from its clusters
+    alpha from the sizes of the sampled fragments' clusters
+
+The sample is chosen by what the fragments' ids hash to, so that the result depends on the set of
+fragments and not on their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma
+
+from kbforge.contracts import CandidateIndex, Cluster, Problem
+from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.attributes.kinds import Kind, kind_of, normalised
+from kbforge_plugins.attributes.learning import Counts, learn_rates
+from kbforge_plugins.attributes.rates import AttributeRates, Rates
+from kbforge_plugins.attributes.table import AttributeTable, Encoder, Record
+from kbforge_plugins.attributes.urn import Urns
+from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.clusterers.greedy import Greedy
+
+_MOST_ATTRIBUTES = 200
+_SAMPLE = 2500
+_MOST_RELATIVES = 60
+"""A key that more fragments share does not widen the sample."""
+_ROUNDS = 3
+_START_SIZE = 8.0
+"""Fragments an entity, before anything is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What was learned.
+
+    Attributes:
+        vocabularies: by attribute.
+        rates: of the attributes.
+        alpha: the concentration that gives as many entities as were found.
+        sample: fragments that were clustered (or labelled).
+
+    """
+
+    vocabularies: dict[str, Vocabulary]
+    rates: Rates
+    alpha: float
+    sample: int
+
+
+def vocabularies_of(
+    fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
+) -> dict[str, Vocabulary]:
+    """Every attribute's values; the rarest attributes of very many are left out.
+
+    Args:
+        fragments: to count.
+        kinds: attribute -> its kind, where that is known better than the values tell.
+
+    """
+    counts: dict[str, Counter[str]] = {}
+    for fragment in fragments:
+        for attribute, values in fragment.properties.items():
+            counter = counts.setdefault(attribute, Counter())
+            counter.update(dict.fromkeys(map(normalised, values), 1))
+    common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
+    given = kinds or {}
+    return {
+        a: Vocabulary(given[a] if a in given else kind_of(counts[a]), counts[a])
+        for a in sorted(common)
+    }
+
+
+def fit_unlabelled(
+    fragments: Sequence[Fragment], vocabularies: dict[str, Vocabulary], index: CandidateIndex
+) -> Fitted:
+    """Learn from the fragments that will be clustered."""
+    seeds, sample = _sample(fragments, index)
+    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
+    alpha = concentration_for(len(fragments), len(fragments) / _START_SIZE)
+    encoder = Encoder(tuple(vocabularies), tuple(vocabularies.values()))
+    records = [encoder.encode(fragment) for fragment in sample]
+    for _ in range(_ROUNDS):
+        model = SampleModel(encoder, vocabularies, rates)
+        problem = Problem(model, alpha, index=index)
+        clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
+        rates = rates_of(vocabularies, records, clusters)
+        size_of = {i: len(cluster) for cluster in clusters for i in cluster}
+        entities = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
+        alpha = concentration_for(len(fragments), entities)
+    return Fitted(vocabularies, rates, alpha, len(sample))
+
+
+def fit_labelled(
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    vocabularies: dict[str, Vocabulary],
+) -> Fitted:
+    """Learn from gold clusters of the fragments."""
+    encoder = Encoder(tuple(vocabularies), tuple(vocabularies.values()))
+    records = [encoder.encode(fragment) for fragment in fragments]
+    rates = rates_of(vocabularies, records, clusters)
+    n = sum(map(len, clusters))
+    return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
+
+
+def rates_of(
+    vocabularies: dict[str, Vocabulary],
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, AttributeRates]:
+    """Each attribute's rates from clusters of records."""
+    held: list[list[Counts]] = [[] for _ in vocabularies]
+    for cluster in clusters:
+        of_cluster: dict[int, Counts] = {}
+        for i in cluster:
+            for index, value in records[i]:
+                counts = of_cluster.setdefault(index, {})
+                counts[value] = counts.get(value, 0) + 1
+        for index, counts in of_cluster.items():
+            held[index].append(counts)
+    return {
+        attribute: learn_rates(vocabulary, held[index], AttributeRates.prior(vocabulary.kind))
+        for index, (attribute, vocabulary) in enumerate(vocabularies.items())
+    }
+
+
+def concentration_for(fragments: int, entities: float) -> float:
+    """The alpha under which so many fragments are expected to form so many entities.
+
+    E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974).
+    """
+    low, high = -10.0, 30.0
+    target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
+
+    def excess(log_alpha: float) -> float:
+        alpha = float(np.exp(log_alpha))
+        return float(alpha * (digamma(alpha + fragments) - digamma(alpha))) - target
+
+    if excess(low) >= 0:
+        return float(np.exp(low))
+    if excess(high) <= 0:
+        return float(np.exp(high))
+    return float(np.exp(brentq(excess, low, high)))
+
+
+class SampleModel:
+    """The likelihood as it stands in one round."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        vocabularies: dict[str, Vocabulary],
+        rates: dict[str, AttributeRates],
+    ) -> None:
+        self._encoder = encoder
+        self._urns = [Urns(v, rates[a]) for a, v in vocabularies.items()]
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> np.ndarray:
+        raise NotImplementedError
+
+    def live_clusters(self) -> AttributeTable:
+        return AttributeTable(self._encoder, self._urns)
+
+
+def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, list[Fragment]]:
+    """How many seeds there are, and the sample: seeds first, then all that share a key with them.
+
+    Seeds are taken until the sample is full, so that the clusters of all of them are whole.
+    """
+    order = sorted(fragments, key=_digest)
+    if len(order) <= _SAMPLE:
+        return len(order), order
+    keys = [index.keys(fragment) for fragment in order]
+    holders: dict[int, list[int]] = {}
+    for i, of_fragment in enumerate(keys):
+        for key in of_fragment:
+            holders.setdefault(key, []).append(i)
+    sample: set[int] = set()
+    seeds = 0
+    while len(sample) < _SAMPLE and seeds < len(order):
+        sample.add(seeds)
+        for key in keys[seeds]:
+            if len(holders[key]) <= _MOST_RELATIVES:
+                sample.update(holders[key])
+        seeds += 1
+    rest = sorted(i for i in sample if i >= seeds)
+    return seeds, [order[i] for i in [*range(seeds), *rest]]
+
+
+def _digest(fragment: Fragment) -> bytes:
+    return hashlib.blake2b(fragment.id.encode(), digest_size=8).digest()

@@ -1,0 +1,196 @@
+"""Kinds of attributes: what sort of values they have, and which features two values may share.
+
+A feature is a part of a value that survives when the rest is distorted: a word of a name, the
+year of a date, the district of a postcode. `distortion` draws a variant of a value from all values
+that have a feature in common with it.
+
+| kind | features |
+|---|---|
+| text | first letter, first three letters, words, all words in any order, a word and an initial |
+| title | words, pairs of neighbouring words, the two longest words |
+| date | year and month, year and day, month and day, year |
+| code | what stands before the first gap, the leading letters or digits |
+| number | its two leading digits and magnitude |
+| category | none |
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Literal, TypeAlias, get_args
+
+Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Features: TypeAlias = dict[str, tuple[str, ...]]
+"""Feature name -> the value's features of that name, distinct."""
+
+LONGEST_VALUE = 400
+"""Characters of a value that are read; what is longer is cut."""
+
+_MOST_WORDS = 32
+_WORD = re.compile(r"\w+")
+_GAP = re.compile(r"[\s/._-]+")
+_LEADING = re.compile(r"[^\W\d_]+|\d+")
+_ISO_DATE = re.compile(r"(-?\d{3,4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:t.*)?\Z")
+_DAY_FIRST = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.](\d{4})\Z")
+_IN_WORDS = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([a-z]{3,9})\.?,? (?:(\d{1,2}),? )?(\d{4})\Z"
+)
+_NUMBER = re.compile(r"[-+]?[$£€]?\s?\d[\d,]*(?:\.\d+)?\s?%?\Z")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_SAMPLE = 5000
+_FEW_VALUES = 60
+_SHARE_OF_DATES, _SHARE_OF_NUMBERS, _SHARE_OF_CODES = 0.8, 0.9, 0.6
+_LONGEST_CODE = 24
+_WORDS_OF_A_TITLE = 4.0
+
+
+@lru_cache(maxsize=1 << 16)
+def normalised(value: str) -> str:
+    """A value as it is compared: compatibility form, folded case, single spaces, bounded length."""
+    folded = unicodedata.normalize("NFKC", value[:LONGEST_VALUE]).casefold()
+    return " ".join(folded.split())[:LONGEST_VALUE]
+
+
+def kind_of(counts: Mapping[str, int]) -> Kind:
+    """The kind of an attribute from its (normalised) values and how often each occurs."""
+    values = sorted(counts)[:: max(1, len(counts) // _SAMPLE)]
+    if not values:
+        return "category"
+    if _share(values, _is_full_date) >= _SHARE_OF_DATES:
+        return "date"
+    if len(counts) <= _FEW_VALUES and sum(counts.values()) >= 20 * len(counts):
+        return "category"
+    if _share(values, lambda value: bool(_NUMBER.match(value))) >= _SHARE_OF_NUMBERS:
+        return "number"
+    if _share(values, _is_code) >= _SHARE_OF_CODES:
+        return "code"
+    words = sum(len(_WORD.findall(value)) for value in values) / len(values)
+    return "title" if words > _WORDS_OF_A_TITLE else "text"
+
+
+def features_of(kind: Kind, value: str) -> Features:
+    """The features of a normalised value, by name; names without any are left out."""
+    return {name: keys for name, keys in _FEATURES[kind](value).items() if keys}
+
+
+def feature_names(kind: Kind) -> tuple[str, ...]:
+    """The names of a kind's features."""
+    return _NAMES[kind]
+
+
+def parse_date(value: str) -> tuple[str, str, str] | None:
+    """(year, month, day) as digits, "" where not given; None if it is no date.
+
+    Digits are not checked against the calendar: a slip of the pen makes months of 86.
+    """
+    if found := _ISO_DATE.match(value):
+        year, month, day = found.groups()
+        return year, (month or "").zfill(2) if month else "", (day or "").zfill(2) if day else ""
+    if found := _DAY_FIRST.match(value):
+        day, month, year = found.groups()
+        return year, month.zfill(2), day.zfill(2)
+    if (found := _IN_WORDS.match(value)) and found[2][:3] in _MONTHS:
+        month = f"{_MONTHS.index(found[2][:3]) + 1:02}"
+        return (
+            found[4],
+            month,
+            (found[1] or found[3] or "").zfill(2) if found[1] or found[3] else "",
+        )
+    return None
+
+
+def _share(values: Collection[str], test: Callable[[str], bool]) -> float:
+    return sum(map(test, values)) / len(values)
+
+
+def _is_full_date(value: str) -> bool:
+    parsed = parse_date(value)
+    # a bare number of four digits is a year only among dates
+    return parsed is not None and (bool(parsed[1]) or len(value) == 4)
+
+
+def _is_code(value: str) -> bool:
+    has_digit = any(c.isdigit() for c in value)
+    return has_digit and len(value) <= _LONGEST_CODE and len(value.split()) <= 3
+
+
+def _text(value: str) -> Features:
+    words = tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS]
+    with_initial = {
+        f"{word} {other[0]}" for word in words[:4] for other in words[:4] if word != other
+    }
+    return {
+        "initial": (value[0],) if value else (),
+        "prefix": (value[:3],) if len(value) > 3 else (),
+        "word": words,
+        "words": (" ".join(sorted(words)),) if len(words) > 1 else (),
+        "word and initial": tuple(sorted(with_initial)),
+    }
+
+
+def _title(value: str) -> Features:
+    words = tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS]
+    longest = sorted(words, key=lambda word: (-len(word), word))[:2]
+    return {
+        "word": words,
+        "pair": tuple(
+            dict.fromkeys(" ".join(pair) for pair in zip(words, words[1:], strict=False))
+        ),
+        "longest": (" ".join(longest),) if len(longest) == 2 else (),
+    }
+
+
+def _date(value: str) -> Features:
+    parsed = parse_date(value)
+    if parsed is None:
+        return {}
+    year, month, day = parsed
+    return {
+        "year and month": (f"{year}-{month}",) if month else (),
+        "year and day": (f"{year}--{day}",) if day else (),
+        "month and day": (f"{month}-{day}",) if month and day else (),
+        "year": (year,),
+    }
+
+
+def _code(value: str) -> Features:
+    stem = _GAP.split(value, maxsplit=1)[0]
+    leading = _LEADING.match(value)
+    return {
+        "stem": (stem,) if stem != value else (),
+        "leading": (leading[0],) if leading and leading[0] not in (stem, value) else (),
+    }
+
+
+def _number(value: str) -> Features:
+    digits = re.sub(r"[^\d.]", "", value)
+    whole = digits.split(".")[0].lstrip("0")
+    return {"magnitude": (f"{whole[:2]}e{len(whole)}",) if whole else ()}
+
+
+def _category(value: str) -> Features:
+    return {}
+
+
+_FEATURES: Mapping[Kind, Callable[[str], Features]] = {
+    "text": _text,
+    "title": _title,
+    "date": _date,
+    "code": _code,
+    "number": _number,
+    "category": _category,
+}
+_NAMES: Mapping[Kind, tuple[str, ...]] = {
+    "text": ("initial", "prefix", "word", "words", "word and initial"),
+    "title": ("word", "pair", "longest"),
+    "date": ("year and month", "year and day", "month and day", "year"),
+    "code": ("stem", "leading"),
+    "number": ("magnitude",),
+    "category": (),
+}

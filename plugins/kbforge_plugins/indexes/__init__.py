@@ -1,0 +1,1 @@
+"""Candidate indexes: which clusters are worth comparing a fragment with."""

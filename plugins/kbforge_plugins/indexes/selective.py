@@ -1,0 +1,119 @@
+"""Index by the values of all attributes, as selective as the data make them.
+
+The keys of a fragment are its values, and features that survive distortion (`attributes.kinds`):
+words, the parts of a date, the district of a postcode. Two fragments with a key in common are
+compared. Values that many fragments have lead nowhere by themselves, so two of them together are
+a key: a first name with a year of birth. Nobody writes blocking rules; some may be added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.errors import UsageError
+from kbforge_plugins.attributes.kinds import Kind, features_of, kind_of, normalised
+
+_PAIRED: Mapping[Kind, str] = {
+    "text": "prefix",
+    "title": "longest",
+    "date": "year",
+    "code": "stem",
+    "number": "magnitude",
+}
+"""The one feature a kind that takes part in keys of two."""
+_LEFT_OUT = ("initial",)
+_MOST_KEYS = 512
+_PAIR_SHIFT = 32
+
+
+class Selective:
+    """Keys by value, by feature, and by pairs of common ones.
+
+    Args:
+        families: most families of clusters that a key may lead to; one that leads to more is
+            closed: it is followed only for fragments that no other key leads anywhere.
+        common: fragments that share a value or feature before it is paired with others.
+        rules: further keys, each some attributes joined by "+": fragments with the same values
+            of all of them are compared.
+
+    Raises:
+        UsageError: a number below 1, or a rule without attributes.
+
+    """
+
+    def __init__(self, families: int = 8, common: int = 20, rules: tuple[str, ...] = ()) -> None:
+        if families < 1 or common < 1:
+            raise UsageError("index selective: families and common must be at least 1")
+        self.families, self.common = families, common
+        self.rules = tuple(tuple(rule.split("+")) for rule in rules)
+        if not all(attribute for rule in self.rules for attribute in rule):
+            raise UsageError('index selective: a rule names attributes joined by "+"')
+        self._kinds: dict[str, Kind] = {}
+        self._number: dict[tuple[str, str, str], int] = {}
+        self._shared: list[int] = []
+        self._of_value: dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Find the kinds of the attributes and how many fragments share each key."""
+        counts: dict[str, Counter[str]] = {}
+        for fragment in fragments:
+            for attribute, values in fragment.properties.items():
+                counts.setdefault(attribute, Counter()).update(map(normalised, values))
+        self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
+        self._number.clear()
+        self._of_value.clear()
+        self._shared = []
+        for attribute, counter in sorted(counts.items()):
+            for value, count in sorted(counter.items()):
+                for key in self._keys_of(attribute, value)[0]:
+                    self._shared.extend([0] * (key + 1 - len(self._shared)))
+                    self._shared[key] += count
+        return None
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """See `kbforge.contracts.index`."""
+        singles: list[int] = []
+        common: list[tuple[int, int]] = []
+        shared = self._shared
+        for place, (attribute, values) in enumerate(sorted(fragment.properties.items())):
+            for value in values:
+                of_value = self._of_value.get((attribute, value))
+                if of_value is None:
+                    of_value = self._of_value[attribute, value] = self._keys_of(
+                        attribute, normalised(value)
+                    )
+                singles.extend(of_value[0])
+                for key in of_value[1]:
+                    if key < len(shared) and shared[key] > self.common:
+                        common.append((place, key))
+        out = dict.fromkeys(singles)
+        for i, (place, key) in enumerate(common):
+            for other_place, other in common[i + 1 :]:
+                if other_place != place:
+                    out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
+        for rule in self.rules:
+            if all(attribute in fragment.properties for attribute in rule):
+                said = "\n".join(
+                    normalised(fragment.properties[attribute][0]) for attribute in rule
+                )
+                out[self._numbered("+".join(rule), "rule", said)] = None
+        return list(out)[:_MOST_KEYS]
+
+    def _keys_of(self, attribute: str, value: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The keys of a normalised value, and those of them that are paired."""
+        kind = self._kinds.get(attribute, "text")
+        own = self._numbered(attribute, "", value)
+        singles, paired = [own], [own]
+        for name, features in features_of(kind, value).items():
+            if name in _LEFT_OUT:
+                continue
+            numbers = [self._numbered(attribute, name, feature) for feature in features]
+            singles += numbers
+            if name == _PAIRED.get(kind):
+                paired += numbers
+        return tuple(singles), tuple(paired)
+
+    def _numbered(self, attribute: str, name: str, feature: str) -> int:
+        return self._number.setdefault((attribute, name, feature), len(self._number))

@@ -1,0 +1,194 @@
+"""The attribute likelihood: records with several noisy attributes, trained without labels.
+
+Every attribute of an entity has a true value; a record's value is a copy of it, a slip of the pen,
+a variant that shares something with it, or unrelated. The family is Copas and Hilton's hit-miss
+model (1990) as Steorts (2015) and Marchant et al. (2021) use it for entity resolution, with
+records that repeat each other's variants (`attributes.urn`). Attributes are independent given the
+entity, and a missing value says nothing:
+
+    L(C) = sum over attributes of L_a(values of C)
+
+Agreement on a rare value counts for more than on a common one, through the base probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import orjson
+
+from kbforge.bundle import read_bundle
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.io import called, open_input
+from kbforge_plugins.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
+from kbforge_plugins.attributes.rates import AttributeRates, Rates, from_toml
+from kbforge_plugins.attributes.table import AttributeTable, Encoder
+from kbforge_plugins.attributes.urn import Urns
+from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.indexes.selective import Selective
+
+RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
+_MOST_RATES_BYTES = 1 << 22
+_UNFITTED_ALPHA = 1.0
+
+
+class Attributes:
+    """Records with several noisy attributes: names, dates, places, codes, numbers.
+
+    Without a trained model it learns from the fragments that are clustered, without labels.
+
+    Args:
+        attributes: the attributes to read; none reads all.
+        rates: a rates file to use in place of the model's, such as an edited copy of it.
+
+    Raises:
+        UsageError: an attribute named twice.
+        ModelError: the rates file is not one.
+
+    """
+
+    def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
+        if len(set(attributes)) < len(attributes):
+            raise UsageError("likelihood attributes: an attribute is named twice")
+        self._read = attributes
+        self._given = _read_rates(rates) if rates is not None else {}
+        self._trained = False
+        self.default_alpha = _UNFITTED_ALPHA
+        self.index: CandidateIndex = Selective()
+        self._use({}, {})
+
+    def _use(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
+        self.vocabularies, self.rates = vocabularies, {**rates, **self._given}
+        self._names = tuple(vocabularies)
+        self._encoder = Encoder(self._names, tuple(vocabularies.values()))
+        self._urns = [
+            Urns(vocabulary, self.rates.get(name, AttributeRates.prior(vocabulary.kind)))
+            for name, vocabulary in vocabularies.items()
+        ]
+
+    @classmethod
+    def trained(cls, fitted: Fitted) -> Self:
+        """A model that `fit` leaves as it is."""
+        model = cls()
+        model._take(fitted)
+        model._trained = True
+        return model
+
+    @classmethod
+    def from_bundle(
+        cls, path: Path, attributes: tuple[str, ...] = (), rates: str | None = None
+    ) -> Self:
+        """Load what `kbforge train-attributes` wrote.
+
+        Args:
+            path: the bundle's folder.
+            attributes: some of the bundle's attributes; none takes all of them.
+            rates: a rates file to use in place of the bundle's.
+
+        Raises:
+            ModelError: the bundle is damaged or not of this kind, or lacks an attribute.
+
+        """
+        bundle = read_bundle(path)
+        where = quoted(str(path), 400)
+        for name in (RATES_FILE, VALUES_FILE):
+            if name not in bundle.files:
+                raise ModelError(f"{where} has no {name}: it is not an attribute model")
+        read = from_toml(bundle.files[RATES_FILE], f"{where}/{RATES_FILE}")
+        counts = _read_values(bundle.files[VALUES_FILE], where)
+        model = cls(attributes, rates)
+        for name in attributes:
+            if name not in read:
+                raise ModelError(f'{where} was not trained on the attribute "{quoted(name)}"')
+        for name in model._given:
+            if name not in read:
+                raise ModelError(f'{where} has no attribute "{quoted(name)}" of the rates file')
+        chosen = {**read, **model._given}
+        kept = [name for name in sorted(read) if name in counts and name in (attributes or read)]
+        model._use(
+            {name: Vocabulary(chosen[name].kind, counts[name]) for name in kept},
+            {name: chosen[name] for name in kept},
+        )
+        model._trained = True
+        return model
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Without a trained model, learn from the input; the index always does.
+
+        Returns:
+            One sentence for the user, or None for a trained model.
+
+        """
+        if self._read:
+            fragments = [_only(fragment, self._read) for fragment in fragments]
+        if isinstance(self.index, Selective):
+            self.index.fit(fragments)
+        if self._trained:
+            return None
+        kinds = {name: rates.kind for name, rates in self._given.items()}
+        fitted = fit_unlabelled(fragments, vocabularies_of(fragments, kinds), self.index)
+        self._take(fitted)
+        return (
+            f"attributes: rates and alpha are learned from {fitted.sample:,} of the "
+            f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
+        )
+
+    def _take(self, fitted: Fitted) -> None:
+        self.default_alpha = fitted.alpha
+        self._use(fitted.vocabularies, fitted.rates)
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), nats, shape [len(clusters)]."""
+        table = self.live_clusters()
+        return np.array(
+            [table.log_marginal([table.encode(x) for x in cluster]) for cluster in clusters],
+            dtype=np.float64,
+        )
+
+    def live_clusters(self) -> AttributeTable:
+        """A new, empty table."""
+        return AttributeTable(self._encoder, self._urns)
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What each attribute says for the fragment's joining the cluster, in nats.
+
+        Of attributes that both have: L_a(C + x) - L_a(C) - L_a({x}); the sum over attributes is
+        L(C + x) - L(C) - L({x}).
+        """
+        table = self.live_clusters()
+        values = table.contributions(table.encode(fragment), [table.encode(f) for f in cluster])
+        return {self._names[index]: value for index, value in values.items()}
+
+
+def _only(fragment: Fragment, attributes: tuple[str, ...]) -> Fragment:
+    kept = {name: fragment.properties[name] for name in attributes if name in fragment.properties}
+    return Fragment(fragment.id, kept)
+
+
+def _read_rates(path: str) -> Rates:
+    with open_input(path) as stream:
+        content = stream.read(_MOST_RATES_BYTES + 1)
+    where = quoted(called(path), 400)
+    if len(content) > _MOST_RATES_BYTES:
+        raise ModelError(f"{where}: a rates file has at most {_MOST_RATES_BYTES:,} bytes")
+    return from_toml(content, where)
+
+
+def _read_values(content: bytes, where: str) -> dict[str, dict[str, int]]:
+    try:
+        table = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ModelError(f"{where}/{VALUES_FILE} is not JSON ({error})") from None
+    good = isinstance(table, dict) and all(
+        isinstance(counts, dict) and all(type(n) is int and n > 0 for n in counts.values())
+        for counts in table.values()
+    )
+    if not good:
+        raise ModelError(
+            f"{where}/{VALUES_FILE}: expected attribute -> value -> a whole number above 0"
+        )
+    return dict(table)
