@@ -66,7 +66,7 @@ class Choices:
         temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
-        options: plugin kind ("likelihood", "surrogate", "clusterer") -> option -> value.
+        options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
 
     """
 
@@ -158,6 +158,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     likelihood = _likelihood(fragments, choices, notes)
     surrogate = _surrogate(choices, likelihood)
+    index = _index(fragments, choices, likelihood)
     for model in (likelihood, surrogate):
         said = fit_to_input(model, fragments)
         if said:
@@ -168,7 +169,6 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals = choices.max_evals
     named = _named_calibration(choices)
     alpha = _alpha(likelihood, choices, named, notes)
-    index = _index(fragments, choices, likelihood)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
     confidence = _confidence(choices, named, notes)
     return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
@@ -236,6 +236,11 @@ def _index(
     if choices.index is not None and choices.index != NO_INDEX:
         index: CandidateIndex = registry.create("indexes", choices.index, choices.of("index"))
         fit_to_input(index, fragments)
+        if not any(index.keys(fragment) for fragment in fragments):
+            raise UsageError(
+                f"--index {choices.index}: it finds no key in any fragment, so that nothing would "
+                f"be compared with anything; --index {NO_INDEX} compares with all"
+            )
         return index
     if choices.of("index"):
         raise UsageError(

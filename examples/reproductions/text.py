@@ -49,7 +49,8 @@ def main() -> None:
             kbforge("train-ngram", corpus, train, "--scale", 1, "-o", model)
             trained = evaluate(train, test, folder, ["--likelihood", model])
             rows.append([f"{family}_dev", "trained", *trained])
-            rows.append([f"{family}_dev", "self-fitted", *evaluate(train, test, folder, [])])
+            fitted = evaluate(train, test, folder, ["--likelihood", "bigram"])
+            rows.append([f"{family}_dev", "self-fitted", *fitted])
     head = ["set", "prior", "log alpha", "F1 on train", "precision", "recall", "F1", "entities"]
     print(table([*head, "gold"], rows))
 

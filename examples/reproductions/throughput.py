@@ -24,6 +24,7 @@ from kbforge.clustering import Choices, cluster
 from kbforge.contracts import Progress
 from kbforge.load import read_fragments, write_fragments
 
+LIKELIHOOD = "bigram"
 SETS = {"chadwick_10k": None, "chadwick_100k": 20_000}
 CALIBRATED_ON = 4_000
 EARLY = (2_000, 4_000)
@@ -37,7 +38,7 @@ def alpha_per_fragment() -> float:
         held_out, found = Path(folder) / "held_out.jsonl", Path(folder) / "calibration.toml"
         write_fragments(list(islice(fragments, 90_000, 90_000 + CALIBRATED_ON)), held_out)
         search = ["--calibrator", "bcubed", "--low", 1e3, "--high", 1e12, "-P", 20]
-        kbforge("calibrate", held_out, *search, "-o", found)
+        kbforge("calibrate", held_out, "--likelihood", LIKELIHOOD, *search, "-o", found)
         return read_calibration(str(found)).alpha / CALIBRATED_ON
 
 
@@ -51,7 +52,8 @@ def measure(name: str, alpha: float) -> None:
         if progress.fragments % WINDOW == 0 or progress.fragments == len(fragments):
             marks[progress.fragments] = time.perf_counter()
 
-    done = cluster(fragments, Choices(alpha=alpha * len(fragments)), on_step)
+    choices = Choices(likelihood=LIKELIHOOD, alpha=alpha * len(fragments))
+    done = cluster(fragments, choices, on_step)
     early = (marks[EARLY[1]] - marks[EARLY[0]]) / (EARLY[1] - EARLY[0])
     last = sorted(marks)[-2:]
     late = (marks[last[1]] - marks[last[0]]) / (last[1] - last[0])

@@ -29,6 +29,7 @@ def calibrate(
     ] = "pseudo-likelihood",
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
+    index: options.Index = None,
     clusterer: options.Clusterer = "split-smc",
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
@@ -74,12 +75,14 @@ def calibrate(
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    chosen = parse_settings(settings or [], ("likelihood", "surrogate", "clusterer", "calibrator"))
+    kinds = ("likelihood", "surrogate", "index", "clusterer", "calibrator")
+    chosen = parse_settings(settings or [], kinds)
     how = How(calibrator, search_between(low, high), chosen.pop("calibrator"))
     choices = Choices(
         clusterer=clusterer,
         likelihood=likelihood,
         surrogate=surrogate,
+        index=index,
         particles=particles,
         max_evals=max_evals,
         seed=seed,

@@ -44,6 +44,7 @@ def cluster(
     clusterer: options.Clusterer = "split-smc",
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
+    index: options.Index = None,
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
     alpha: Annotated[
@@ -85,6 +86,7 @@ def cluster(
         clusterer=clusterer,
         likelihood=likelihood,
         surrogate=surrogate,
+        index=index,
         particles=particles,
         max_evals=max_evals,
         alpha=alpha,
@@ -93,7 +95,7 @@ def cluster(
         temperature=temperature,
         seed=seed,
         device=options.device_of(gpu, device),
-        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
+        options=parse_settings(settings or [], ("likelihood", "surrogate", "index", "clusterer")),
     )
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))

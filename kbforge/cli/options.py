@@ -11,12 +11,20 @@ from kbforge.errors import UsageError
 Likelihood: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--likelihood", help="Likelihood by name, or a model folder.", show_default="bigram"
+        "--likelihood", help="Likelihood by name, or a model folder.", show_default="attributes"
     ),
 ]
 Surrogate: TypeAlias = Annotated[
     str | None,
     typer.Option("--surrogate", help="Model that proposes for an expensive likelihood."),
+]
+Index: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        help="Index that says which clusters a fragment is compared with; none: with all.",
+        show_default="the likelihood's own, if any",
+    ),
 ]
 Clusterer: TypeAlias = Annotated[
     str,

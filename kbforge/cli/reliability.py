@@ -48,6 +48,7 @@ def reliability(
     clusterer: options.Clusterer = "split-smc",
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
+    index: options.Index = None,
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
     alpha: Annotated[
@@ -106,6 +107,7 @@ def reliability(
         clusterer=clusterer,
         likelihood=likelihood,
         surrogate=surrogate,
+        index=index,
         particles=particles,
         max_evals=max_evals,
         alpha=alpha,
@@ -114,7 +116,7 @@ def reliability(
         temperature=temperature,
         seed=seed,
         device=options.device_of(gpu, device),
-        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
+        options=parse_settings(settings or [], ("likelihood", "surrogate", "index", "clusterer")),
     )
     held = list(read_fragments(fragments, limit=limit))
     found = None

@@ -189,7 +189,7 @@ def test_what_the_user_should_know_of_alpha_is_said(
     assert calibrated.code == 0
     assert "guess" not in program("calibrate", fragments, "--likelihood", model, "-o", "-").err
     mixed = program("cluster", fragments, "-o", kb, "--calibration", calibration)
-    assert "is a calibration of the likelihood gaussian, used here with bigram" in mixed.err
+    assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err
 
 
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:

@@ -1,0 +1,117 @@
+"""`--index` of the verbs that cluster: which clusters a fragment is compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.program import Run
+
+# the names share no character, let alone a word; only the towns can bring a pair together
+NAMES = (("abcd", "Lund"), ("abcd", "Lund"), ("efgh", "Lund"), ("jklm", "Oslo"), ("nopq", "Rome"))
+# so small an alpha puts any two fragments together that are compared at all
+TOGETHER = ("--likelihood", "bigram", "--alpha", "1e-9", "--json")
+VERBS = {
+    "cluster": ("-o", "kb.jsonl"),
+    "calibrate": ("-o", "c.toml", "--calibrator", "bcubed", "--low", "1e-9", "--high", "1e-8"),
+    "reliability": (),
+}
+
+
+@pytest.fixture
+def fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        {"id": f"f{i}", "properties": {"name": [name], "town": [town]}, "label": name}
+        for i, (name, town) in enumerate(NAMES)
+    ]
+    path = tmp_path / "fragments.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def groups(program: Run, *arguments: object) -> list[list[str]]:
+    ran = program("cluster", *arguments, "-o", "kb.jsonl")
+    assert ran.code == 0, ran.err
+    entities = [json.loads(line) for line in Path("kb.jsonl").read_text().splitlines()]
+    return sorted(sorted(entity["fragments"]) for entity in entities)
+
+
+def test_what_shares_no_key_is_not_compared(program: Run, fragments: Path) -> None:
+    everything = [["f0", "f1", "f2", "f3", "f4"]]
+    assert groups(program, fragments, *TOGETHER) == everything, "bigram brings no index"
+    assert groups(program, fragments, *TOGETHER, "--index", "none") == everything
+    found = groups(program, fragments, *TOGETHER, "--index", "selective")
+    assert found == [["f0", "f1", "f2"], ["f3"], ["f4"]]
+
+
+def test_none_turns_off_the_index_that_the_default_likelihood_brings(
+    program: Run, fragments: Path
+) -> None:
+    job = (fragments, "--alpha", "1e-40", "--json")
+    assert groups(program, *job) == [["f0", "f1", "f2"], ["f3"], ["f4"]]
+    assert groups(program, *job, "--index", "selective") == groups(program, *job)
+    assert len(groups(program, *job, "--index", "none")) == 1
+
+
+def test_options_reach_the_index(program: Run, tmp_path: Path) -> None:
+    lines = [
+        {"id": f"f{i}", "properties": {"name": [chr(97 + i) * 4], "town": ["Lund"]}}
+        for i in range(20)
+    ]
+    path = tmp_path / "fragments.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    job = ("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json")
+    # the town is the one key they share: it leads to so many clusters, and each costs
+    few, many = (
+        program(*job, "--index", "selective", "--set", f"index.families={families}").json
+        for families in (1, 20)
+    )
+    assert few["model_evaluations"] < many["model_evaluations"]
+    everything = program(*job, "--index", "none").json
+    assert many["model_evaluations"] == everything["model_evaluations"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_that_clusters_takes_one(program: Run, fragments: Path, verb: str) -> None:
+    alpha = () if verb == "calibrate" else ("--alpha", "1e-9")
+    job = (verb, fragments, "--likelihood", "bigram", *alpha, *VERBS[verb], "--json")
+    with_all, selective = (program(*job, "--index", index).json for index in ("none", "selective"))
+    if verb == "cluster":
+        assert (with_all["entities"], selective["entities"]) == (1, 3)
+    elif verb == "calibrate":
+        assert with_all["value"] < selective["value"]
+    else:
+        assert (with_all["scores"]["clusters"], selective["scores"]["clusters"]) == (1, 3)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--index", "magic"), 'there is no index "magic"; available: '),
+        (("--set", "index.families=2"), "name an index with --index"),
+        (("--index", "none", "--set", "index.families=2"), "name an index with --index"),
+        (("--index", "selective", "--set", "index.q=2"), 'index selective has no option "q"'),
+        (("--index", "selective", "--set", "index.families=0"), "must be at least 1"),
+    ],
+)
+def test_bad_choices_get_one_sentence(
+    program: Run, fragments: Path, verb: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    ran = program(verb, fragments, "--likelihood", "bigram", *VERBS[verb], *arguments)
+    assert ran.code != 0
+    assert sentence in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_an_index_without_a_key_is_refused(program: Run, tmp_path: Path) -> None:
+    points = tmp_path / "points.jsonl"
+    points.write_text('{"id": "a", "vector": [1, 2]}\n{"id": "b", "vector": [1, 2]}\n')
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", points, "-o", kb, "--likelihood", "gaussian", "--index", "selective")
+    assert ran.code == 2
+    assert "it finds no key in any fragment" in ran.err
+    assert not kb.exists()
