@@ -4,9 +4,10 @@ A key leads to *families*: all live clusters with the same first fragment. A clu
 grows from one with the same first fragment, so a family's name never changes, whatever happens to
 its clusters, and a key need not be told when they do.
 
-A key that leads to more families than the index allows is closed: no further ones are added, and
-it is followed only if the fragment's open keys lead nowhere, so that a fragment of common values
-alone is still compared with something.
+One key in common is weak evidence, so families that several keys lead to are preferred. A key that
+leads to more families than the index allows is closed: no further ones are added, and it is
+followed only if the fragment's open keys lead nowhere, so that a fragment of common values alone is
+still compared with something.
 """
 
 from __future__ import annotations
@@ -32,9 +33,7 @@ class Candidates:
     def turn_to(self, fragment: Fragment) -> IntArray:
         """The slots of the clusters to compare the next fragment with, ascending."""
         self._keys = self._index.keys(fragment)
-        families = self._reached(key for key in self._keys if key not in self._closed)
-        if not families:
-            families = self._reached(self._keys)
+        families = self._reached()
         live = self._live
         slots = [slot for family in families for slot in live.get(family, ())]
         slots.sort()
@@ -60,13 +59,17 @@ class Candidates:
             if not left:
                 del self._live[family]
 
-    def _reached(self, keys: Iterable[int]) -> set[int]:
-        out: set[int] = set()
-        for key in keys:
-            led = self._families.get(key)
-            if led is not None:
-                out.update(led)
-        return out
+    def _reached(self) -> Iterable[int]:
+        """The families that enough open keys lead to, or else any, or else by closed keys."""
+        led: dict[int, int] = {}
+        for key in self._keys:
+            if key not in self._closed:
+                for family in self._families.get(key, ()):
+                    led[family] = led.get(family, 0) + 1
+        enough = [family for family, keys in led.items() if keys >= self._index.shared]
+        if enough or led:
+            return enough or led
+        return {family for key in self._keys for family in self._families.get(key, ())}
 
     def _add(self, key: int, led: list[int], family: int) -> None:
         if len(led) >= self._index.families:

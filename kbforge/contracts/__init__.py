@@ -13,7 +13,7 @@ from kbforge.contracts.clusterer import (
     Rounds,
     Subproblem,
 )
-from kbforge.contracts.entity import Alternative, Entity, Value
+from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
@@ -23,6 +23,7 @@ from kbforge.contracts.likelihood import (
     Bundled,
     ConjugateLikelihood,
     EditableClusters,
+    Explaining,
     FloatArray,
     Indexed,
     IntArray,
@@ -50,6 +51,8 @@ __all__ = [
     "ConjugateLikelihood",
     "EditableClusters",
     "Entity",
+    "Explaining",
+    "Explanation",
     "Exporter",
     "FloatArray",
     "Fragment",

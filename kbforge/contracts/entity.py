@@ -4,7 +4,8 @@ One JSON object a line:
 
     {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
      "fragments": [str, ...], "confidence": float, "calibrated_confidence": float?,
-     "alternatives": [...]?, "subproblem": int}
+     "alternatives": [...]?, "subproblem": int,
+     "explanations": {fragment: {"prior" or attribute: nats}}?}
 
 Law of a knowledge base: every fragment that went in is in exactly one entity.
 """
@@ -56,6 +57,27 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What speaks for a fragment's being in a cluster and not alone, in nats.
+
+    `prior` is log |C| - log alpha of the cluster C without the fragment; `attributes` what each
+    attribute says. They add up to the log odds of joining against staying alone.
+    """
+
+    prior: float
+    attributes: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """The log odds, in nats."""
+        return self.prior + sum(self.attributes.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of this explanation."""
+        return {"prior": self.prior, "attributes": dict(self.attributes), "total": self.total}
+
+
+@dataclass(frozen=True, slots=True)
 class Entity:
     """One entity.
 
@@ -63,6 +85,7 @@ class Entity:
     particles, raw. The particles are truncated, so 1.0 means "no kept particle disagrees".
     `calibrated_confidence` is how often entities that were reported like this one turned out to be
     exactly right, where a confidence map was given; alternatives are comparable with the raw one.
+    `explanations` say of fragments why they are here, where that was asked for.
     """
 
     id: str
@@ -74,6 +97,7 @@ class Entity:
     alternatives: tuple[Alternative, ...] = ()
     vector: tuple[float, ...] | None = None
     calibrated_confidence: float | None = None
+    explanations: Mapping[str, Explanation] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this entity."""
@@ -91,4 +115,9 @@ class Entity:
             out["vector"] = list(self.vector)
         if self.alternatives:
             out["alternatives"] = [alternative.to_json() for alternative in self.alternatives]
+        if self.explanations is not None:
+            out["explanations"] = {
+                fragment: explanation.to_json()
+                for fragment, explanation in self.explanations.items()
+            }
         return out

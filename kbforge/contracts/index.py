@@ -23,10 +23,12 @@ class CandidateIndex(Protocol):
     Attributes:
         families: most families of clusters that a key may lead to. A family is all competing
             clusters with the same first fragment.
+        shared: keys that must lead to a family, if any family is led to by so many.
 
     """
 
     families: int
+    shared: int
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """The fragment's keys, distinct, in a fixed order."""

@@ -28,7 +28,7 @@ Three more abilities of a table are optional; clusterers do without them, slower
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -176,6 +176,15 @@ class Indexed(Protocol):
     @property
     def index(self) -> CandidateIndex:
         """The index."""
+        ...
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """A likelihood that tells what each attribute says for a fragment's being in a cluster."""
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
+        """By attribute, in nats; they sum to L(C + x) - L(C) - L({x}) (to 1e-8)."""
         ...
 
 

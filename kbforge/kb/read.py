@@ -10,13 +10,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from kbforge.contracts import Alternative, Entity, Value
+from kbforge.contracts import Alternative, Entity, Explanation, Value
 from kbforge.digests import DigestSet
 from kbforge.errors import BadRecord, quoted
 from kbforge.jsonl import read_json_lines, stop
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
-_OPTIONAL = ("calibrated_confidence", "alternatives", "vector")
+_OPTIONAL = ("calibrated_confidence", "alternatives", "vector", "explanations")
+_TOLERANCE = 1e-6
 
 
 def read_entities(path: str) -> Iterator[Entity]:
@@ -74,6 +75,11 @@ def entity_from_json(record: object, where: str) -> Entity:
         calibrated_confidence=(
             _probability(record[calibrated], where, calibrated) if calibrated in record else None
         ),
+        explanations=(
+            _explanations(record["explanations"], frozenset(fragments), where)
+            if "explanations" in record
+            else None
+        ),
     )
 
 
@@ -119,6 +125,37 @@ def _alternatives(value: object, where: str) -> tuple[Alternative, ...]:
             )
         )
     return tuple(out)
+
+
+def _explanations(value: object, fragments: frozenset[str], where: str) -> dict[str, Explanation]:
+    field = "explanations"
+    if not isinstance(value, dict):
+        raise BadRecord(where, "an object", _kind(value), field)
+    out = {}
+    for fragment, item in value.items():
+        if fragment not in fragments:
+            raise BadRecord(where, "fragments of this entity", quoted(fragment), field)
+        if not isinstance(item, dict) or item.keys() != {"prior", "attributes", "total"}:
+            raise BadRecord(where, "objects of prior, attributes and total", _kind(item), field)
+        attributes = item["attributes"]
+        if not isinstance(attributes, dict):
+            raise BadRecord(where, "an object of numbers", _kind(attributes), field)
+        explanation = Explanation(
+            _nats(item["prior"], where, field),
+            {name: _nats(nats, where, field) for name, nats in attributes.items()},
+        )
+        total = _nats(item["total"], where, field)
+        if not math.isclose(explanation.total, total, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            got = quoted(total, 40)
+            raise BadRecord(where, f"a total of {explanation.total:.6g}", got, field)
+        out[fragment] = explanation
+    return out
+
+
+def _nats(value: object, where: str, field: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadRecord(where, "a finite number", _kind(value), field)
+    return float(value)
 
 
 def _ids(value: object, where: str, field: str) -> tuple[str, ...]:

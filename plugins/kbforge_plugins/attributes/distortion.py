@@ -6,16 +6,20 @@ A mixture of ways a value can come about, each a distribution of its own over u:
     substitution    one letter replaced, or two neighbours swapped, each place and letter alike
     edit            one letter more or less
     two edits       two of these
-    a feature       a value other than v that shares a feature of this name with v, drawn from the
-                    base distribution; if v has several, each is as probable to be the one kept
-    noise           any value, drawn from the base distribution
+    a feature       a value of the vocabulary other than v that shares a feature of this name with
+                    v, drawn from the base distribution; if v has several, each is as probable to
+                    be the one kept
+    noise           any value other than v, drawn from the base distribution
 
 The mixing weights are the attribute's `rates`. Every component sums to at most 1 over all strings
 u (a feature that no other value has, or an edit that has two shortest paths, leaves a little
-less), so the mixture does.
+less), so the mixture does. Slips write letters of the vocabulary only, and in dates and numbers
+digits only. G(v | v) is the weight of copies, nothing else.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from rapidfuzz.distance import OSA
 
@@ -25,7 +29,6 @@ from kbforge_plugins.attributes.vocabulary import Vocabulary
 COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
-_DIGITS = 10
 _LONGEST_COMPARED = 120
 _LEAST_REST = 1e-12
 
@@ -38,12 +41,14 @@ def component_names(kind: Kind) -> tuple[str, ...]:
 def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
     """The probability of value u under each component, if the true value is v."""
     out = [0.0] * len(component_names(vocabulary.kind))
-    out[-1] = vocabulary.base[u]
     if u == v:
         out[COPY] = 1.0
         return out
+    out[-1] = vocabulary.base[u]
     component, probability = slip(vocabulary, u, v)
     out[component] = probability
+    if not vocabulary.counted(u):
+        return out
     shares = shares_kept(vocabulary, v)
     for name, feature in vocabulary.features[u]:
         out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
@@ -53,15 +58,16 @@ def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
 def shares_kept(vocabulary: Vocabulary, v: int) -> dict[int, float]:
     """By feature of v: how probable it is to be the one kept, over what else has it.
 
-    Times base(u) this is the probability of u under the feature's name.
+    Times base(u) this is the probability of u, a value of the vocabulary, under the feature's name.
     """
     theirs = vocabulary.features[v]
     several: dict[int, int] = {}
     for name, _ in theirs:
         several[name] = several.get(name, 0) + 1
+    own = vocabulary.base[v] if vocabulary.counted(v) else 0.0
     out = {}
     for name, feature in theirs:
-        rest = vocabulary.shared_mass(feature) - vocabulary.base[v]
+        rest = vocabulary.shared_mass(feature) - own
         if rest > _LEAST_REST:
             out[feature] = 1.0 / (rest * several[name])
     return out
@@ -71,18 +77,20 @@ def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
     """Which slip of the pen makes u of v, and its probability; 0 if none does.
 
     A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
-    n deletions and (n + 1) A insertions.
+    n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
     """
     observed, true = vocabulary.values[u], vocabulary.values[v]
     n = len(true)
     if abs(len(observed) - n) > 2 or max(n, len(observed)) > _LONGEST_COMPARED or not n:
         return SUBSTITUTION, 0.0
     distance = OSA.distance(observed, true, score_cutoff=2)
-    if distance > 2:
+    if distance > 2 or not _writes_the_alphabet(vocabulary, u, v):
         return SUBSTITUTION, 0.0
-    alphabet = _DIGITS if vocabulary.kind in ("date", "number") else vocabulary.alphabet
-    places = sum(map(str.isdigit, true)) or n if vocabulary.kind in ("date", "number") else n
-    substitutions = places * (alphabet - 1) + n - 1
+    letters, alphabet = vocabulary.letters, vocabulary.alphabet
+    within = n if _all_letters(vocabulary, v) else sum(letter in letters for letter in true)
+    # a letter from elsewhere can be replaced by any, but digits replace nothing but digits
+    ways = within * (alphabet - 1) + (0 if vocabulary.numeric else (n - within) * alphabet)
+    substitutions = max(ways + n - 1, 1)
     edits = n + (n + 1) * alphabet
     if distance == 2:
         # each of the two may be any; unordered pairs of places make half as many results
@@ -90,3 +98,21 @@ def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
     if len(observed) == n:
         return SUBSTITUTION, 1.0 / substitutions
     return EDIT, 1.0 / edits
+
+
+def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
+    """Whether a value is known to be written in the alphabet, without looking at it."""
+    return vocabulary.counted(number) and not vocabulary.numeric
+
+
+def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
+    """Whether what is new in u are letters of the alphabet: the ways to write others are unknown."""
+    if _all_letters(vocabulary, u):
+        return True
+    observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])
+    letters = vocabulary.letters
+    if not all(letter in letters for letter in observed - true):
+        return False
+    # a sign that is gone from a date or number was deleted: nothing was put in its place
+    gone = sum(n for letter, n in (true - observed).items() if letter not in letters)
+    return not vocabulary.numeric or gone <= max(true.total() - observed.total(), 0)

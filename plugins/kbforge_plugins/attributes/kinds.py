@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category"]
@@ -139,9 +140,7 @@ def _title(value: str) -> Features:
     longest = sorted(words, key=lambda word: (-len(word), word))[:2]
     return {
         "word": words,
-        "pair": tuple(
-            dict.fromkeys(" ".join(pair) for pair in zip(words, words[1:], strict=False))
-        ),
+        "pair": tuple(dict.fromkeys(" ".join(pair) for pair in pairwise(words))),
         "longest": (" ".join(longest),) if len(longest) == 2 else (),
     }
 
@@ -163,7 +162,7 @@ def _code(value: str) -> Features:
     stem = _GAP.split(value, maxsplit=1)[0]
     leading = _LEADING.match(value)
     return {
-        "stem": (stem,) if stem != value else (),
+        "stem": (stem,) if stem not in ("", value) else (),
         "leading": (leading[0],) if leading and leading[0] not in (stem, value) else (),
     }
 

@@ -78,35 +78,57 @@ class Urns:
     def draw(self, u: int, v: int) -> float:
         """c G(u | v)."""
         draws = self._draws.get(v)
-        if draws is None:
-            draws = self._draws[v] = {}
-        found = draws.get(u)
+        found = None if draws is None else draws.get(u)
         if found is None:
-            self._remembered += 1
             if self._remembered > _MOST_PAIRS:
                 self._remembered = 0
                 self._draws.clear()
-            found = draws[u] = self.concentration * self._mixed(u, v)
+            self._compare(u, v)
+            found = self._draws[v][u]
         return found
 
-    def _mixed(self, u: int, v: int) -> float:
-        """G(u | v): the weighted sum of `components`, without those that are 0."""
+    def _compare(self, u: int, v: int) -> None:
+        """Remember c G(u | v) and c G(v | u): the weighted sum of `components`, without zeros."""
         vocabulary, weights = self.vocabulary, self.weights
+        u_by_chance = v_by_chance = weights[-1]
+        if u == v:
+            self._remember(u, v, weights[COPY] + u_by_chance * vocabulary.base[u])
+            return
+        kept_of_v, kept_of_u = self._shares(v), self._shares(u)
+        if len(kept_of_u) < len(kept_of_v):
+            shared = [feature for feature in kept_of_u if feature in kept_of_v]
+        else:
+            shared = [feature for feature in kept_of_v if feature in kept_of_u]
+        for feature in shared:
+            u_by_chance += kept_of_v[feature]
+            v_by_chance += kept_of_u[feature]
+        u_given_v = u_by_chance * vocabulary.base[u]
+        v_given_u = v_by_chance * vocabulary.base[v]
+        component, probability = slip(vocabulary, u, v)
+        if probability:
+            u_given_v += weights[component] * probability
+            component, probability = slip(vocabulary, v, u)
+            v_given_u += weights[component] * probability
+        self._remember(u, v, u_given_v)
+        self._remember(v, u, v_given_u)
+
+    def _remember(self, u: int, v: int, probability: float) -> None:
+        self._remembered += 1
+        draws = self._draws.get(v)
+        if draws is None:
+            draws = self._draws[v] = {}
+        draws[u] = self.concentration * probability
+
+    def _shares(self, v: int) -> dict[int, float]:
+        """By feature of v: its share of the mixture, to be multiplied by base(u)."""
         kept = self._kept.get(v)
         if kept is None:
+            shares, weights = shares_kept(self.vocabulary, v), self.weights
             kept = self._kept[v] = {
-                feature: share * weights[len(SLIPS) + name]
-                for (name, feature), share in _named(vocabulary, v)
+                feature: shares.get(feature, 0.0) * weights[len(SLIPS) + name]
+                for name, feature in self.vocabulary.features[v]
             }
-        by_chance = weights[-1]
-        if u == v:
-            return weights[COPY] + by_chance * vocabulary.base[u]
-        for _, feature in vocabulary.features[u]:
-            share = kept.get(feature)
-            if share is not None:
-                by_chance += share
-        component, probability = slip(vocabulary, u, v)
-        return by_chance * vocabulary.base[u] + weights[component] * probability
+        return kept
 
     def draw_elsewhere(self, u: int) -> float:
         """c G(u | elsewhere)."""
@@ -185,17 +207,18 @@ class Urn:
         return found
 
     def _gain(self, u: int) -> float:
-        urns = self._urns
-        draw = urns.draw
+        urns, true = self._urns, self._true
         more = 0 if u not in self.values else self.counts[self.values.index(u)]
-        rows = [row + log(draw(u, v) + more) for row, v in zip(self._rows, self._true, strict=True)]
+        if not more and len(true) == _MOST_VALUES:
+            return self.grown(u).log_marginal - self.log_marginal
+        draw = urns.draw
+        rows = [row + log(draw(u, v) + more) for row, v in zip(self._rows, true, strict=True)]
         rows.append(self._elsewhere + log(urns.draw_elsewhere(u) + more))
         if not more:
-            if len(self._true) == _MOST_VALUES:
-                return self.grown(u).log_marginal - self.log_marginal
             row = urns.log_base(u) + log(draw(u, u)) - urns.log_rising(self.size)
             for v, n in zip(self.values, self.counts, strict=True):
-                row += _log_rising(draw(v, u), n)
+                drawn = draw(v, u)
+                row += log(drawn) if n == 1 else lgamma(drawn + n) - lgamma(drawn)
             rows.append(row)
         norm = log(urns.concentration + self.size)
         return _log_sum_exp(rows) - norm - self.log_marginal
@@ -227,12 +250,6 @@ class Urn:
         else:
             values, counts = values[:at] + values[at + 1 :], counts[:at] + counts[at + 1 :]
         return self._urns.urn(values, counts)
-
-
-def _named(vocabulary: Vocabulary, v: int) -> list[tuple[tuple[int, int], float]]:
-    """The features of v that others have, each with its name and share."""
-    shares = shares_kept(vocabulary, v)
-    return [(pair, shares[pair[1]]) for pair in vocabulary.features[v] if pair[1] in shares]
 
 
 def _most_seen(values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -5,7 +5,9 @@
 
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
 and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
-letters by their share of the vocabulary until an end sign. It is a distribution over all strings.
+letters by their share of the vocabulary until an end sign. It is a distribution over all strings
+of the vocabulary's letters and a thousand others. (Values as long as a page have at least 1e-300,
+which keeps logs finite.)
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from collections.abc import Mapping
 
 from kbforge_plugins.attributes.kinds import Kind, feature_names, features_of
 
+_NUMERIC: tuple[Kind, ...] = ("date", "number")
+_DIGITS = "0123456789"
 _DISCOUNT = 0.6
 _UNSEEN_LETTERS = 1000.0
 """Letters outside the vocabulary share the probability of one, as if there were so many."""
@@ -32,7 +36,9 @@ class Vocabulary:
         values: by number.
         base: base probability by number.
         features: by number, the value's features as (index of the feature's name, its number).
-        alphabet: number of different letters, at least 2.
+        numeric: whether slips of the pen concern digits.
+        letters: what a slip of the pen may write: all letters of the values, or all digits.
+        alphabet: number of these, at least 2.
 
     """
 
@@ -47,11 +53,15 @@ class Vocabulary:
         self._names = {name: index for index, name in enumerate(feature_names(kind))}
         self._n = sum(self.counts.values())
         letters = Counter(letter for value in self.counts for letter in value)
-        total = sum(letters.values()) + len(self.counts) + 1
+        ends = max(len(self.counts), 1)
+        total = sum(letters.values()) + ends + 1
         self._log_letter = {letter: math.log(n / total) for letter, n in letters.items()}
-        self._log_end = math.log(max(len(self.counts), 1) / total)
+        self._log_end = math.log(ends / total)
         self._log_other = -math.log(total * _UNSEEN_LETTERS)
-        self.alphabet = max(len(letters), 2)
+        self.numeric = kind in _NUMERIC
+        digits = {*_DIGITS, *(letter for letter in letters if letter.isdigit())}
+        self.letters = frozenset(digits if self.numeric else letters)
+        self.alphabet = max(len(self.letters), 2)
         self._unseen = (_DISCOUNT * len(self.counts) + 1) / (self._n + 1)
         for value in self.counts:
             self.number(value)
@@ -69,6 +79,10 @@ class Vocabulary:
             self.base.append(self._base(value))
             self.features.append(self._numbered(value))
         return number
+
+    def counted(self, number: int) -> bool:
+        """Whether a value is one of those counted, or only has a number."""
+        return number < len(self.counts)
 
     def shared_mass(self, feature: int) -> float:
         """The base probability of all values of the vocabulary that have a feature."""

@@ -34,6 +34,7 @@ class Selective:
     Args:
         families: most families of clusters that a key may lead to; one that leads to more is
             closed: it is followed only for fragments that no other key leads anywhere.
+        shared: keys that must lead to a family of clusters, if any family is led to by so many.
         common: fragments that share a value or feature before it is paired with others.
         rules: further keys, each some attributes joined by "+": fragments with the same values
             of all of them are compared.
@@ -43,10 +44,12 @@ class Selective:
 
     """
 
-    def __init__(self, families: int = 8, common: int = 20, rules: tuple[str, ...] = ()) -> None:
-        if families < 1 or common < 1:
-            raise UsageError("index selective: families and common must be at least 1")
-        self.families, self.common = families, common
+    def __init__(
+        self, families: int = 8, shared: int = 2, common: int = 20, rules: tuple[str, ...] = ()
+    ) -> None:
+        if min(families, shared, common) < 1:
+            raise UsageError("index selective: families, shared and common must be at least 1")
+        self.families, self.shared, self.common = families, shared, common
         self.rules = tuple(tuple(rule.split("+")) for rule in rules)
         if not all(attribute for rule in self.rules for attribute in rule):
             raise UsageError('index selective: a rule names attributes joined by "+"')

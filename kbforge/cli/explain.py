@@ -1,0 +1,163 @@
+"""`kbforge explain`: why a fragment is in its entity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbforge.explaining import Reason
+
+app = typer.Typer(add_completion=False)
+
+_MOST_VALUES = 3
+
+
+@app.command()
+def explain(
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    fragment_id: Annotated[
+        str | None, typer.Option("--fragment", help="Explain this fragment.")
+    ] = None,
+    rivals: Annotated[
+        int, typer.Option("--rivals", min=0, help="Other entities to compare with: the best.")
+    ] = 1,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="Write the knowledge base with every fragment explained."
+        ),
+    ] = None,
+    likelihood: options.Likelihood = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration that was clustered with.")
+    ] = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
+    ] = None,
+    settings: options.Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what each attribute contributes to a fragment's being in its entity.
+
+    Numbers are nats: the log odds of joining the entity's other fragments against staying alone.
+    They add up to the total; above 0 joining is more probable. Without --likelihood the rates are
+    learned anew from the knowledge base, as kbforge cluster learned them.
+
+    Examples:
+
+        kbforge explain kb.jsonl --fragment row-17
+
+        kbforge explain kb.jsonl --fragment row-17 --likelihood model/ --rivals 3 --json
+
+        kbforge explain kb.jsonl -o explained.jsonl
+    """
+    from kbforge.clustering import Choices
+    from kbforge.config import parse_settings
+    from kbforge.explaining import Explainer
+    from kbforge.io import require_writable
+    from kbforge.kb.read import read_entities
+
+    if (fragment_id is None) == (output is None):
+        raise UsageError("give --fragment for one explanation or --output for all of them")
+    if output is not None:
+        require_writable(output)
+    choices = Choices(
+        likelihood=likelihood,
+        alpha=alpha,
+        calibration=calibration,
+        options=parse_settings(settings or [], ("likelihood",)),
+    )
+    explainer = Explainer(list(read_entities(kb)), choices)
+    for sentence in explainer.prepared.notes:
+        console.note(f"note: {sentence}")
+    if output is not None:
+        _write(explainer, output)
+        return
+    assert fragment_id is not None
+    reasons = explainer.reasons(fragment_id, rivals)
+    if as_json:
+        console.print_json(
+            {"fragment": fragment_id, "entities": [_to_json(reason) for reason in reasons]}
+        )
+    else:
+        _print(fragment_id, reasons)
+
+
+def _write(explainer: Any, output: str) -> None:
+    from kbforge import registry
+    from kbforge.io import open_output
+
+    with open_output(output) as out:
+        registry.create("exporters", "jsonl").export(explainer.explained(), out)
+    console.note(f"wrote {'standard output' if output == '-' else output}")
+
+
+def _to_json(reason: Reason) -> dict[str, Any]:
+    return {
+        "entity": reason.entity.id,
+        "name": reason.entity.name,
+        "own": reason.own,
+        "others": reason.others,
+        "explanation": None if reason.explanation is None else reason.explanation.to_json(),
+    }
+
+
+def _print(fragment_id: str, reasons: list[Reason]) -> None:
+    from rich.text import Text
+
+    from kbforge.errors import quoted
+
+    screen = console.stdout()
+    own = reasons[0].entity
+    for reason in reasons:
+        relation = "is in" if reason.own else "could be in"
+        others = f"{reason.others} other fragment{'s' * (reason.others != 1)}"
+        screen.print(
+            Text(
+                f"{quoted(fragment_id)} {relation} {quoted(reason.entity.name)} "
+                f"({quoted(reason.entity.id)}), {others}"
+            )
+        )
+        if reason.explanation is None:
+            screen.print("  it is alone there")
+        else:
+            screen.print(_table(fragment_id, own, reason))
+        screen.print()
+
+
+def _table(fragment_id: str, own: Any, reason: Reason) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kbforge.errors import quoted
+
+    explanation = reason.explanation
+    assert explanation is not None
+    table = Table(box=None, padding=(0, 2, 0, 2))
+    for title in ("attribute", "this fragment", "the others"):
+        table.add_column(title)
+    table.add_column("nats", justify="right")
+    for attribute, nats in sorted(explanation.attributes.items(), key=lambda item: -item[1]):
+        mine = [v.value for v in own.properties[attribute] if fragment_id in v.fragments]
+        theirs = [
+            (value.value, sum(fragment != fragment_id for fragment in value.fragments))
+            for value in reason.entity.properties.get(attribute, ())
+        ]
+        shown = [f"{quoted(value, 40)} ({n})" for value, n in theirs if n]
+        more = ", …" if len(shown) > _MOST_VALUES else ""
+        table.add_row(
+            Text(quoted(attribute, 40)),
+            Text(", ".join(quoted(value, 40) for value in mine)),
+            Text(", ".join(shown[:_MOST_VALUES]) + more),
+            f"{nats:+.2f}",
+        )
+    table.add_row(
+        "prior", "", Text("log of their number, less log alpha"), f"{explanation.prior:+.2f}"
+    )
+    table.add_row(Text("total", style="bold"), "", "", f"{explanation.total:+.2f}")
+    return table

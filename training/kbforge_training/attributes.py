@@ -1,0 +1,147 @@
+"""Training the attribute likelihood: learn the rates, measure the index, write a bundle.
+
+Without labels the rates come from a greedy clustering of a sample (`attributes.fitting`); with
+labels from the gold clusters. Either way the bundle's calibration is the alpha under which as many
+entities are expected as were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from kbforge.bundle import Bundle, require_place, write_bundle
+from kbforge.calibration import Calibration, fingerprint, to_toml
+from kbforge.contracts import CandidateIndex, Cluster, Fragment
+from kbforge.errors import KBForgeError, UsageError
+from kbforge_plugins.attributes.fitting import Fitted, fit_labelled, fit_unlabelled, vocabularies_of
+from kbforge_plugins.attributes.kinds import KINDS, Kind
+from kbforge_plugins.attributes.rates import AttributeRates
+from kbforge_plugins.attributes.rates import to_toml as rates_to_toml
+from kbforge_plugins.indexes.recall import IndexRecall, recall_of
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
+
+CALIBRATION_FILE = "calibration.toml"
+_OBJECTIVE = "expected entities"
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training found.
+
+    Attributes:
+        fragments: how many were read.
+        sample: how many the rates were learned from.
+        labelled: whether gold clusters were used.
+        alpha: concentration of the Dirichlet process.
+        values: different values, by attribute.
+        rates: by attribute.
+        recall: of the index, None without labels.
+
+    """
+
+    fragments: int
+    sample: int
+    labelled: bool
+    alpha: float
+    values: Mapping[str, int]
+    rates: Mapping[str, AttributeRates]
+    recall: IndexRecall | None
+
+
+def train(
+    fragments: Sequence[Fragment],
+    folder: Path,
+    kinds: Mapping[str, str] | None = None,
+    use_labels: bool = False,
+) -> Trained:
+    """Learn from the fragments and write the bundle.
+
+    Args:
+        fragments: labels, where there are any, measure the index.
+        folder: the bundle's.
+        kinds: attribute -> kind, for those whose values mislead.
+        use_labels: learn from the gold clusters.
+
+    Raises:
+        KBForgeError: no fragments, no attributes, or no labels where they are to be used.
+        UsageError: a kind that does not exist.
+        ModelError: the folder is something else.
+
+    """
+    require_place(folder)
+    if not fragments:
+        raise KBForgeError("there are no fragments to train on")
+    vocabularies = vocabularies_of(fragments, _checked(kinds or {}))
+    if not vocabularies:
+        raise KBForgeError("the fragments have no attributes to train on, only vectors")
+    gold = _gold_clusters(fragments)
+    index = Selective()
+    index.fit(fragments)
+    if use_labels:
+        if not gold:
+            raise KBForgeError("--labels: no fragment has a label")
+        fitted = fit_labelled(fragments, gold, vocabularies)
+    else:
+        fitted = fit_unlabelled(fragments, vocabularies, index)
+    write_bundle(folder, _bundle(fitted, fragments, use_labels))
+    return Trained(
+        fragments=len(fragments),
+        sample=fitted.sample,
+        labelled=use_labels,
+        alpha=fitted.alpha,
+        values={name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()},
+        rates=fitted.rates,
+        recall=_recall(index, fragments) if gold else None,
+    )
+
+
+def _checked(kinds: Mapping[str, str]) -> dict[str, Kind]:
+    out: dict[str, Kind] = {}
+    for attribute, name in kinds.items():
+        found = [kind for kind in KINDS if kind == name]
+        if not found:
+            raise UsageError(f'--kind: there is no kind "{name}"; kinds: {", ".join(KINDS)}')
+        out[attribute] = found[0]
+    return out
+
+
+def _gold_clusters(fragments: Sequence[Fragment]) -> list[Cluster]:
+    members: dict[str, list[int]] = {}
+    for i, fragment in enumerate(fragments):
+        if fragment.label is not None:
+            members.setdefault(fragment.label, []).append(i)
+    return [tuple(cluster) for cluster in members.values()]
+
+
+def _recall(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall:
+    return recall_of(index, [fragment for fragment in fragments if fragment.label is not None])
+
+
+def _bundle(fitted: Fitted, fragments: Sequence[Fragment], use_labels: bool) -> Bundle:
+    digest = fingerprint(fragments)
+    calibration = Calibration(
+        alpha=fitted.alpha,
+        objective=_OBJECTIVE,
+        value=0.0,
+        at_edge="",
+        likelihood="attributes",
+        fragments=len(fragments),
+        sha256=digest,
+    )
+    counts = {name: v.counts for name, v in fitted.vocabularies.items()}
+    return Bundle(
+        kind="likelihoods",
+        plugin="attributes",
+        files={
+            RATES_FILE: rates_to_toml(fitted.rates),
+            VALUES_FILE: orjson.dumps(counts),
+            CALIBRATION_FILE: to_toml(calibration),
+        },
+        recipe={"labels": use_labels, "sample": fitted.sample},
+        data={"fragments": len(fragments), "sha256": digest},
+    )

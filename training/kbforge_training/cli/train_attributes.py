@@ -1,0 +1,151 @@
+"""`kbforge train-attributes`: how records of one entity differ, learned without labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbforge_training.attributes import Trained
+
+app = typer.Typer(add_completion=False)
+
+_SHOWN = 0.002
+"""Weights below this are left out of the table; the rates file has them all."""
+
+
+@app.command()
+def train_attributes(
+    fragments: Annotated[
+        list[str], typer.Argument(help="JSON lines files of fragments; - for stdin.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+    ],
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Learn from the gold clusters of labelled fragments.")
+    ] = False,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="ATTRIBUTE=KIND",
+            help="Kind of an attribute: text, title, date, code, number or category.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Learn how records of one entity differ, and write a model for kbforge cluster.
+
+    Needs no labels: it groups a sample, learns from the groups how often a value of each attribute
+    is a copy, a slip of the pen, a variant or unrelated, and does so again. The table shows what
+    was learned; MODEL/rates.toml holds it. A copy of that file can be edited and used with
+    --set likelihood.rates=FILE. Labels, if there are any, measure the candidate index, and with
+    --labels the rates are learned from them.
+
+    Examples:
+
+        kbforge train-attributes people.jsonl -o model/
+
+        kbforge train-attributes people.jsonl --kind postcode=code -o model/
+
+        kbforge cluster people.jsonl --likelihood model/ -o kb.jsonl
+    """
+    from itertools import chain
+
+    from kbforge.load import read_fragments
+    from kbforge_training.attributes import train
+
+    kinds = _kinds(kind or [])
+    read = list(chain.from_iterable(read_fragments(path, limit=limit) for path in fragments))
+    trained = train(read, output, kinds, labels)
+    if json:
+        console.print_json({"model": str(output), **_summary(trained)})
+    else:
+        _print(trained, output)
+
+
+def _kinds(texts: list[str]) -> dict[str, str]:
+    out = {}
+    for text in texts:
+        attribute, equals, kind = text.rpartition("=")
+        if not equals or not attribute:
+            raise UsageError(f'--kind: expected ATTRIBUTE=KIND, got "{text}"')
+        out[attribute] = kind
+    return out
+
+
+def _summary(trained: Trained) -> dict[str, Any]:
+    return {
+        "fragments": trained.fragments,
+        "sample": trained.sample,
+        "labelled": trained.labelled,
+        "alpha": trained.alpha,
+        "attributes": {
+            name: {
+                "kind": rates.kind,
+                "values": trained.values[name],
+                "concentration": rates.concentration,
+                "weights": dict(rates.mixture),
+            }
+            for name, rates in trained.rates.items()
+        },
+        "index": None
+        if trained.recall is None
+        else {
+            "recall": trained.recall.recall,
+            "candidates": trained.recall.candidates,
+            "entities": trained.recall.entities,
+        },
+    }
+
+
+def _print(trained: Trained, output: Path) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("attribute", "kind"):
+        table.add_column(title)
+    for title in ("values", "copy", "unrelated"):
+        table.add_column(title, justify="right")
+    table.add_column("slips and variants")
+    table.add_column("repeats", justify="right")
+    for name, rates in trained.rates.items():
+        weights = dict(rates.mixture)
+        copy, noise = weights.pop("copy"), weights.pop("noise")
+        ranked = sorted(weights.items(), key=lambda item: -item[1])
+        variants = ", ".join(f"{part} {_share(w)}" for part, w in ranked if w >= _SHOWN)
+        table.add_row(
+            Text(name),
+            rates.kind,
+            f"{trained.values[name]:,}",
+            _share(copy),
+            _share(noise),
+            Text(variants),
+            f"{1 / (1 + rates.concentration):.1%}",
+        )
+    console.stdout().print(table)
+    source = "gold clusters" if trained.labelled else "a sample, without labels"
+    console.note(
+        f"{output}: learned from {source}: {trained.sample:,} of {trained.fragments:,} fragments; "
+        f"alpha {trained.alpha:,.4g}"
+    )
+    if trained.recall is not None:
+        console.note(
+            f"index: leads to the right one of {trained.recall.entities:,} entities for "
+            f"{trained.recall.recall:.2%} of the fragments that have an earlier one, "
+            f"comparing {trained.recall.candidates:.1f} on average"
+        )
+
+
+def _share(weight: float) -> str:
+    return f"{weight:.1%}"
