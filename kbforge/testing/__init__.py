@@ -12,8 +12,8 @@ then becomes a test of your plugin:
 import pytest
 
 _MODULES = (
-    *("calibrator", "clusterer", "command", "exporter", "grammar", "likelihood"),
-    *("resampler", "serializer", "source", "suite", "surrogate"),
+    *("calibrator", "clusterer", "command", "exporter", "grammar", "index"),
+    *("likelihood", "resampler", "serializer", "source", "suite", "surrogate"),
 )
 # so that a failing assert shows its values, as in the author's own tests
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -25,6 +25,7 @@ from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
+from kbforge.testing.index import IndexContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
@@ -41,6 +42,7 @@ __all__ = [
     "Contract",
     "ExporterContract",
     "GrammarContract",
+    "IndexContract",
     "LikelihoodContract",
     "ResamplerContract",
     "SerializerContract",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +21,7 @@ from kbforge.testing import (
     Contract,
     ExporterContract,
     GrammarContract,
+    IndexContract,
     LikelihoodContract,
     ResamplerContract,
     SerializerContract,
@@ -331,3 +332,63 @@ def test_a_grammar_of_other_texts_is_caught(
 ) -> None:
     with pytest.raises(error):
         getattr(contract(GrammarContract, grammar), law)()
+
+
+class Keys:
+    """An index by the words of the name, spoiled by what `spoil` makes of the numbers."""
+
+    families, shared = 8, 1
+
+    def __init__(self, spoil: Callable[[Fragment, list[int]], list[int]]) -> None:
+        self._spoil = spoil
+
+    def keys(self, fragment: Fragment) -> list[int]:
+        words = dict.fromkeys(fragment.names[0].lower().split())
+        return self._spoil(fragment, [int.from_bytes(word.encode()) for word in words])
+
+
+class TestWords(IndexContract):
+    def make(self) -> Any:
+        return Keys(lambda _, keys: keys)
+
+
+def as_asked() -> Callable[[Fragment, list[int]], list[int]]:
+    """A key of one's own for all but the first five questions."""
+    asked = itertools.count()
+    return lambda fragment, keys: keys if next(asked) < 5 else [*keys, 10**9 + next(asked)]
+
+
+def closed(index: Keys) -> Keys:
+    index.families = 0
+    return index
+
+
+@pytest.mark.parametrize(
+    ("law", "plugin"),
+    [
+        ("test_distinct_whole_numbers", Keys(lambda _, keys: keys * 2)),
+        ("test_distinct_whole_numbers", Keys(lambda _, keys: [key + 0.5 for key in keys])),  # type: ignore[misc]
+        ("test_its_bounds_leave_something_to_compare", closed(Keys(lambda _, keys: keys))),
+        ("test_some_fragments_share_a_key_and_some_do_not", Keys(lambda _, keys: [1])),
+        ("test_some_fragments_share_a_key_and_some_do_not", Keys(lambda _, keys: [])),
+        ("test_deterministic", Keys(as_asked())),
+        ("test_labels_and_ids_are_not_read", Keys(lambda x, keys: [*keys, hash(x.id)])),
+        ("test_labels_and_ids_are_not_read", Keys(lambda x, keys: keys[: 2 * bool(x.label)])),
+        ("test_fragments_that_it_has_not_seen_have_keys_too", Keys(lambda _, keys: [])),
+    ],
+)  # fmt: skip
+def test_a_broken_index_is_caught(law: str, plugin: Any) -> None:
+    with pytest.raises(AssertionError):
+        getattr(contract(IndexContract, plugin), law)()
+
+
+def test_an_index_that_remembers_who_was_asked_about_is_caught() -> None:
+    class Remembers(Keys):
+        def __init__(self) -> None:
+            super().__init__(lambda _, keys: keys if next(self.count) < 5 else [])
+            self.count = itertools.count()
+
+    with pytest.raises(AssertionError):
+        type(
+            "Broken", (IndexContract,), {"make": lambda self: Remembers()}
+        )().test_who_was_asked_about_first_does_not_count()

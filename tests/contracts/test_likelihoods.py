@@ -12,6 +12,10 @@ from tests.likelihoods.language_models import small_model, write
 from tests.training import circles_models
 
 
+class TestAttributes(LikelihoodContract):
+    name = "attributes"
+
+
 class TestGaussian(LikelihoodContract):
     name = "gaussian"
 

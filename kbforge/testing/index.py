@@ -1,0 +1,84 @@
+"""The laws of `kbforge.contracts.index`, as tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, get_type_hints
+
+from kbforge.contracts import CandidateIndex, Fragment, SelfFitting
+from kbforge.testing import examples
+from kbforge.testing.contract import Contract
+
+
+class IndexContract(Contract):
+    """Distinct keys of what a fragment says, whoever asks and in whatever order."""
+
+    kind: ClassVar[str] = "indexes"
+
+    def fragments(self) -> Sequence[Fragment]:
+        """Fragments of which some share a key and some do not; override for other attributes."""
+        return examples.fragments()
+
+    def fitted(self) -> Any:
+        """The index, fitted to the fragments if it fits itself."""
+        index = self.make()
+        if isinstance(index, SelfFitting):
+            index.fit(self.fragments())
+        return index
+
+    def test_distinct_whole_numbers(self) -> None:
+        index = self.fitted()
+        for fragment in self.fragments():
+            keys = list(index.keys(fragment))
+            assert all(type(key) is int for key in keys)
+            assert len(set(keys)) == len(keys)
+
+    def test_its_bounds_leave_something_to_compare(self) -> None:
+        index = self.fitted()
+        for bound in get_type_hints(CandidateIndex):
+            assert getattr(index, bound) >= 1, bound
+
+    def test_some_fragments_share_a_key_and_some_do_not(self) -> None:
+        found = _shared(self.fitted(), self.fragments())
+        assert any(found.values())
+        assert not all(found.values())
+
+    def test_deterministic(self) -> None:
+        index = self.fitted()
+        first = [list(index.keys(fragment)) for fragment in self.fragments()]
+        assert [list(index.keys(fragment)) for fragment in self.fragments()] == first
+        other = self.fitted()
+        assert [list(other.keys(fragment)) for fragment in self.fragments()] == first
+
+    def test_who_was_asked_about_first_does_not_count(self) -> None:
+        """The numbers may be others, but the same pairs share as many of them."""
+        items = list(self.fragments())
+        assert _shared(self.fitted(), items[::-1]) == _shared(self.fitted(), items)
+
+    def test_labels_and_ids_are_not_read(self) -> None:
+        index, items = self.fitted(), self.fragments()
+        for fragment, blind in zip(items, examples.without_gold(items), strict=True):
+            assert list(index.keys(blind)) == list(index.keys(fragment))
+            assert list(index.keys(replace(fragment, id="another"))) == list(index.keys(fragment))
+
+    def test_fragments_that_it_has_not_seen_have_keys_too(self) -> None:
+        """Those with the values of one that it was fitted to share a key with that one."""
+        *items, last = self.fragments()
+        index = self.make()
+        if isinstance(index, SelfFitting):
+            index.fit(items)
+        for fragment in (last, items[0]):
+            again = replace(fragment, id="another")
+            assert set(index.keys(again)) & set(index.keys(fragment))
+
+
+def _shared(index: CandidateIndex, items: Sequence[Fragment]) -> dict[frozenset[str], int]:
+    """How many keys each pair of fragments, by their ids, has in common."""
+    keys = {fragment.id: set(index.keys(fragment)) for fragment in items}
+    return {
+        frozenset((one, two)): len(keys[one] & keys[two])
+        for one in keys
+        for two in keys
+        if one < two
+    }
