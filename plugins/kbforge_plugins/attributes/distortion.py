@@ -30,6 +30,7 @@ COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
 _LONGEST_COMPARED = 120
+MOST_SLIPS = 2
 _LEAST_REST = 1e-12
 
 
@@ -73,18 +74,25 @@ def shares_kept(vocabulary: Vocabulary, v: int) -> dict[int, float]:
     return out
 
 
+def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
+    """The fewest slips that make u of v or v of u; more than `MOST_SLIPS` are not told apart."""
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    shorter, longer = sorted((len(observed), len(true)))
+    if longer - shorter > MOST_SLIPS or longer > _LONGEST_COMPARED:
+        return MOST_SLIPS + 1
+    return OSA.distance(observed, true, score_cutoff=MOST_SLIPS)
+
+
 def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
     """Which slip of the pen makes u of v, and its probability; 0 if none does.
 
     A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
     n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
     """
+    distance = slips_between(vocabulary, u, v)
     observed, true = vocabulary.values[u], vocabulary.values[v]
     n = len(true)
-    if abs(len(observed) - n) > 2 or max(n, len(observed)) > _LONGEST_COMPARED or not n:
-        return SUBSTITUTION, 0.0
-    distance = OSA.distance(observed, true, score_cutoff=2)
-    if distance > 2 or not _writes_the_alphabet(vocabulary, u, v):
+    if distance > MOST_SLIPS or not n or not _writes_the_alphabet(vocabulary, u, v):
         return SUBSTITUTION, 0.0
     letters, alphabet = vocabulary.letters, vocabulary.alphabet
     within = n if _all_letters(vocabulary, v) else sum(letter in letters for letter in true)
@@ -106,7 +114,7 @@ def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
 
 
 def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
-    """Whether what is new in u are letters of the alphabet: the ways to write others are unknown."""
+    """Whether what is new in u is of the alphabet: how many other letters there are is unknown."""
     if _all_letters(vocabulary, u):
         return True
     observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])

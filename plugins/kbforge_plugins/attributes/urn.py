@@ -12,21 +12,32 @@ value is taken to explain them by chance, G(u | elsewhere) = (1 - copy) base(u):
 
     L = log( sum over v seen of base(v) P(x | v) + P(x | elsewhere) )
 
-For one observation that is base(x), a distribution over all strings. For n it sums to at most
-1 + (1 - copy)^n. As c grows it becomes the hit-miss model with independent errors of Copas and
-Hilton (1990) and Steorts (2015); a small c suits attributes of which an entity has several values.
+For one observation that is base(x), a distribution over all strings. For n it sums to at most 1
+over all sequences: G(v | v) is copy, so that the true value is not among n values with probability
+q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term sums to at most 1 - q and the second
+to q. As c grows it becomes the hit-miss model with independent errors of Copas and Hilton (1990)
+and Steorts (2015); a small c suits attributes of which an entity has several values.
 
 An `Urn` is the multiset of values with its L. Equal multisets are one object, so what was computed
-for a cluster serves every other cluster with the same values, and L depends on the multiset alone,
-to the last bit.
+for a cluster serves every other cluster with the same values. L depends on the multiset alone, to
+the last bit: logs are added as whole numbers of a small unit, so that an urn can be made of another
+that differs in one observation, whichever it is.
 """
 
 from __future__ import annotations
 
-from math import exp, lgamma, log
+from bisect import bisect_left
+from math import exp, fsum, lgamma, log
 from weakref import WeakValueDictionary
 
-from kbforge_plugins.attributes.distortion import COPY, SLIPS, shares_kept, slip
+from kbforge_plugins.attributes.distortion import (
+    COPY,
+    MOST_SLIPS,
+    SLIPS,
+    shares_kept,
+    slip,
+    slips_between,
+)
 from kbforge_plugins.attributes.rates import AttributeRates
 from kbforge_plugins.attributes.vocabulary import Vocabulary
 
@@ -34,6 +45,12 @@ _MOST_PAIRS = 1 << 20
 """Remembered values of G: some 100 MiB."""
 _MOST_VALUES = 48
 """Different true values that the sum considers; those seen most often come first."""
+_MOST_DIFFERENT_KEPT = 64
+"""An urn with more different values is not kept for the sake of those that grow into it."""
+_UNITS = float(1 << 44)
+"""Units of a log, in one nat."""
+_SHORT = 8
+"""So many factors are multiplied rather than taken from gamma functions, which lose digits."""
 
 
 class Urns:
@@ -65,8 +82,66 @@ class Urns:
         key = (values, counts)
         urn = self._known.get(key)
         if urn is None:
-            urn = self._known[key] = Urn(self, values, counts)
+            true = self._most_seen(values, counts)
+            sums = [self.units_of(values, counts, v) for v in true]
+            chance = sum(map(self.chance_units, values, counts))
+            urn = self._known[key] = Urn(self, values, counts, true, sums, chance)
         return urn
+
+    def neighbour(self, urn: Urn, u: int, more: int) -> Urn:
+        """The urn with one observation of u more (1) or less (-1)."""
+        values, counts = urn.values, urn.counts
+        at, before = urn.place(u)
+        after = before + more
+        rest = at + (before > 0)
+        if before == 0 or after == 0:
+            values = values[:at] + (u,) * after + values[rest:]
+        counts = counts[:at] + ((after,) if after else ()) + counts[rest:]
+        known = self._known.get((values, counts))
+        if known is not None:
+            return known
+        if more < 0 and len(urn.values) > _MOST_VALUES and u in urn.true:
+            return self.urn(values, counts)  # any other value may take its place
+        true = tuple(v for v in urn.true if v != u or after)
+        if after and u not in true:
+            at = bisect_left(true, u)
+            true = (*true[:at], u, *true[at:])
+        if len(true) > _MOST_VALUES:
+            seen = tuple(after if v == u else urn.place(v)[1] for v in true)
+            true = self._most_seen(true, seen)
+        old = dict(zip(urn.true, urn.sums, strict=True))
+        sums = [
+            old[v] + self.units(u, v, after) - self.units(u, v, before)
+            if v in old
+            else self.units_of(values, counts, v)
+            for v in true
+        ]
+        chance = urn.chance + self.chance_units(u, after) - self.chance_units(u, before)
+        made = self._known[values, counts] = Urn(self, values, counts, true, sums, chance)
+        return made
+
+    def units(self, u: int, v: int, n: int) -> int:
+        """log [c G(u | v)]_n, in units."""
+        return int(_log_rising(self.draw(u, v), n) * _UNITS) if n else 0
+
+    def units_of(self, values: tuple[int, ...], counts: tuple[int, ...], v: int) -> int:
+        """log base(v) and the log of all [c G(u | v)]_n, in units."""
+        out = int(self.log_base(v) * _UNITS)
+        for u, n in zip(values, counts, strict=True):
+            out += self.units(u, v, n)
+        return out
+
+    def chance_units(self, u: int, n: int) -> int:
+        """log [c G(u | elsewhere)]_n, in units."""
+        return int(_log_rising(self.draw_elsewhere(u), n) * _UNITS) if n else 0
+
+    def _most_seen(self, values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
+        """The values that may be the true one; what they are, and not when they were seen."""
+        if len(values) <= _MOST_VALUES:
+            return values
+        spelled = self.vocabulary.values
+        ranked = sorted(zip(counts, values, strict=True), key=lambda x: (-x[0], spelled[x[1]]))
+        return tuple(sorted(value for _, value in ranked[:_MOST_VALUES]))
 
     def single(self, value: int) -> Urn:
         """The urn with one observation; these are kept, there is one a value."""
@@ -92,20 +167,25 @@ class Urns:
         vocabulary, weights = self.vocabulary, self.weights
         u_by_chance = v_by_chance = weights[-1]
         if u == v:
-            self._remember(u, v, weights[COPY] + u_by_chance * vocabulary.base[u])
+            self._remember(u, v, weights[COPY])
             return
         kept_of_v, kept_of_u = self._shares(v), self._shares(u)
         if len(kept_of_u) < len(kept_of_v):
             shared = [feature for feature in kept_of_u if feature in kept_of_v]
         else:
             shared = [feature for feature in kept_of_v if feature in kept_of_u]
-        for feature in shared:
+        # in one order, whichever way round the two were asked about
+        for feature in sorted(shared):
             u_by_chance += kept_of_v[feature]
             v_by_chance += kept_of_u[feature]
+        if not vocabulary.counted(u):
+            u_by_chance = weights[-1]
+        if not vocabulary.counted(v):
+            v_by_chance = weights[-1]
         u_given_v = u_by_chance * vocabulary.base[u]
         v_given_u = v_by_chance * vocabulary.base[v]
-        component, probability = slip(vocabulary, u, v)
-        if probability:
+        if slips_between(vocabulary, u, v) <= MOST_SLIPS:
+            component, probability = slip(vocabulary, u, v)
             u_given_v += weights[component] * probability
             component, probability = slip(vocabulary, v, u)
             v_given_u += weights[component] * probability
@@ -167,37 +247,42 @@ class Urn:
 
     __slots__ = (
         "__weakref__",
-        "_elsewhere",
         "_grown",
-        "_rows",
-        "_true",
         "_urns",
+        "chance",
         "counts",
         "gains",
         "log_marginal",
         "size",
+        "sums",
+        "true",
         "values",
     )
 
-    def __init__(self, urns: Urns, values: tuple[int, ...], counts: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        urns: Urns,
+        values: tuple[int, ...],
+        counts: tuple[int, ...],
+        true: tuple[int, ...],
+        sums: list[int],
+        chance: int,
+    ) -> None:
         self._urns, self.values, self.counts = urns, values, counts
+        # the log of each term of L's sum, in units and without the norm: true values, elsewhere
+        self.true, self.sums, self.chance = true, sums, chance
         self.size = sum(counts)
         self.gains: dict[int, float] = {}
         self._grown: dict[int, Urn] = {}
-        self._true = _most_seen(values, counts)
-        norm = urns.log_rising(self.size)
-        # the log of each term of the sum: true values, then elsewhere
-        self._rows = [
-            urns.log_base(v)
-            - norm
-            + sum(_log_rising(urns.draw(u, v), n) for u, n in zip(values, counts, strict=True))
-            for v in self._true
-        ]
-        self._elsewhere = (
-            sum(_log_rising(urns.draw_elsewhere(u), n) for u, n in zip(values, counts, strict=True))
-            - norm
-        )
-        self.log_marginal = _log_sum_exp([*self._rows, self._elsewhere])
+        terms = [units / _UNITS for units in sums]
+        terms.append(chance / _UNITS)
+        self.log_marginal = _log_sum_exp(terms) - urns.log_rising(self.size)
+
+    def place(self, u: int) -> tuple[int, int]:
+        """Where u stands among the values, or would, and how often it was seen."""
+        at = bisect_left(self.values, u)
+        seen = at < len(self.values) and self.values[at] == u
+        return at, self.counts[at] if seen else 0
 
     def gain(self, u: int) -> float:
         """L(urn + u) - L(urn), in nats."""
@@ -207,67 +292,48 @@ class Urn:
         return found
 
     def _gain(self, u: int) -> float:
-        urns, true = self._urns, self._true
-        more = 0 if u not in self.values else self.counts[self.values.index(u)]
-        if not more and len(true) == _MOST_VALUES:
+        urns, true = self._urns, self.true
+        more = self.place(u)[1]
+        if len(true) == _MOST_VALUES and u not in true:
             return self.grown(u).log_marginal - self.log_marginal
         draw = urns.draw
-        rows = [row + log(draw(u, v) + more) for row, v in zip(self._rows, true, strict=True)]
-        rows.append(self._elsewhere + log(urns.draw_elsewhere(u) + more))
+        terms = [
+            units / _UNITS + log(draw(u, v) + more)
+            for units, v in zip(self.sums, true, strict=True)
+        ]
+        terms.append(self.chance / _UNITS + log(urns.draw_elsewhere(u) + more))
         if not more:
-            row = urns.log_base(u) + log(draw(u, u)) - urns.log_rising(self.size)
+            term = urns.log_base(u) + log(draw(u, u))
             for v, n in zip(self.values, self.counts, strict=True):
                 drawn = draw(v, u)
-                row += log(drawn) if n == 1 else lgamma(drawn + n) - lgamma(drawn)
-            rows.append(row)
-        norm = log(urns.concentration + self.size)
-        return _log_sum_exp(rows) - norm - self.log_marginal
+                term += log(drawn) if n == 1 else _log_rising(drawn, n)
+            terms.append(term)
+        return _log_sum_exp(terms) - urns.log_rising(self.size + 1) - self.log_marginal
 
     def grown(self, u: int) -> Urn:
         """The urn with one more observation."""
         found = self._grown.get(u)
         if found is None:
-            values, counts = self.values, self.counts
-            at = 0
-            while at < len(values) and values[at] < u:
-                at += 1
-            if at < len(values) and values[at] == u:
-                counts = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
-            else:
-                values = (*values[:at], u, *values[at:])
-                counts = (*counts[:at], 1, *counts[at:])
-            found = self._grown[u] = self._urns.urn(values, counts)
+            found = self._urns.neighbour(self, u, 1)
+            if len(found.values) <= _MOST_DIFFERENT_KEPT:
+                self._grown[u] = found
         return found
 
     def shrunk(self, u: int) -> Urn | None:
         """The urn with one observation of u less; None if it was the last of all."""
-        if self.size == 1:
-            return None
-        at = self.values.index(u)
-        values, counts = self.values, self.counts
-        if counts[at] > 1:
-            counts = (*counts[:at], counts[at] - 1, *counts[at + 1 :])
-        else:
-            values, counts = values[:at] + values[at + 1 :], counts[:at] + counts[at + 1 :]
-        return self._urns.urn(values, counts)
-
-
-def _most_seen(values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
-    """The values that may be the true one."""
-    if len(values) <= _MOST_VALUES:
-        return values
-    ranked = sorted(zip(counts, values, strict=True), key=lambda pair: (-pair[0], pair[1]))
-    return tuple(sorted(value for _, value in ranked[:_MOST_VALUES]))
+        return None if self.size == 1 else self._urns.neighbour(self, u, -1)
 
 
 def _log_rising(a: float, n: int) -> float:
     """log [a]_n = log a + ... + log(a + n - 1)."""
-    return log(a) if n == 1 else lgamma(a + n) - lgamma(a)
+    if n > _SHORT:
+        return lgamma(a + n) - lgamma(a)
+    product = a
+    for k in range(1, n):
+        product *= a + k
+    return log(product)
 
 
 def _log_sum_exp(values: list[float]) -> float:
     top = max(values)
-    total = 0.0
-    for value in values:
-        total += exp(value - top)
-    return top + log(total)
+    return top + log(fsum([exp(value - top) for value in values]))
