@@ -60,12 +60,13 @@ class Candidates:
                 del self._live[family]
 
     def _reached(self) -> Iterable[int]:
-        """The families that enough open keys lead to, or else any, or else by closed keys."""
-        led: dict[int, int] = {}
+        """The live families that enough open keys lead to, else any, else those of closed keys."""
+        live, led = self._live, dict[int, int]()
         for key in self._keys:
             if key not in self._closed:
                 for family in self._families.get(key, ()):
-                    led[family] = led.get(family, 0) + 1
+                    if family in live:
+                        led[family] = led.get(family, 0) + 1
         enough = [family for family, keys in led.items() if keys >= self._index.shared]
         if enough or led:
             return enough or led

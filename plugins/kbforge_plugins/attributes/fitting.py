@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma
 
-from kbforge.contracts import CandidateIndex, Cluster, Problem
+from kbforge.contracts import CandidateIndex, Cluster, FloatArray, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.attributes.kinds import Kind, kind_of, normalised
 from kbforge_plugins.attributes.learning import Counts, learn_rates
@@ -57,6 +57,18 @@ class Fitted:
     sample: int
 
 
+def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
+    """By attribute, how many fragments have each (normalised) value; blank ones are missing."""
+    counts: dict[str, Counter[str]] = {}
+    for fragment in fragments:
+        for attribute, values in fragment.properties.items():
+            said = dict.fromkeys(map(normalised, values), 1)
+            said.pop("", None)
+            if said:
+                counts.setdefault(attribute, Counter()).update(said)
+    return counts
+
+
 def vocabularies_of(
     fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
 ) -> dict[str, Vocabulary]:
@@ -67,11 +79,7 @@ def vocabularies_of(
         kinds: attribute -> its kind, where that is known better than the values tell.
 
     """
-    counts: dict[str, Counter[str]] = {}
-    for fragment in fragments:
-        for attribute, values in fragment.properties.items():
-            counter = counts.setdefault(attribute, Counter())
-            counter.update(dict.fromkeys(map(normalised, values), 1))
+    counts = counts_of(fragments)
     common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
     given = kinds or {}
     return {
@@ -81,11 +89,23 @@ def vocabularies_of(
 
 
 def fit_unlabelled(
-    fragments: Sequence[Fragment], vocabularies: dict[str, Vocabulary], index: CandidateIndex
+    fragments: Sequence[Fragment],
+    vocabularies: dict[str, Vocabulary],
+    index: CandidateIndex,
+    given: Rates | None = None,
 ) -> Fitted:
-    """Learn from the fragments that will be clustered."""
+    """Learn from the fragments that will be clustered.
+
+    Args:
+        fragments: at least one.
+        vocabularies: of the attributes to learn about.
+        index: fitted to the fragments.
+        given: attribute -> rates that are known and stay as they are.
+
+    """
     seeds, sample = _sample(fragments, index)
-    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
+    known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
+    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
     alpha = concentration_for(len(fragments), len(fragments) / _START_SIZE)
     encoder = Encoder(tuple(vocabularies), tuple(vocabularies.values()))
     records = [encoder.encode(fragment) for fragment in sample]
@@ -93,7 +113,7 @@ def fit_unlabelled(
         model = SampleModel(encoder, vocabularies, rates)
         problem = Problem(model, alpha, index=index)
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
-        rates = rates_of(vocabularies, records, clusters)
+        rates = rates_of(vocabularies, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         entities = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
         alpha = concentration_for(len(fragments), entities)
@@ -165,10 +185,16 @@ class SampleModel:
         self._encoder = encoder
         self._urns = [Urns(v, rates[a]) for a, v in vocabularies.items()]
 
-    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> np.ndarray:
-        raise NotImplementedError
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), nats, shape [len(clusters)]."""
+        table = self.live_clusters()
+        return np.array(
+            [table.log_marginal([table.encode(x) for x in cluster]) for cluster in clusters],
+            dtype=np.float64,
+        )
 
     def live_clusters(self) -> AttributeTable:
+        """A new, empty table."""
         return AttributeTable(self._encoder, self._urns)
 
 

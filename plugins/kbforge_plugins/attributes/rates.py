@@ -29,6 +29,8 @@ _LEAST, _LARGEST = 1e-3, 1e6
 _COPY, _NOISE = 0.75, 0.1
 _CONCENTRATION = 10.0
 _LEAST_WEIGHT = 1e-7
+_ROUNDING = 1e-12
+_LARGEST_SHOWN = 10**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,14 @@ class AttributeRates:
 
     @classmethod
     def of(cls, kind: Kind, weights: list[float], concentration: float) -> AttributeRates:
-        """From weights in the order of `component_names`; they are normalised."""
+        """From weights in the order of `component_names`; they are normalised.
+
+        What is normalised already stays as it is, to the last bit.
+        """
         bounded = [max(weight, _LEAST_WEIGHT) for weight in weights]
         total = sum(bounded)
+        if min(weights) > _LEAST_WEIGHT / 2 and abs(sum(weights) - 1) < _ROUNDING:
+            bounded, total = weights, 1.0
         mixture = dict(zip(component_names(kind), (w / total for w in bounded), strict=True))
         return cls(kind, mixture, min(max(concentration, _LEAST), _LARGEST))
 
@@ -95,7 +102,7 @@ def from_toml(content: bytes, where: str) -> Rates:
     """
     try:
         table = tomllib.loads(content.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise ModelError(f"{where}: expected TOML, got {quoted(str(error), 200)}") from None
     _only(table, ("format", "attributes"), where, "")
     if table.get("format") != FORMAT or isinstance(table["format"], bool):
@@ -145,8 +152,14 @@ def _only(table: Mapping[str, Any], names: tuple[str, ...], where: str, path: st
 
 
 def _wrong(where: str, place: str, expected: str, got: object) -> ModelError:
-    shown = "nothing" if got is None else quoted(str(got))
-    return ModelError(f"{where}: {quoted(place)}: expected {expected}, got {shown}")
+    return ModelError(f"{where}: {quoted(place)}: expected {expected}, got {_shown(got)}")
+
+
+def _shown(got: object) -> str:
+    # Python does not write out integers of thousands of digits
+    if isinstance(got, int) and abs(got) > _LARGEST_SHOWN:
+        return "a number far too large"
+    return "nothing" if got is None else quoted(str(got))
 
 
 def _key(name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.attributes.kinds import normalised
 from kbforge_plugins.attributes.urn import Urn, Urns
 from kbforge_plugins.attributes.vocabulary import Vocabulary
 from kbforge_plugins.likelihoods.arrays import capacity_for
@@ -22,21 +23,21 @@ class Encoder:
 
     def __init__(self, attributes: Sequence[str], vocabularies: Sequence[Vocabulary]) -> None:
         self._numbered = list(zip(attributes, vocabularies, strict=True))
-        self._number: list[dict[str, int]] = [{} for _ in attributes]
+        self._number: list[dict[str, int | None]] = [{} for _ in attributes]
 
     def encode(self, fragment: Fragment) -> Record:
-        """The values that the model reads, each different one once."""
-        from kbforge_plugins.attributes.kinds import normalised
-
-        out: list[tuple[int, int]] = []
+        """The values that the model reads, each different one once; blank ones are missing."""
+        out: dict[tuple[int, int], None] = {}
         for index, (attribute, vocabulary) in enumerate(self._numbered):
             for raw in fragment.properties.get(attribute, ()):
                 known = self._number[index]
-                number = known.get(raw)
-                if number is None:
-                    number = known[raw] = vocabulary.number(normalised(raw))
-                out.append((index, number))
-        return tuple(dict.fromkeys(out)) if len(out) > len(self._numbered) else tuple(out)
+                if raw not in known:
+                    value = normalised(raw)
+                    known[raw] = vocabulary.number(value) if value else None
+                number = known[raw]
+                if number is not None:
+                    out[index, number] = None
+        return tuple(out)
 
 
 class AttributeTable:
@@ -99,10 +100,14 @@ class AttributeTable:
         }
 
     def _holding(self, records: Sequence[Record]) -> list[Urn | None]:
-        urns = self._joined(None, ())
+        seen: list[dict[int, int]] = [{} for _ in self._urns]
         for record in records:
-            urns = self._joined(urns, record)
-        return urns
+            for index, u in record:
+                seen[index][u] = seen[index].get(u, 0) + 1
+        return [
+            urns.urn(*zip(*sorted(counts.items()), strict=True)) if counts else None
+            for urns, counts in zip(self._urns, seen, strict=True)
+        ]
 
     def _held(self, slot: int) -> list[Urn | None]:
         urns = self._clusters[slot]

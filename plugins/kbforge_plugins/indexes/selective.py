@@ -8,8 +8,10 @@ a key: a first name with a year of birth. Nobody writes blocking rules; some may
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
@@ -26,6 +28,10 @@ _PAIRED: Mapping[Kind, str] = {
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
 _PAIR_SHIFT = 32
+_DIGEST_BYTES = 8
+
+_Said: TypeAlias = tuple[str, str, str]
+"""An attribute, the name of a feature ("" for the value itself), and the feature."""
 
 
 class Selective:
@@ -38,6 +44,7 @@ class Selective:
         common: fragments that share a value or feature before it is paired with others.
         rules: further keys, each some attributes joined by "+": fragments with the same values
             of all of them are compared.
+        attributes: the attributes to read, but for rules; none reads all.
 
     Raises:
         UsageError: a number below 1, or a rule without attributes.
@@ -45,7 +52,12 @@ class Selective:
     """
 
     def __init__(
-        self, families: int = 8, shared: int = 2, common: int = 20, rules: tuple[str, ...] = ()
+        self,
+        families: int = 8,
+        shared: int = 2,
+        common: int = 20,
+        rules: tuple[str, ...] = (),
+        attributes: tuple[str, ...] = (),
     ) -> None:
         if min(families, shared, common) < 1:
             raise UsageError("index selective: families, shared and common must be at least 1")
@@ -53,6 +65,7 @@ class Selective:
         self.rules = tuple(tuple(rule.split("+")) for rule in rules)
         if not all(attribute for rule in self.rules for attribute in rule):
             raise UsageError('index selective: a rule names attributes joined by "+"')
+        self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
         self._number: dict[tuple[str, str, str], int] = {}
         self._shared: list[int] = []
@@ -62,7 +75,7 @@ class Selective:
         """Find the kinds of the attributes and how many fragments share each key."""
         counts: dict[str, Counter[str]] = {}
         for fragment in fragments:
-            for attribute, values in fragment.properties.items():
+            for attribute, values in self._read(fragment):
                 counts.setdefault(attribute, Counter()).update(map(normalised, values))
         self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
         self._number.clear()
@@ -70,7 +83,8 @@ class Selective:
         self._shared = []
         for attribute, counter in sorted(counts.items()):
             for value, count in sorted(counter.items()):
-                for key in self._keys_of(attribute, value)[0]:
+                for said in self._said(attribute, value)[0]:
+                    key = self._number.setdefault(said, len(self._number))
                     self._shared.extend([0] * (key + 1 - len(self._shared)))
                     self._shared[key] += count
         return None
@@ -80,7 +94,7 @@ class Selective:
         singles: list[int] = []
         common: list[tuple[int, int]] = []
         shared = self._shared
-        for place, (attribute, values) in enumerate(sorted(fragment.properties.items())):
+        for place, (attribute, values) in enumerate(sorted(self._read(fragment))):
             for value in values:
                 of_value = self._of_value.get((attribute, value))
                 if of_value is None:
@@ -89,34 +103,57 @@ class Selective:
                     )
                 singles.extend(of_value[0])
                 for key in of_value[1]:
-                    if key < len(shared) and shared[key] > self.common:
+                    if key >= 0 and shared[key] > self.common:
                         common.append((place, key))
-        out = dict.fromkeys(singles)
+        out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
         for i, (place, key) in enumerate(common):
+            if len(out) >= _MOST_KEYS:
+                break
             for other_place, other in common[i + 1 :]:
                 if other_place != place:
                     out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
+        return list(out)[:_MOST_KEYS]
+
+    def _keys_of_rules(self, fragment: Fragment) -> list[int]:
+        keys = []
         for rule in self.rules:
             if all(attribute in fragment.properties for attribute in rule):
-                said = "\n".join(
-                    normalised(fragment.properties[attribute][0]) for attribute in rule
-                )
-                out[self._numbered("+".join(rule), "rule", said)] = None
-        return list(out)[:_MOST_KEYS]
+                values = [normalised(fragment.properties[attribute][0]) for attribute in rule]
+                if all(values):
+                    keys.append(self._numbered(("+".join(rule), "rule", "\n".join(values))))
+        return keys
+
+    def _read(self, fragment: Fragment) -> list[tuple[str, tuple[str, ...]]]:
+        read = self.attributes
+        return [item for item in fragment.properties.items() if not read or item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The keys of a normalised value, and those of them that are paired."""
+        singles, paired = self._said(attribute, value)
+        return tuple(map(self._numbered, singles)), tuple(map(self._numbered, paired))
+
+    def _said(self, attribute: str, value: str) -> tuple[list[_Said], list[_Said]]:
+        """What a normalised value says, and the part of it that is paired; a blank says nothing."""
+        if not value:
+            return [], []
         kind = self._kinds.get(attribute, "text")
-        own = self._numbered(attribute, "", value)
-        singles, paired = [own], [own]
+        singles = [(attribute, "", value)]
+        paired = [*singles]
         for name, features in features_of(kind, value).items():
             if name in _LEFT_OUT:
                 continue
-            numbers = [self._numbered(attribute, name, feature) for feature in features]
-            singles += numbers
+            said = [(attribute, name, feature) for feature in features]
+            singles += said
             if name == _PAIRED.get(kind):
-                paired += numbers
-        return tuple(singles), tuple(paired)
+                paired += said
+        return singles, paired
 
-    def _numbered(self, attribute: str, name: str, feature: str) -> int:
-        return self._number.setdefault((attribute, name, feature), len(self._number))
+    def _numbered(self, said: _Said) -> int:
+        """The key of what was said by the fragments fitted to; for others, a number below 0."""
+        number = self._number.get(said)
+        if number is None:
+            # by what it says, so that it does not matter who was asked about before
+            text = "\0".join(said).encode(errors="surrogatepass")
+            digest = hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
+            number = -1 - int.from_bytes(digest)
+        return number

@@ -24,7 +24,7 @@ from kbforge.bundle import read_bundle
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.io import called, open_input
-from kbforge_plugins.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
+from kbforge_plugins.attributes.fitting import Fitted, counts_of, fit_unlabelled, vocabularies_of
 from kbforge_plugins.attributes.rates import AttributeRates, Rates, from_toml
 from kbforge_plugins.attributes.table import AttributeTable, Encoder
 from kbforge_plugins.attributes.urn import Urns
@@ -58,7 +58,8 @@ class Attributes:
         self._given = _read_rates(rates) if rates is not None else {}
         self._trained = False
         self.default_alpha = _UNFITTED_ALPHA
-        self.index: CandidateIndex = Selective()
+        self.index: CandidateIndex = Selective(attributes=attributes)
+        self._trained_on: dict[str, Vocabulary] = {}
         self._use({}, {})
 
     def _use(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
@@ -72,11 +73,16 @@ class Attributes:
 
     @classmethod
     def trained(cls, fitted: Fitted) -> Self:
-        """A model that `fit` leaves as it is."""
+        """A model of which `fit` leaves the rates as they are."""
         model = cls()
-        model._take(fitted)
-        model._trained = True
+        model.default_alpha = fitted.alpha
+        model._keep(fitted.vocabularies, fitted.rates)
         return model
+
+    def _keep(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
+        self._use(vocabularies, rates)
+        self._trained, self._trained_on = True, vocabularies
+        self.index = Selective(attributes=self._names)
 
     @classmethod
     def from_bundle(
@@ -91,6 +97,7 @@ class Attributes:
 
         Raises:
             ModelError: the bundle is damaged or not of this kind, or lacks an attribute.
+            UsageError: an attribute named twice.
 
         """
         bundle = read_bundle(path)
@@ -100,6 +107,9 @@ class Attributes:
                 raise ModelError(f"{where} has no {name}: it is not an attribute model")
         read = from_toml(bundle.files[RATES_FILE], f"{where}/{RATES_FILE}")
         counts = _read_values(bundle.files[VALUES_FILE], where)
+        for name in sorted(read.keys() ^ counts.keys()):
+            lacking = VALUES_FILE if name in read else RATES_FILE
+            raise ModelError(f'{where}/{lacking} lacks the attribute "{quoted(name)}"')
         model = cls(attributes, rates)
         for name in attributes:
             if name not in read:
@@ -108,38 +118,67 @@ class Attributes:
             if name not in read:
                 raise ModelError(f'{where} has no attribute "{quoted(name)}" of the rates file')
         chosen = {**read, **model._given}
-        kept = [name for name in sorted(read) if name in counts and name in (attributes or read)]
-        model._use(
+        kept = sorted(attributes or read)
+        model._keep(
             {name: Vocabulary(chosen[name].kind, counts[name]) for name in kept},
             {name: chosen[name] for name in kept},
         )
-        model._trained = True
         return model
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Without a trained model, learn from the input; the index always does.
+        """Without a trained model, learn from the input.
+
+        The index always does, and a trained model counts the values that it was not trained on,
+        so that they have base probabilities, and features in common with others.
 
         Returns:
             One sentence for the user, or None for a trained model.
 
+        Raises:
+            UsageError: the fragments lack an attribute that was named, or have none at all.
+
         """
-        if self._read:
-            fragments = [_only(fragment, self._read) for fragment in fragments]
         if isinstance(self.index, Selective):
             self.index.fit(fragments)
         if self._trained:
+            self._count_new(fragments)
             return None
+        self._require(fragments)
+        if self._read:
+            fragments = [_only(fragment, self._read) for fragment in fragments]
         kinds = {name: rates.kind for name, rates in self._given.items()}
-        fitted = fit_unlabelled(fragments, vocabularies_of(fragments, kinds), self.index)
-        self._take(fitted)
+        vocabularies = vocabularies_of(fragments, kinds)
+        fitted = fit_unlabelled(fragments, vocabularies, self.index, self._given)
+        self.default_alpha = fitted.alpha
+        self._use(fitted.vocabularies, fitted.rates)
         return (
             f"attributes: rates and alpha are learned from {fitted.sample:,} of the "
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
 
-    def _take(self, fitted: Fitted) -> None:
-        self.default_alpha = fitted.alpha
-        self._use(fitted.vocabularies, fitted.rates)
+    def _require(self, fragments: Sequence[Fragment]) -> None:
+        present = counts_of(fragments).keys()
+        if not present:
+            raise UsageError("likelihood attributes: the fragments have no attributes to read")
+        for names, whose in ((self._read, ""), (self._given, " of the rates file")):
+            for name in names:
+                if name not in present:
+                    said = f'no fragment has the attribute "{quoted(name)}"{whose}'
+                    raise UsageError(f"likelihood attributes: {said}")
+
+    def _count_new(self, fragments: Sequence[Fragment]) -> None:
+        counts, known = counts_of(fragments), self._trained_on
+        new = {
+            name: {value: n for value, n in counts.get(name, {}).items() if value not in v.counts}
+            for name, v in known.items()
+        }
+        self._use(
+            {
+                name: Vocabulary(v.kind, {**v.counts, **new[name]}) if new[name] else v
+                for name, v in known.items()
+            },
+            self.rates,
+        )
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
@@ -184,7 +223,9 @@ def _read_values(content: bytes, where: str) -> dict[str, dict[str, int]]:
     except orjson.JSONDecodeError as error:
         raise ModelError(f"{where}/{VALUES_FILE} is not JSON ({error})") from None
     good = isinstance(table, dict) and all(
-        isinstance(counts, dict) and all(type(n) is int and n > 0 for n in counts.values())
+        isinstance(counts, dict)
+        and counts
+        and all(type(n) is int and n > 0 for n in counts.values())
         for counts in table.values()
     )
     if not good:
