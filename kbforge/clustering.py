@@ -202,6 +202,11 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
                 "such as --likelihood gaussian"
             )
         name = DEFAULT_LIKELIHOOD
+        if 2 * sum(len(fragment.properties) < 2 for fragment in fragments) > len(fragments):
+            notes.append(
+                f"most fragments have one attribute only, which is little for {name} to learn "
+                "from; --likelihood bigram compares names by their characters"
+            )
     options = choices.of("likelihood")
     if choices.device != "cpu":
         require_device(choices.device)

@@ -192,6 +192,46 @@ def test_what_the_user_should_know_of_alpha_is_said(
     assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err
 
 
+def write_people(path: Path, towns: bool) -> Path:
+    """Three people, each seen four times; a line in two has nothing but a name."""
+    people = [("Ann Lee", "Lund"), ("Bo Ek", "Oslo"), ("Cy Orr", "Rome")]
+    lines = []
+    for i in range(12):
+        name, town = people[i % 3]
+        properties = {"name": [name]} | ({"town": [town]} if towns or i < 5 else {})
+        lines.append({"id": f"f{i}", "properties": properties, "label": name})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
+    program: Run, tmp_path: Path
+) -> None:
+    people, kb = write_people(tmp_path / "people.jsonl", towns=True), tmp_path / "kb.jsonl"
+    default = program("cluster", people, "-o", kb, "--json")
+    assert "attributes: rates and alpha are learned from 12 of the 12 fragments" in default.err
+    assert "one attribute only" not in default.err
+    found = sorted(sorted(json.loads(line)["fragments"]) for line in kb.read_text().splitlines())
+    assert found == [[f"f{i}" for i in sorted(range(k, 12, 3), key=str)] for k in range(3)]
+    named = program("cluster", people, "-o", kb, "--likelihood", "attributes", "--json")
+    without_times = ("seconds", "fragments_per_second")
+    assert {k: v for k, v in named.json.items() if k not in without_times} == {
+        k: v for k, v in default.json.items() if k not in without_times
+    }
+    given = program("cluster", people, "-o", kb, "--alpha", "7", "--json")
+    assert given.json["alpha"] == 7 != default.json["alpha"]
+    fewer = program("cluster", people, "-o", kb, "--limit", "6", "--json")
+    assert fewer.json["alpha"] not in (7, default.json["alpha"]), "alpha is of the input"
+
+
+def test_little_to_learn_from_is_said(program: Run, tmp_path: Path) -> None:
+    people, kb = write_people(tmp_path / "people.jsonl", towns=False), tmp_path / "kb.jsonl"
+    assert "most fragments have one attribute only" in program("cluster", people, "-o", kb).err
+    for likelihood in ("attributes", "bigram"):  # whoever names one has chosen
+        named = program("cluster", people, "-o", kb, "--likelihood", likelihood)
+        assert "one attribute only" not in named.err
+
+
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
     points = write_points(tmp_path / "many.jsonl", n=30_000, centres=3_000)
     kb = tmp_path / "kb.jsonl"
