@@ -1,0 +1,146 @@
+"""Splink on a file of records, as `records.py --splink` runs it; writes JSON to standard output.
+
+    PYTHON examples/reproductions/splink_side.py RECORDS.jsonl > clusters.json
+
+PYTHON is an interpreter of another environment, into which `pip install splink duckdb` was done:
+Splink is no part of this project. The historical people are linked as Splink's own demo of these
+data does it (its blocking rules, comparisons, training and threshold). Other sets have no demo, so
+they get blocking on the first letters of each pair of attributes, Jaro-Winkler comparisons with
+term frequencies, and training on the two attributes that have the most different values.
+
+Output: seconds and processor seconds from reading to the clusters at the first threshold, the peak
+of memory, and at each threshold every record's cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import sys
+import time
+from itertools import combinations
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import splink.comparison_library as cl
+from splink import DuckDBAPI, Linker, SettingsCreator, block_on
+
+DEMO_THRESHOLD = 0.95
+THRESHOLDS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.99, 0.999, 0.9999)
+Record: TypeAlias = dict[str, str | None]
+PEOPLE = ("first_name", "surname", "dob", "birth_place", "postcode_fake", "occupation")
+
+
+def main() -> None:
+    """Link, cluster at every threshold, print."""
+    logging.disable(logging.WARNING)
+    begin, started = time.perf_counter(), time.process_time()
+    records = read(sys.argv[1])
+    linker = people(records) if set(PEOPLE) <= set(records[0]) else others(records)
+    pairs = linker.inference.predict(threshold_match_probability=min(THRESHOLDS))
+    clusters = {DEMO_THRESHOLD: at(linker, pairs, DEMO_THRESHOLD)}
+    spent = {
+        "seconds": time.perf_counter() - begin,
+        "cpu_seconds": time.process_time() - started,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    for threshold in THRESHOLDS:
+        clusters[threshold] = at(linker, pairs, threshold)
+    print(json.dumps({**spent, "clusters": clusters}))
+
+
+def read(path: str) -> list[Record]:
+    """Each record's id and the first value of each attribute, None where there is none."""
+    with open(path) as lines:
+        records = [json.loads(line) for line in lines]
+    names = {name: name.replace(" ", "_") for record in records for name in record["properties"]}
+    return [
+        {"unique_id": record["id"]}
+        | {
+            column: record["properties"].get(name, [""])[0].casefold() or None
+            for name, column in sorted(names.items())
+        }
+        for record in records
+    ]
+
+
+def people(records: list[Record]) -> Any:
+    """A linker trained as in the demo of the historical people."""
+    for record in records:
+        both = record["first_name"], record["surname"]
+        record["full_name"] = " ".join(map(str, both)) if all(both) else None
+    first, last, code = "first_name", "surname", "postcode_fake"
+    area = f"substr({code},1,3)"
+    blocks = [
+        ("substr(first_name,1,3)", "substr(surname,1,4)"),
+        (last, "dob"),
+        (first, "dob"),
+        (code, first),
+        (code, last),
+        ("dob", "birth_place"),
+        (area, "dob"),
+        (area, first),
+        (area, last),
+        ("substr(first_name,1,2)", "substr(surname,1,2)", "substr(dob,1,4)"),
+    ]
+    settings = SettingsCreator(
+        link_type="dedupe_only",
+        blocking_rules_to_generate_predictions=[block_on(*block) for block in blocks],
+        comparisons=[
+            cl.ForenameSurnameComparison(first, last, forename_surname_concat_col_name="full_name"),
+            cl.DateOfBirthComparison("dob", input_is_string=True),
+            cl.PostcodeComparison(code),
+            cl.ExactMatch("birth_place").configure(term_frequency_adjustments=True),
+            cl.ExactMatch("occupation").configure(term_frequency_adjustments=True),
+        ],
+    )
+    certain = [
+        block_on(first, last, "dob"),
+        block_on("substr(first_name,1,2)", last, "substr(postcode_fake,1,2)"),
+        block_on("dob", code),
+    ]
+    return trained(records, settings, certain, [block_on(first, last), block_on("dob")])
+
+
+def others(records: list[Record]) -> Any:
+    """A linker with plain settings for any other set."""
+    names = [name for name in records[0] if name != "unique_id"]
+    names.sort(key=lambda name: (-len({record[name] for record in records}), name))
+    starts = [f'substr("{name}",1,4)' for name in names]
+    blocks = [block_on(f'"{names[0]}"'), *(block_on(*pair) for pair in combinations(starts, 2))]
+    settings = SettingsCreator(
+        link_type="dedupe_only",
+        blocking_rules_to_generate_predictions=blocks,
+        comparisons=[
+            cl.JaroWinklerAtThresholds(name, [0.92, 0.8]).configure(term_frequency_adjustments=True)
+            for name in names
+        ],
+    )
+    certain = [block_on(*(f'"{name}"' for name in names[:2]))]
+    return trained(records, settings, certain, [block_on(f'"{name}"') for name in names[:2]])
+
+
+def trained(records: list[Record], settings: Any, certain: list[Any], blocks: list[Any]) -> Any:
+    """A linker whose parameters were estimated without labels."""
+    database = DuckDBAPI()
+    linker = Linker(database.register(pa.Table.from_pylist(records)), settings)
+    linker.training.estimate_probability_two_random_records_match(certain, recall=0.6)
+    linker.training.estimate_u_using_random_sampling(max_pairs=1e7)
+    for block in blocks:
+        linker.training.estimate_parameters_using_expectation_maximisation(
+            block, estimate_without_term_frequencies=True
+        )
+    return linker
+
+
+def at(linker: Any, pairs: Any, threshold: float) -> dict[str, str]:
+    """Record -> cluster at a threshold; records without a partner are clusters of their own."""
+    found = linker.clustering.cluster_pairwise_predictions_at_threshold(
+        pairs, threshold_match_probability=threshold
+    )
+    return {row["unique_id"]: str(row["cluster_id"]) for row in found.as_record_list()}
+
+
+if __name__ == "__main__":
+    main()
