@@ -52,6 +52,35 @@ def test_calibrated_alpha_is_written_and_clusters(program, points, tmp_path, cal
     assert 10 <= ran.json["entities"] <= 14
 
 
+@pytest.mark.parametrize("calibrator", ["pseudo-likelihood", "bcubed", "empirical-bayes"])
+def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator):
+    """It finds an alpha itself, but labels tell it better; empirical Bayes needs none."""
+    lines = [
+        {"properties": {"name": [name], "town": [town], "born": [born]}, "label": name}
+        for name, town, born in (
+            *[("Ann Lee", "Lund", "1815"), ("Bo Ek", "Oslo", "1912"), ("Cy Orr", "Rome", "1906")],
+            *[("Di Fox", "Lund", "1871"), ("Ed Ash", "Oslo", "1877"), ("Flo Kay", "Bern", "1899")],
+        )
+        for _ in range(5)
+    ]
+    for i, line in enumerate(lines):
+        line["id"] = f"f{i}"
+        if calibrator == "empirical-bayes":
+            del line["label"]
+    people, out, kb = (tmp_path / name for name in ("p.jsonl", "c.toml", "kb.jsonl"))
+    people.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    search = ("--low", "1e-3", "--high", "1e9", "-P", 5)
+    ran = program("calibrate", people, "--calibrator", calibrator, *search, "-o", out, "--json")
+    assert ran.code == 0, ran.err
+    assert read_calibration(str(out)).likelihood == ran.json["likelihood"] == "attributes"
+    values = [value for _, value in ran.json["curve"]]
+    assert ran.json["value"] == max(values) > min(values), "alpha does nothing"
+    clustered = program("cluster", people, "--calibration", out, "-o", kb, "--json")
+    assert clustered.json["alpha"] == ran.json["alpha"]
+    assert "used here with" not in clustered.err
+    assert clustered.json["entities"] == 6
+
+
 def test_same_seed_same_bytes_and_stdout(program, points, tmp_path):
     out = tmp_path / "c.toml"
     assert program("calibrate", points, *GAUSSIAN, "-o", out).code == 0

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -242,7 +241,10 @@ def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as running:
-        time.sleep(4)  # into the clustering; it takes far longer than this
+        assert running.stderr is not None
+        for line in running.stderr:  # the first line of progress comes after ten seconds
+            if line.startswith(b"clustering"):
+                break
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=120)
     assert running.returncode == 130, err
