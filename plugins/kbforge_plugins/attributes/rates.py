@@ -62,11 +62,11 @@ class AttributeRates:
 
         What is normalised already stays as it is, to the last bit.
         """
-        bounded = [max(weight, _LEAST_WEIGHT) for weight in weights]
-        total = sum(bounded)
-        if min(weights) > _LEAST_WEIGHT / 2 and abs(sum(weights) - 1) < _ROUNDING:
-            bounded, total = weights, 1.0
-        mixture = dict(zip(component_names(kind), (w / total for w in bounded), strict=True))
+        if abs(sum(weights) - 1) > _ROUNDING:
+            weights = _normalised(weights)
+        if min(weights) < _LEAST_WEIGHT / 2:
+            weights = _normalised([max(weight, _LEAST_WEIGHT) for weight in weights])
+        mixture = dict(zip(component_names(kind), weights, strict=True))
         return cls(kind, mixture, min(max(concentration, _LEAST), _LARGEST))
 
     def weights(self) -> tuple[float, ...]:
@@ -132,6 +132,11 @@ def _attribute(name: str, entry: Any, where: str) -> AttributeRates:
         raise _wrong(where, f"{path}.weights", "weights that sum to 1", f"a sum of {total:.6g}")
     concentration = _number(entry, "concentration", where, path, _LEAST, _LARGEST)
     return AttributeRates.of(kind, list(mixture.values()), concentration)
+
+
+def _normalised(weights: list[float]) -> list[float]:
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def _number(
