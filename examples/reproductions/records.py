@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--splink", metavar="PYTHON", help="interpreter that has Splink")
     parser.add_argument("--table", choices=list(TABLES), help="print it as Markdown")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.measure:
         print(json.dumps(measure(**json.loads(options.measure))))
         return
