@@ -107,8 +107,8 @@ def main() -> None:
             continue
         for order in SETS[name].orders:
             run(options.results, {"name": name, "order": order, "factors": [1.0]})
-        if options.splink:
-            splink(options.results, name, options.splink)
+            if options.splink and order == "file":
+                splink(options.results, name, options.splink)
 
 
 def run(results: Path, job: dict[str, Any]) -> None:
