@@ -100,7 +100,7 @@ def test_the_example_distribution_shows_its_own_files() -> None:
 def test_the_front_page_works_by_hand_and_shows_what_comes_out(
     program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (session,) = (block for block in blocks(README, "sh") if "kbforge load" in block)
+    (session,) = (block for block in blocks(README, "sh") if "cd examples" in block)
     install, commands = session.split("cd examples/quickstart && mkdir -p out\n")
     assert "pip install -c constraints.txt .\n" in install
     shutil.copytree(ROOT / "examples/quickstart", tmp_path / "demo", ignore=lambda *_: ["out"])
@@ -115,6 +115,23 @@ def test_the_front_page_works_by_hand_and_shows_what_comes_out(
     scores, entity, *_ = (block.splitlines() for block in blocks(README, "text"))
     assert printed["evaluate"] == scores
     assert "\n".join(entity) in "\n".join(printed["show"])
+
+
+def test_two_commands_make_a_knowledge_base_of_a_table(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (session,) = (block for block in blocks(README, "sh") if "csv people.csv" in block)
+    commands = session.splitlines()
+    assert len(commands) == 2
+    people = [("Ann Lee", "Lund", "1815"), ("Bo Ek", "Oslo", "1912"), ("Cy Orr", "Rome", "1906")]
+    rows = ["name,town,born", *(",".join(person) for person in people * 4)]
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for command in commands:
+        ran = program(*shlex.split(command)[1:])
+        assert ran.code == 0, ran.err
+    assert "learned from" in ran.err
+    assert sorted(entity.name for entity in read_entities("kb.jsonl")) == [p[0] for p in people]
 
 
 def test_the_formats_on_the_front_page_are_real(tmp_path: Path) -> None:
