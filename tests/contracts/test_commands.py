@@ -19,6 +19,10 @@ class TestEvaluate(CommandContract):
     name = "evaluate"
 
 
+class TestExplain(CommandContract):
+    name = "explain"
+
+
 class TestExport(CommandContract):
     name = "export"
 
@@ -53,6 +57,10 @@ class TestSample(CommandContract):
 
 class TestShow(CommandContract):
     name = "show"
+
+
+class TestTrainAttributes(CommandContract):
+    name = "train-attributes"
 
 
 class TestTrainDiffusion(CommandContract):
