@@ -41,6 +41,7 @@ from kbforge.tempering import tempered
 
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
+_ATTRIBUTES_OF_A_RECORD = 3
 _CALIBRATION_IN_BUNDLE = "calibration.toml"
 _GREEDY_MAX_EVALS = 100
 
@@ -202,10 +203,12 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
                 "such as --likelihood gaussian"
             )
         name = DEFAULT_LIKELIHOOD
-        if 2 * sum(len(fragment.properties) < 2 for fragment in fragments) > len(fragments):
+        few = sum(len(fragment.properties) < _ATTRIBUTES_OF_A_RECORD for fragment in fragments)
+        if 2 * few > len(fragments):
             notes.append(
-                f"most fragments have one attribute only, which is little for {name} to learn "
-                "from; --likelihood bigram compares names by their characters"
+                f"most fragments have fewer than {_ATTRIBUTES_OF_A_RECORD} attributes, which is "
+                f"little for {name} to learn from; --likelihood bigram compares names by their "
+                "characters, --likelihood gpt reads them"
             )
     options = choices.of("likelihood")
     if choices.device != "cpu":

@@ -2,8 +2,8 @@
 
     vocabulary and kind of each attribute          from all fragments
     a sample: fragments and all that resemble them
-    repeat: cluster the sample greedily, learn the rates from its clusters
-    alpha from the sizes of the sampled fragments' clusters
+    repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
+            have each value, and alpha
 
 The sample is chosen by what the fragments' ids hash to, so that the result depends on the set of
 fragments and not on their order.
@@ -22,7 +22,7 @@ from scipy.special import digamma
 
 from kbforge.contracts import CandidateIndex, Cluster, FloatArray, Problem
 from kbforge.contracts.fragment import Fragment
-from kbforge_plugins.attributes.kinds import Kind, kind_of, normalised
+from kbforge_plugins.attributes.kinds import Kind, kind_of, stated
 from kbforge_plugins.attributes.learning import Counts, learn_rates
 from kbforge_plugins.attributes.rates import AttributeRates, Rates
 from kbforge_plugins.attributes.table import AttributeTable, Encoder, Record
@@ -34,8 +34,10 @@ _MOST_ATTRIBUTES = 200
 _SAMPLE = 2500
 _MOST_RELATIVES = 60
 """A key that more fragments share does not widen the sample."""
-_ROUNDS = 3
-_START_SIZE = 8.0
+_MOST_ROUNDS = 4
+_SETTLED = 0.03
+"""A change of the number of entities that ends the rounds."""
+_START_SIZE = 2.0
 """Fragments an entity, before anything is known."""
 
 
@@ -58,14 +60,12 @@ class Fitted:
 
 
 def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments have each (normalised) value; blank ones are missing."""
+    """By attribute, how many fragments state each value; blank ones are missing."""
     counts: dict[str, Counter[str]] = {}
     for fragment in fragments:
         for attribute, values in fragment.properties.items():
-            said = dict.fromkeys(map(normalised, values), 1)
-            said.pop("", None)
-            if said:
-                counts.setdefault(attribute, Counter()).update(said)
+            if value := stated(values):
+                counts.setdefault(attribute, Counter())[value] += 1
     return counts
 
 
@@ -106,17 +106,23 @@ def fit_unlabelled(
     seeds, sample = _sample(fragments, index)
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
-    alpha = concentration_for(len(fragments), len(fragments) / _START_SIZE)
-    encoder = Encoder(tuple(vocabularies), tuple(vocabularies.values()))
+    entities = len(fragments) / _START_SIZE
+    alpha = concentration_for(len(fragments), entities)
+    by_record = vocabularies
+    encoder = _encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
-    for _ in range(_ROUNDS):
-        model = SampleModel(encoder, vocabularies, rates)
+    for _ in range(_MOST_ROUNDS):
+        model = SampleModel(_encoder(vocabularies), vocabularies, rates)
         problem = Problem(model, alpha, index=index)
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
+        vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
+        before = entities
         entities = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
         alpha = concentration_for(len(fragments), entities)
+        if abs(entities - before) < _SETTLED * before:
+            break
     return Fitted(vocabularies, rates, alpha, len(sample))
 
 
@@ -126,11 +132,42 @@ def fit_labelled(
     vocabularies: dict[str, Vocabulary],
 ) -> Fitted:
     """Learn from gold clusters of the fragments."""
-    encoder = Encoder(tuple(vocabularies), tuple(vocabularies.values()))
+    encoder = _encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in fragments]
+    vocabularies = counted_by_entity(vocabularies, records, clusters)
     rates = rates_of(vocabularies, records, clusters)
     n = sum(map(len, clusters))
     return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
+
+
+def counted_by_entity(
+    vocabularies: dict[str, Vocabulary],
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, Vocabulary]:
+    """The vocabularies with each value counted once an entity, as far as the clusters tell.
+
+    What the base distribution is of are the true values of entities. Counted by record, the value
+    of an entity with many records looks common, and agreement on it weak. Values that are not in
+    the clusters are counted as others are on average.
+    """
+    of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
+    of_entities: list[Counter[int]] = [Counter() for _ in vocabularies]
+    for cluster in clusters:
+        held = Counter(pair for i in cluster for pair in records[i])
+        for (index, value), n in held.items():
+            of_records[index][value] += n
+            of_entities[index][value] += 1
+    out = {}
+    for index, (attribute, vocabulary) in enumerate(vocabularies.items()):
+        seen, entities = of_records[index], of_entities[index]
+        usual = entities.total() / max(seen.total(), 1)
+        counts = {
+            value: max(1.0, n * (entities[u] / seen[u] if u in seen else usual))
+            for u, (value, n) in enumerate(vocabulary.counts.items())
+        }
+        out[attribute] = Vocabulary(vocabulary.kind, counts)
+    return out
 
 
 def rates_of(
@@ -221,6 +258,10 @@ def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, 
         seeds += 1
     rest = sorted(i for i in sample if i >= seeds)
     return seeds, [order[i] for i in [*range(seeds), *rest]]
+
+
+def _encoder(vocabularies: dict[str, Vocabulary]) -> Encoder:
+    return Encoder(tuple(vocabularies), tuple(vocabularies.values()))
 
 
 def _digest(fragment: Fragment) -> bytes:

@@ -12,18 +12,22 @@ that have a feature in common with it.
 | code | what stands before the first gap, the leading letters or digits |
 | number | its two leading digits and magnitude |
 | category | none |
+| set | members, words |
+
+An attribute of which records have several values (authors, aliases, types) is read as one value,
+the set: its members come together, so they are not evidence each for itself.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, TypeAlias, get_args
 
-Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category"]
+Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category", "set"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Features: TypeAlias = dict[str, tuple[str, ...]]
@@ -33,6 +37,8 @@ LONGEST_VALUE = 400
 """Characters of a value that are read; what is longer is cut."""
 
 _MOST_WORDS = 32
+_MOST_MEMBERS = 32
+_BETWEEN = "\n"  # no normalised value has a line break
 _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"[\s/._-]+")
 _LEADING = re.compile(r"[^\W\d_]+|\d+")
@@ -46,7 +52,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 _SAMPLE = 5000
 _FEW_VALUES = 60
-_SHARE_OF_DATES, _SHARE_OF_NUMBERS, _SHARE_OF_CODES = 0.8, 0.9, 0.6
+_SHARE_OF_DATES, _SHARE_OF_NUMBERS, _SHARE_OF_CODES, _SHARE_OF_SETS = 0.8, 0.9, 0.6, 0.1
 _LONGEST_CODE = 24
 _WORDS_OF_A_TITLE = 4.0
 
@@ -58,8 +64,20 @@ def normalised(value: str) -> str:
     return " ".join(folded.split())[:LONGEST_VALUE]
 
 
+def stated(values: Iterable[str]) -> str:
+    """What a record says of an attribute as one value: its values normalised, each once, sorted.
+
+    Blank values are missing; "" if all are.
+    """
+    parts = sorted({normalised(value) for value in islice(values, _MOST_MEMBERS)} - {""})
+    return _BETWEEN.join(parts)
+
+
 def kind_of(counts: Mapping[str, int]) -> Kind:
-    """The kind of an attribute from its (normalised) values and how often each occurs."""
+    """The kind of an attribute from its values, as `stated`, and how often each occurs."""
+    several = sum(n for value, n in counts.items() if _BETWEEN in value)
+    if several and several >= _SHARE_OF_SETS * sum(counts.values()):
+        return "set"
     values = sorted(counts)[:: max(1, len(counts) // _SAMPLE)]
     if not values:
         return "category"
@@ -173,6 +191,14 @@ def _number(value: str) -> Features:
     return {"magnitude": (f"{whole[:2]}e{len(whole)}",) if whole else ()}
 
 
+def _set(value: str) -> Features:
+    members = tuple(value.split(_BETWEEN))
+    return {
+        "member": members,
+        "word": tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS],
+    }
+
+
 def _category(value: str) -> Features:
     return {}
 
@@ -184,6 +210,7 @@ _FEATURES: Mapping[Kind, Callable[[str], Features]] = {
     "code": _code,
     "number": _number,
     "category": _category,
+    "set": _set,
 }
 _NAMES: Mapping[Kind, tuple[str, ...]] = {
     "text": ("initial", "prefix", "word", "words", "word and initial"),
@@ -192,4 +219,5 @@ _NAMES: Mapping[Kind, tuple[str, ...]] = {
     "code": ("stem", "leading"),
     "number": ("magnitude",),
     "category": (),
+    "set": ("member", "word"),
 }

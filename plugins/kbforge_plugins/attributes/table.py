@@ -9,13 +9,13 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.fragment import Fragment
-from kbforge_plugins.attributes.kinds import normalised
+from kbforge_plugins.attributes.kinds import stated
 from kbforge_plugins.attributes.urn import Urn, Urns
 from kbforge_plugins.attributes.vocabulary import Vocabulary
 from kbforge_plugins.likelihoods.arrays import capacity_for
 
 Record: TypeAlias = tuple[tuple[int, int], ...]
-"""A fragment as (attribute's index, value's number), a value of it each, in order."""
+"""A fragment as (attribute's index, number of what it states of it), in order of the index."""
 
 
 class Encoder:
@@ -23,20 +23,22 @@ class Encoder:
 
     def __init__(self, attributes: Sequence[str], vocabularies: Sequence[Vocabulary]) -> None:
         self._numbered = list(zip(attributes, vocabularies, strict=True))
-        self._number: list[dict[str, int | None]] = [{} for _ in attributes]
+        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in attributes]
 
     def encode(self, fragment: Fragment) -> Record:
-        """The values that the model reads, each different one once; blank ones are missing."""
-        out: dict[tuple[int, int], None] = {}
+        """What the model reads of it; attributes with blank values only are missing."""
+        out = []
         for index, (attribute, vocabulary) in enumerate(self._numbered):
-            for raw in fragment.properties.get(attribute, ()):
-                known = self._number[index]
-                if raw not in known:
-                    value = normalised(raw)
-                    known[raw] = vocabulary.number(value) if value else None
-                number = known[raw]
-                if number is not None:
-                    out[index, number] = None
+            raw = fragment.properties.get(attribute)
+            if raw is None:
+                continue
+            known = self._number[index]
+            if raw not in known:
+                value = stated(raw)
+                known[raw] = vocabulary.number(value) if value else None
+            number = known[raw]
+            if number is not None:
+                out.append((index, number))
         return tuple(out)
 
 
@@ -95,7 +97,7 @@ class AttributeTable:
         joined = self._joined(held, x)
         return {
             index: _one(joined[index]) - _one(held[index]) - _one(alone[index])
-            for index in dict.fromkeys(index for index, _ in x)
+            for index, _ in x
             if held[index] is not None
         }
 
@@ -115,8 +117,6 @@ class AttributeTable:
         return urns
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
-        if len({index for index, _ in x}) < len(x):
-            return [self._gain_of_several(x, slot) for slot in slots]
         clusters = self._clusters
         # what a value is worth where the cluster has none of its attribute
         first = [(index, u, self._urns[index].single(u).log_marginal) for index, u in x]
@@ -133,20 +133,6 @@ class AttributeTable:
                     total += urn.gain(u) if gain is None else gain
             out.append(total)
         return out
-
-    def _gain_of_several(self, x: Record, slot: int) -> float:
-        """For a fragment with several values of an attribute."""
-        held = list(self._held(slot))
-        total = 0.0
-        for index, u in x:
-            urn = held[index]
-            if urn is None:
-                held[index] = self._urns[index].single(u)
-                total += held[index].log_marginal  # type: ignore[union-attr]
-            else:
-                total += urn.gain(u)
-                held[index] = urn.grown(u)
-        return total
 
     def _joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
         out: list[Urn | None] = [None] * len(self._urns) if urns is None else list(urns)

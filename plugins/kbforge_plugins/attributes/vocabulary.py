@@ -30,7 +30,7 @@ class Vocabulary:
 
     Args:
         kind: says which features values have.
-        counts: normalised value -> observations.
+        counts: value -> how often it occurs, at least 1.
 
     Attributes:
         values: by number.
@@ -42,7 +42,7 @@ class Vocabulary:
 
     """
 
-    def __init__(self, kind: Kind, counts: Mapping[str, int]) -> None:
+    def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         self.kind = kind
         self.counts = dict(sorted(counts.items()))
         self.values: list[str] = []

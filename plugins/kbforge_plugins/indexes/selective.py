@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.attributes.kinds import Kind, features_of, kind_of, normalised
+from kbforge_plugins.attributes.kinds import Kind, features_of, kind_of, normalised, stated
 
 _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",
@@ -23,6 +23,7 @@ _PAIRED: Mapping[Kind, str] = {
     "date": "year",
     "code": "stem",
     "number": "magnitude",
+    "set": "member",
 }
 """The one feature a kind that takes part in keys of two."""
 _LEFT_OUT = ("initial",)
@@ -69,14 +70,16 @@ class Selective:
         self._kinds: dict[str, Kind] = {}
         self._number: dict[tuple[str, str, str], int] = {}
         self._shared: list[int] = []
-        self._of_value: dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._of_value: dict[
+            tuple[str, tuple[str, ...]], tuple[tuple[int, ...], tuple[int, ...]]
+        ] = {}
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Find the kinds of the attributes and how many fragments share each key."""
         counts: dict[str, Counter[str]] = {}
         for fragment in fragments:
             for attribute, values in self._read(fragment):
-                counts.setdefault(attribute, Counter()).update(map(normalised, values))
+                counts.setdefault(attribute, Counter())[stated(values)] += 1
         self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
         self._number.clear()
         self._of_value.clear()
@@ -95,16 +98,15 @@ class Selective:
         common: list[tuple[int, int]] = []
         shared = self._shared
         for place, (attribute, values) in enumerate(sorted(self._read(fragment))):
-            for value in values:
-                of_value = self._of_value.get((attribute, value))
-                if of_value is None:
-                    of_value = self._of_value[attribute, value] = self._keys_of(
-                        attribute, normalised(value)
-                    )
-                singles.extend(of_value[0])
-                for key in of_value[1]:
-                    if key >= 0 and shared[key] > self.common:
-                        common.append((place, key))
+            of_values = self._of_value.get((attribute, values))
+            if of_values is None:
+                of_values = self._of_value[attribute, values] = self._keys_of(
+                    attribute, stated(values)
+                )
+            singles.extend(of_values[0])
+            for key in of_values[1]:
+                if key >= 0 and shared[key] > self.common:
+                    common.append((place, key))
         out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
         for i, (place, key) in enumerate(common):
             if len(out) >= _MOST_KEYS:
@@ -128,12 +130,12 @@ class Selective:
         return [item for item in fragment.properties.items() if not read or item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The keys of a normalised value, and those of them that are paired."""
+        """The keys of what is stated, and those of them that are paired."""
         singles, paired = self._said(attribute, value)
         return tuple(map(self._numbered, singles)), tuple(map(self._numbered, paired))
 
     def _said(self, attribute: str, value: str) -> tuple[list[_Said], list[_Said]]:
-        """What a normalised value says, and the part of it that is paired; a blank says nothing."""
+        """What a value says, and the part of it that is paired; a blank says nothing."""
         if not value:
             return [], []
         kind = self._kinds.get(attribute, "text")

@@ -217,7 +217,7 @@ def _read_rates(path: str) -> Rates:
     return from_toml(content, where)
 
 
-def _read_values(content: bytes, where: str) -> dict[str, dict[str, int]]:
+def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:
     try:
         table = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -225,11 +225,11 @@ def _read_values(content: bytes, where: str) -> dict[str, dict[str, int]]:
     good = isinstance(table, dict) and all(
         isinstance(counts, dict)
         and counts
-        and all(type(n) is int and n > 0 for n in counts.values())
+        and all(type(n) in (int, float) and n >= 1 for n in counts.values())
         for counts in table.values()
     )
     if not good:
         raise ModelError(
-            f"{where}/{VALUES_FILE}: expected attribute -> value -> a whole number above 0"
+            f"{where}/{VALUES_FILE}: expected attribute -> value -> a number of at least 1"
         )
     return dict(table)
