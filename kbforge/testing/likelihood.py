@@ -13,6 +13,7 @@ from kbforge.contracts import (
     EditableClusters,
     Fragment,
     MergeableClusters,
+    SelectiveClusters,
     SelfFitting,
 )
 from kbforge.testing import examples
@@ -141,6 +142,26 @@ class LikelihoodContract(Contract):
             parent, child = np.array([i - 1]), np.array([i])
             table.extend(x, parent, child)
             blind.extend(y, parent, child)
+
+    def test_a_few_clusters_score_as_among_all(self) -> None:
+        """Any live slots in any order, bit for bit, also before all were ever scored."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        table = likelihood.live_clusters()
+        if not isinstance(table, SelectiveClusters):
+            pytest.skip("its tables score all clusters at once")
+        rng = np.random.default_rng(7)
+        live: list[int] = []
+        for slot, item in enumerate(items):
+            x = table.encode(item)
+            for some in (live[::-1], live[: slot // 2], live[:1] * 2, []):
+                few = np.array(table.log_predictive_of(x, np.array(some, dtype=np.int64)))
+                assert (few.shape, few.dtype) == ((len(some),), np.dtype(np.float64))
+                assert few.tolist() == table.log_predictive(x, slot)[some].tolist()
+            parent = int(rng.choice([-1, *live]))
+            table.extend(x, np.array([parent]), np.array([slot]))
+            live.append(slot)
+            if slot % 3 == 2:
+                table.release(np.array([live.pop(int(rng.integers(len(live))))]))
 
     def test_fragments_come_and_go_without_a_trace(self) -> None:
         """Thousands of moves between two clusters, then both against tables filled afresh."""

@@ -69,7 +69,7 @@ def test_a_file_written_by_hand() -> None:
     assert list(rates.mixture) == list(component_names("category"))
 
 
-KINDS_LISTED = "text, title, date, code, number, category"
+KINDS_LISTED = ", ".join(KINDS)
 PARTS_LISTED = "copy, substitution, edit, two edits, noise"
 PLACE = "attributes.birth place"
 BAD = {

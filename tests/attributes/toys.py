@@ -20,6 +20,7 @@ LETTERS: dict[Kind, str] = {
     "code": "a1 ",
     "number": "12,",
     "category": "abc",
+    "set": "ab\n",
 }
 
 

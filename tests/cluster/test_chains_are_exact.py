@@ -15,6 +15,7 @@ from kbforge.cluster.grouping import Grouping as State
 from kbforge.cluster.kernels import NEW, Kernel
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
 from kbforge_plugins.clusterers import gibbs, metropolis
+from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -31,6 +32,7 @@ SURROGATES: dict[str, Callable[[], ConjugateLikelihood] | None] = {
     "beta-bernoulli": lambda: BetaBernoulli(a=0.2, reads="vector"),
     "bigram": lambda: Bigram(scale=2.0),
     "black box": lambda: ChainLikelihood(normal(1.3, 5.0)),
+    "attributes": lambda: Attributes(attributes=("name",)),
     "ties": None,  # the prior proposes
 }
 SAMPLERS = {"gibbs": gibbs.make_kernel, "metropolis": metropolis.make_kernel}
@@ -41,10 +43,11 @@ SEEDS = {
     "dirichlet-multinomial": 4,
     "beta-bernoulli": 9,
     "bigram": 11,
+    "attributes": 12,
     "black box": 3,
     "ties": 6,
 }
-ALPHA = {"gaussian": 0.05, "bigram": 20.0, "ties": 0.3}
+ALPHA = {"gaussian": 0.05, "bigram": 20.0, "attributes": 5.0, "ties": 0.3}
 SWEEPS, BURN_IN, THINNING = {"gibbs": 3500, "metropolis": 5000}, 20, 4
 
 

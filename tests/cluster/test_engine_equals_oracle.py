@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.scoring import make_scorer
 from kbforge.cluster.state import State
 from kbforge.cluster.step import Rules, step
-from kbforge.contracts import Problem
+from kbforge.contracts import Fragment, Problem
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.cluster.invariants import check_invariants
 from tests.cluster.oracle import SlowSmc, Target
+from tests.cluster.test_exactness import attributes, records
 from tests.cluster.toys import BlackBox, Chain, Point, fragments_of, normal
 
 PARTICLES = (1, 2, 3, 5, 10)
@@ -57,9 +59,15 @@ def compare(state: State, slow: SlowSmc) -> None:
         np.testing.assert_allclose(block.weights, [w for w, _ in particles], atol=1e-9)
 
 
-def run_both(values: list[Point], slow: SlowSmc, problem: Problem, rules: Rules) -> None:
+def run_both(
+    values: list[Point],
+    slow: SlowSmc,
+    problem: Problem,
+    rules: Rules,
+    fragments: list[Fragment] | None = None,
+) -> None:
     state = State(DirichletProcess(problem.alpha))
-    scorer = make_scorer(problem, fragments_of(values), rules.particles)
+    scorer = make_scorer(problem, fragments or fragments_of(values), rules.particles)
     rng = np.random.default_rng(7)
     slow.rng = np.random.default_rng(7)
     for x in range(len(values)):
@@ -149,3 +157,28 @@ def test_black_box_without_surrogate_equals_the_conjugate_engine(particles: int)
         slow = SlowSmc(Target(values, predictive, ALPHA), particles)
         problem = Problem(BlackBox(predictive), ALPHA)
         run_both(values, slow, problem, Rules(particles, Greedy(), splits=True))
+
+
+@pytest.mark.parametrize("particles", [1, 3, 10])
+def test_the_attribute_likelihood_in_both_engines(particles: int) -> None:
+    """A point of the slow engine is a fragment's number; it grows every cluster from nothing."""
+    subproblems = set()
+    for seed in range(3):
+        fragments = records(np.random.default_rng(seed), 16)
+        model = attributes(fragments)
+
+        def predictive(members: Sequence[Point], x: Point) -> float:
+            table = model.live_clusters()  # noqa: B023
+            observed = [table.encode(fragments[int(i)]) for (i,) in (*members, x)]  # noqa: B023
+            if not members:
+                return table.log_predictive_new(observed[0])
+            for k, one in enumerate(observed[:-1]):
+                table.extend(one, np.array([k - 1]), np.array([k]))
+            return float(table.log_predictive(observed[-1], len(members))[-1])
+
+        values: list[Point] = [(float(i),) for i in range(len(fragments))]
+        slow = SlowSmc(Target(values, predictive, ALPHA), particles)
+        rules = Rules(particles, Greedy(), splits=True)
+        run_both(values, slow, Problem(model, ALPHA), rules, fragments)
+        subproblems.add(len(slow.subproblems))
+    assert max(subproblems) > 1

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge.testing import UniformLikelihood
+from kbforge_plugins.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.attributes.rates import AttributeRates
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -51,6 +54,34 @@ def names(rng: np.random.Generator, n: int) -> list[Fragment]:
     ]
 
 
+def records(rng: np.random.Generator, n: int) -> list[Fragment]:
+    """Attributes missing and repeated, values with a slip of the pen, sets of values."""
+    choices = {
+        "name": [("ann lee",), ("anne lee",), ("a lee",), ("bo ek",)],
+        "born": [("1901-02-03",), ("1901-02-04",), ("1930-07-09",)],
+        "known as": [("nan",), ("nan", "annie"), ("the wren",)],
+    }
+    return [
+        Fragment(
+            f"f{i}",
+            {
+                attribute: values[rng.integers(len(values))]
+                for attribute, values in choices.items()
+                if rng.random() < 0.7
+            }
+            or {"name": ("bo ek",)},
+        )
+        for i in range(n)
+    ]
+
+
+def attributes(fragments: list[Fragment]) -> Attributes:
+    """With the rates that are assumed before any data are seen."""
+    vocabularies = vocabularies_of(fragments)
+    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
+    return Attributes.trained(Fitted(vocabularies, rates, 1.0, len(fragments)))
+
+
 def bigram(fragments: list[Fragment]) -> Bigram:
     model = Bigram()
     model.fit(fragments)
@@ -68,6 +99,7 @@ FAMILIES: dict[
     "dirichlet-multinomial": (counts, lambda _: DirichletMultinomial(reads="vector")),
     "beta-bernoulli": (bits, lambda _: BetaBernoulli(reads="vector")),
     "bigram": (names, bigram),
+    "attributes": (records, attributes),
     "black box": (vectors, lambda _: BlackBox(normal(1.0, 4.0))),
     "ties": (counts, lambda _: Chain(categories())),
 }

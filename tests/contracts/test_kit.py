@@ -90,6 +90,14 @@ class MergesNothing(registry.load("likelihoods", "gaussian")):  # type: ignore[m
         return table
 
 
+class LooksAtTheFirst(registry.load("likelihoods", "attributes")):  # type: ignore[misc]
+    def live_clusters(self) -> Any:
+        table = super().live_clusters()
+        score = table.log_predictive_of
+        table.log_predictive_of = lambda x, slots: score(x, np.sort(slots))
+        return table
+
+
 class NotANumber(Categorical):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return np.full(len(clusters), np.nan)
@@ -111,6 +119,7 @@ def contract(base: type[Contract], plugin: Any, **members: object) -> Any:
         ("test_never_nan_nor_certain_beyond_measure", NotANumber()),
         ("test_fragments_come_and_go_without_a_trace", LeavesATrace()),
         ("test_clusters_merge", MergesNothing()),
+        ("test_a_few_clusters_score_as_among_all", LooksAtTheFirst()),
     ],
 )
 def test_a_broken_likelihood_is_caught(law: str, plugin: Any) -> None:

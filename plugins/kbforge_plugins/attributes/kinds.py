@@ -192,7 +192,7 @@ def _number(value: str) -> Features:
 
 
 def _set(value: str) -> Features:
-    members = tuple(value.split(_BETWEEN))
+    members = tuple(dict.fromkeys(filter(None, value.split(_BETWEEN))))
     return {
         "member": members,
         "word": tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS],

@@ -1,0 +1,407 @@
+"""The attribute likelihood as a whole: records, explanations, bundles, and what is thrown at it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.bundle import Bundle, write_bundle
+from kbforge.contracts import Explaining, Fragment, Problem
+from kbforge.errors import ModelError, UsageError
+from kbforge.models import make_likelihood
+from kbforge.testing.examples import HOSTILE_VALUES
+from kbforge_plugins.attributes import fitting
+from kbforge_plugins.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.attributes.kinds import stated
+from kbforge_plugins.attributes.rates import AttributeRates, to_toml
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE, Attributes
+from tests.attributes.test_fitting import people
+from tests.attributes.toys import random_rates, urn_written_out
+
+
+def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:
+    said = {a: (v,) if isinstance(v, str) else v for a, v in properties.items()}
+    return Fragment(str(identity), said)
+
+
+def some_records(rng: random.Random, n: int) -> list[Fragment]:
+    """Few values, some written in two ways, attributes missing, one with several values."""
+    choices = {
+        "name": ["Ann Lee", "ann  lee", "Anne Lee", "A. Lee", "Bo Ek", " "],
+        "born": ["1901-02-03", "1901-02-04", "1901", "1910-02-03"],
+        "known as": ["Nan", "NAN", "Annie", "Bosse", "the wren"],
+    }
+    most = {"name": 1, "born": 1, "known as": 3}
+    out = []
+    for i in range(n):
+        said = {
+            attribute: tuple(rng.sample(values, rng.randint(1, most[attribute])))
+            for attribute, values in choices.items()
+            if rng.random() < 0.8
+        }
+        out.append(Fragment(f"f{i}", said or {"name": ("Bo Ek",)}))
+    return out
+
+
+def model_of(rng: random.Random, fragments: list[Fragment]) -> Attributes:
+    """With rates that data would never teach."""
+    vocabularies = vocabularies_of(fragments)
+    rates = {a: random_rates(rng, v.kind) for a, v in vocabularies.items()}
+    return Attributes.trained(Fitted(vocabularies, rates, 1.0, len(fragments)))
+
+
+def written_out(model: Attributes, cluster: list[Fragment]) -> float:
+    total = 0.0
+    for attribute, vocabulary in model.vocabularies.items():
+        said = [stated(fragment.properties.get(attribute, ())) for fragment in cluster]
+        drawn = [vocabulary.number(value) for value in said if value]
+        if drawn:
+            total += urn_written_out(vocabulary, model.rates[attribute], drawn)
+    return total
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(1, 7))
+@settings(max_examples=80, deadline=None)
+def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) -> None:
+    """Also of fragments with several values, with blanks, and with one value in two spellings."""
+    rng = random.Random(seed)
+    fragments = some_records(rng, n + 3)
+    model = model_of(rng, fragments[3:])  # three whose values it may not know
+    found = float(model.log_marginal([fragments])[0])
+    assert found == pytest.approx(written_out(model, fragments), abs=1e-8)
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(2, 9))
+@settings(max_examples=60, deadline=None)
+def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    fragments = some_records(rng, n)
+    model = model_of(rng, fragments[: n // 2 + 1])
+    first = model.log_marginal([fragments])[0]
+    for _ in range(3):
+        shuffled = rng.sample(fragments, n)
+        assert model.log_marginal([shuffled])[0] == first
+        # nor does what a table has been through before it comes to these
+        table = model.live_clusters()
+        for fragment in shuffled:
+            table.log_predictive_new(table.encode(fragment))
+        assert table.log_marginal([table.encode(f) for f in shuffled]) == first
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(2, 12))
+@settings(max_examples=60, deadline=None)
+def test_predictives_sum_to_the_marginal(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    fragments = some_records(rng, n)
+    model = model_of(rng, fragments)
+    table, total = model.live_clusters(), 0.0
+    for i, fragment in enumerate(fragments):
+        x = table.encode(fragment)
+        if i == 0:
+            total += table.log_predictive_new(x)
+        else:
+            total += float(table.log_predictive_of(x, np.array([i - 1]))[0])
+        table.extend(x, np.array([i - 1]), np.array([i]))
+    assert total == pytest.approx(float(model.log_marginal([fragments])[0]), abs=1e-8)
+
+
+def test_explanations_add_up_for_a_thousand_pairs() -> None:
+    """L(C + x) - L(C) - L({x}), by attributes that both have."""
+    rng = random.Random(7)
+    fragments = [*people(120, 3), *some_records(rng, 60)]
+    model = Attributes()
+    model.fit(fragments)
+    assert isinstance(model, Explaining)
+    several = 0
+    for _ in range(1000):
+        x, *cluster = rng.sample(fragments, rng.randint(2, 9))
+        found = model.contributions(x, cluster)
+        both, rest, alone = model.log_marginal([[x, *cluster], cluster, [x]])
+        assert sum(found.values()) == pytest.approx(both - rest - alone, abs=1e-8)
+        said = {attribute for member in cluster for attribute in member.properties}
+        assert set(found) <= said & set(x.properties)
+        several += len(found) > 1
+    assert several > 400
+
+
+def test_agreement_speaks_for_and_disagreement_against() -> None:
+    fragments = people(80, 9, error=0.05)
+    model = Attributes()
+    model.fit(fragments)
+    ann = record("a", name="Ann Karlsson", born="1901-02-03", town="Leeds")
+    other = record("b", name="Ann Karlsson", born="1944-11-27")
+    found = model.contributions(ann, [other])
+    assert found["name"] > 0 > found["born"]
+    assert "town" not in found
+    assert model.contributions(ann, []) == {}
+
+
+def test_a_missing_value_costs_nothing() -> None:
+    model = Attributes()
+    model.fit(people(40, 2))
+    whole, less = record("a", name="Ann", town="york"), record("b", name="Ann")
+    blank = record("c", name="Ann", town=(" ", "\u3000"))
+    nothing = Fragment("d", {"colour": ("red",)})
+    alone = model.log_marginal([[whole, less], [whole, blank], [whole, less, nothing]])
+    assert alone[0] == alone[1] == alone[2]
+    assert model.log_marginal([[nothing]])[0] == 0
+
+
+def test_a_value_in_two_spellings_is_one_value() -> None:
+    model = Attributes()
+    model.fit(people(40, 2))
+    once, twice = record("a", name="Ann Lee"), record("a", name=("Ann Lee", "ANN  LEE"))
+    values = model.log_marginal([[once], [twice], [once, once], [twice, twice]])
+    assert values[0] == values[1]
+    assert values[2] == values[3]
+
+
+def test_the_attributes_named_are_read_and_no_others() -> None:
+    """By the likelihood and by the index, before and after fitting."""
+    fragments = people(40, 2)
+    model = Attributes(attributes=("name", "born"))
+    model.fit(fragments)
+    only = [
+        Fragment(f.id, {a: f.properties[a] for a in ("name", "born") if a in f.properties})
+        for f in fragments
+    ]
+    assert list(model.vocabularies) == ["born", "name"]
+    assert model.log_marginal([fragments[:9]]).tolist() == model.log_marginal([only[:9]]).tolist()
+    same = Attributes()
+    same.fit([f for f in only if f.properties] or only)
+    assert same.rates == model.rates
+    for whole, part in zip(fragments, only, strict=True):
+        assert model.index.keys(whole) == model.index.keys(part)
+    assert model.index.keys(record("x", town=next(iter(fragments[0].properties["name"])))) == []
+
+
+@pytest.mark.parametrize("names", [("name", "age"), ("age",)])
+def test_an_attribute_that_no_fragment_has(names: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as error:
+        Attributes(attributes=names).fit(people(5, 1))
+    assert str(error.value) == 'likelihood attributes: no fragment has the attribute "age"'
+
+
+def test_fragments_without_attributes() -> None:
+    with pytest.raises(UsageError) as error:
+        Attributes().fit([Fragment("a", {}, (1.0,)), record("b", name=" ")])
+    expected = "likelihood attributes: the fragments have no attributes to read"
+    assert str(error.value) == expected
+
+
+def test_an_attribute_named_twice() -> None:
+    with pytest.raises(UsageError, match="an attribute is named twice"):
+        Attributes(attributes=("a", "a"))
+
+
+# bundles
+
+
+@pytest.fixture
+def trained() -> Attributes:
+    model = Attributes()
+    model.fit(people(40, 2))
+    return model
+
+
+def files_of(model: Attributes) -> dict[str, bytes]:
+    counts = {name: v.counts for name, v in model.vocabularies.items()}
+    return {RATES_FILE: to_toml(model.rates), VALUES_FILE: orjson.dumps(counts)}
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    write_bundle(folder, Bundle("likelihoods", "attributes", files, {}, {}))
+    return folder
+
+
+def test_a_bundle_gives_the_same_model_back(trained: Attributes, tmp_path: Path) -> None:
+    """To the last bit, also after it has seen what it was trained on."""
+    read = make_likelihood(str(write(tmp_path / "m", files_of(trained))))
+    assert isinstance(read, Attributes)
+    fragments = people(40, 2)
+    clusters = [fragments[i : i + 4] for i in range(20)]
+    assert read.log_marginal(clusters).tolist() == trained.log_marginal(clusters).tolist()
+    assert read.fit(fragments) is None
+    assert read.rates == trained.rates
+    assert read.log_marginal(clusters).tolist() == trained.log_marginal(clusters).tolist()
+    assert [read.index.keys(f) for f in fragments] == [trained.index.keys(f) for f in fragments]
+
+
+def test_a_bundle_reads_the_attributes_it_was_trained_on(
+    trained: Attributes, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "m", files_of(trained))
+    read = Attributes.from_bundle(folder, ("name",))
+    assert list(read.vocabularies) == ["name"]
+    strangers = [record("a", name="Ann", colour="red"), record("b", name="Bo", colour="red")]
+    for model in (read, Attributes.from_bundle(folder)):
+        model.fit(strangers)
+        assert not set(model.index.keys(strangers[0])) & set(model.index.keys(strangers[1]))
+    with pytest.raises(ModelError, match='was not trained on the attribute "age"'):
+        Attributes.from_bundle(folder, ("age",))
+
+
+def test_new_values_are_counted_with_those_trained_on(trained: Attributes, tmp_path: Path) -> None:
+    """New names can be variants of each other; fitting again does not count them again."""
+    read = Attributes.from_bundle(write(tmp_path / "m", files_of(trained)))
+    pair = [record("a", name="wolfgang pückett"), record("b", name="w pückett")]
+    others = [record(f"n{i}", name=f"x{i}") for i in range(5)]
+
+    def evidence() -> float:
+        both, one, other = read.log_marginal([pair, pair[:1], pair[1:]])
+        return float(both - one - other)
+
+    before = evidence()
+    read.fit([*pair, *others])
+    after = evidence()
+    assert after > before
+    read.fit([*pair, *others])
+    assert evidence() == after
+    old = {name: v.counts for name, v in trained.vocabularies.items()}
+    new = read.vocabularies["name"].counts
+    assert {value: new[value] for value in old["name"]} == old["name"]
+
+
+def _spoiled(name: str, content: bytes | None, model: Attributes) -> dict[str, bytes]:
+    files = {**files_of(model), name: content or b""}
+    if content is None:
+        del files[name]
+    return files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        (RATES_FILE, None, " has no rates.toml: it is not an attribute model"),
+        (VALUES_FILE, None, " has no values.json: it is not an attribute model"),
+        (RATES_FILE, b"", "/rates.toml: format: expected 1, got nothing"),
+        (VALUES_FILE, b"{", "/values.json is not JSON"),
+        (VALUES_FILE, b"[]", "/values.json: expected attribute -> value -> a number of at least 1"),
+        (VALUES_FILE, b'{"name":{"a":0}}', "/values.json: expected attribute -> value -> a number"),
+        (VALUES_FILE, b'{"name":{"a":true}}', "/values.json: expected attribute -> value -> a"),
+        (VALUES_FILE, b'{"name":{"a":"1"}}', "/values.json: expected attribute -> value -> a"),
+        (VALUES_FILE, b'{"name":{"a":0.5}}', "/values.json: expected attribute -> value -> a"),
+        (VALUES_FILE, b'{"name":{}}', "/values.json: expected attribute -> value -> a number"),
+        (VALUES_FILE, b'{"name":{"a":1}}', '/values.json lacks the attribute "born"'),
+        (RATES_FILE, to_toml({"name": AttributeRates.prior("text")}),
+         '/rates.toml lacks the attribute "born"'),
+    ],
+)  # fmt: skip
+def test_a_bundle_that_is_not_whole(
+    name: str, content: bytes | None, sentence: str, trained: Attributes, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "m", _spoiled(name, content, trained))
+    with pytest.raises(ModelError) as error:
+        make_likelihood(str(folder))
+    assert str(error.value).startswith(f"{folder}{sentence}")
+
+
+def test_rates_beside_a_bundle(trained: Attributes, tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", files_of(trained))
+    edited = AttributeRates.of("category", [0.5, 0.1, 0.1, 0.1, 0.2], 7.0)
+    (tmp_path / "r.toml").write_bytes(to_toml({"town": edited}))
+    read = Attributes.from_bundle(folder, rates=str(tmp_path / "r.toml"))
+    assert read.rates == {**trained.rates, "town": edited}
+    assert read.vocabularies["town"].kind == "category"
+    (tmp_path / "r.toml").write_bytes(to_toml({"age": edited}))
+    with pytest.raises(ModelError, match='has no attribute "age" of the rates file'):
+        Attributes.from_bundle(folder, rates=str(tmp_path / "r.toml"))
+
+
+# what is thrown at it
+
+
+def test_hostile_values_are_clustered() -> None:
+    values = [*HOSTILE_VALUES, "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u202eadA", "\x00"]
+    values += ["x" * 65_536, "x" * 65_535, "北京 " * 9000, "\ufdfa" * 500, "Ω≈ç√∫˜µ", "\u0301"]
+    fragments = [
+        Fragment(f"{v}-{k}", {"name": (value,), value[:900]: (value, "y"), "born": ("1901",)})
+        for v, value in enumerate(values)
+        for k in range(3)
+    ]
+    model = Attributes()
+    model.fit(fragments)
+    problem = Problem(model, 1.0, index=model.index)
+    found = SplitSmc(particles=10).cluster(fragments, problem, np.random.default_rng(0))
+    assert math.isfinite(found.log_posterior)
+    assert found.n_fragments == len(fragments)
+
+
+def test_ten_thousand_different_values_in_one_cluster() -> None:
+    """Neither at once nor one after the other does their number squared matter."""
+    model = Attributes()
+    model.fit(people(20, 1))
+    fragments = [record(i, name=f"name {i} of many") for i in range(10_000)]
+    whole = float(model.log_marginal([fragments])[0])
+    assert math.isfinite(whole)
+    table = model.live_clusters()
+    total = table.log_predictive_new(table.encode(fragments[0]))
+    table.extend(table.encode(fragments[0]), np.array([-1]), np.array([0]))
+    for fragment in fragments[1:500]:
+        x = table.encode(fragment)
+        total += float(table.log_predictive_of(x, np.array([0]))[0])
+        table.add(x, 0)
+    part = float(model.log_marginal([fragments[:500]])[0])
+    assert total == pytest.approx(part, rel=1e-8)
+
+
+def test_a_fragment_of_ten_thousand_values() -> None:
+    model = Attributes()
+    model.fit(people(20, 1))
+    many = record("a", name=tuple(f"name {i}" for i in range(10_000)))
+    both, one = model.log_marginal([[many, record("b", name="name 7")], [many]])
+    assert math.isfinite(both)
+    assert both < one
+
+
+def test_three_hundred_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "_MOST_ROUNDS", 1)
+    rng = random.Random(1)
+    fragments = [
+        Fragment(f"f{i}", {f"a{k}": (rng.choice("xyz") * rng.randint(1, 9),) for k in range(300)})
+        for i in range(20)
+    ]
+    model = Attributes()
+    model.fit(fragments)
+    assert len(model.vocabularies) == 200
+    problem = Problem(model, 1.0, index=model.index)
+    found = SplitSmc(particles=3).cluster(fragments, problem, np.random.default_rng(0))
+    assert math.isfinite(found.log_posterior)
+
+
+def test_people_are_found() -> None:
+    """The whole of it on records of made-up people, without labels: B-cubed F1 above .93."""
+    fragments = people(80, 12, error=0.1)
+    model = Attributes()
+    model.fit(fragments)
+    problem = Problem(model, model.default_alpha, index=model.index)
+    found = SplitSmc(particles=20).cluster(fragments, problem, np.random.default_rng(0))
+    cluster_of = {i: cluster for cluster in found.clusters() for i in cluster}
+    gold: dict[str | None, set[int]] = {}
+    for i, fragment in enumerate(fragments):
+        gold.setdefault(fragment.label, set()).add(i)
+    shared = [len(set(cluster_of[i]) & gold[f.label]) for i, f in enumerate(fragments)]
+    precision = np.mean([n / len(cluster_of[i]) for i, n in enumerate(shared)])
+    recall = np.mean([n / len(gold[f.label]) for n, f in zip(shared, fragments, strict=True)])
+    assert 2 * precision * recall / (precision + recall) > 0.93
+
+
+def test_the_same_bits_every_time() -> None:
+    fragments = people(30, 5)
+    runs = []
+    for _ in range(2):
+        model = Attributes()
+        model.fit(fragments)
+        problem = Problem(model, model.default_alpha, index=model.index)
+        runs.append(SplitSmc(particles=5).cluster(fragments, problem, np.random.default_rng(0)))
+    assert runs[0] == runs[1]
+    assert list(itertools.chain(*runs[0].clusters()))
