@@ -13,12 +13,14 @@ from kbforge_plugins.attributes import fitting
 from kbforge_plugins.attributes.fitting import (
     Fitted,
     concentration_for,
+    counted_by_entity,
     counts_of,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,
 )
 from kbforge_plugins.attributes.rates import AttributeRates
+from kbforge_plugins.attributes.table import Encoder
 from kbforge_plugins.indexes.selective import Selective
 
 LETTERS = "abcdefghijklmnoprstuvw"
@@ -131,6 +133,24 @@ def test_alpha_gives_as_many_entities_as_asked(n: int, entities: float) -> None:
 )
 def test_alpha_is_a_number_at_the_edges(n: int, entities: float) -> None:
     assert 0 < concentration_for(n, entities) < np.inf
+
+
+def test_values_are_counted_once_an_entity() -> None:
+    """Where the entities are known; where they are not, as on average."""
+    fragments = [
+        *(Fragment(f"a{i}", {"name": ("ann",), "town": ("york",)}) for i in range(6)),
+        Fragment("b", {"name": ("bo",), "town": ("york",)}),
+        *(Fragment(f"c{i}", {"name": ("cy",)}) for i in range(4)),
+    ]
+    by_record = vocabularies_of(fragments)
+    assert by_record["name"].counts == {"ann": 6, "bo": 1, "cy": 4}
+    encoder = Encoder(tuple(by_record), tuple(by_record.values()))
+    records = [encoder.encode(fragment) for fragment in fragments]
+    told = counted_by_entity(by_record, records, [tuple(range(6)), (6,), tuple(range(7, 11))])
+    assert told["name"].counts == {"ann": 1, "bo": 1, "cy": 1}
+    assert told["town"].counts == {"york": 2}
+    half = counted_by_entity(by_record, records, [tuple(range(6)), (6,)])
+    assert half["name"].counts == pytest.approx({"ann": 1, "bo": 1, "cy": 4 * 2 / 7})
 
 
 def test_blanks_are_missing_and_repeated_values_count_once() -> None:

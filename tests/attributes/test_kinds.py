@@ -16,6 +16,7 @@ from kbforge_plugins.attributes.kinds import (
     kind_of,
     normalised,
     parse_date,
+    stated,
 )
 
 
@@ -40,10 +41,29 @@ def test_how_values_are_compared(raw: str, value: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "value"),
+    [
+        (("Ann",), "ann"),
+        (("Nan", "Annie", "NAN", " "), "annie\nnan"),
+        (("a\nb",), "a b"),
+        ((" ", "\u3000"), ""),
+        ((), ""),
+        (tuple(f"{i:05}" for i in range(10_000)), "\n".join(f"{i:05}" for i in range(32))),
+    ],
+)
+def test_what_a_record_states(values: tuple[str, ...], value: str) -> None:
+    """In whatever order it states it."""
+    assert stated(values) == value
+    assert stated(values[::-1]) == value
+
+
+@pytest.mark.parametrize(
     ("kind", "values"),
     [
         ("date", {f"18{i}-0{i % 9 + 1}-11": 1 for i in range(10, 40)}),
         ("date", {"1 may 1901": 3, "may 2, 1901": 1, "03/05/1901": 1, "1901": 2}),
+        ("set", {"ann\nbo": 1, "ann": 8}),
+        ("text", {"ann\nbo": 1, "ann": 10}),
         ("category", {"m": 40, "f": 60}),
         ("category", {}),
         ("number", {"1,234": 1, "$5.20": 1, "-17": 1, "33 %": 1}),
@@ -104,6 +124,7 @@ def test_dates(value: str, date: tuple[str, str, str] | None) -> None:
         ("number", "$1,234.50", {"magnitude": ("12e4",)}),
         ("number", "0.5", {}),
         ("category", "x", {}),
+        ("set", "ann lee\nbo", {"member": ("ann lee", "bo"), "word": ("ann", "lee", "bo")}),
     ],
 )  # fmt: skip
 def test_features(kind: Kind, value: str, features: dict[str, tuple[str, ...]]) -> None:

@@ -24,7 +24,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Literal, TypeAlias, get_args
 
 Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category", "set"]
@@ -69,8 +69,8 @@ def stated(values: Iterable[str]) -> str:
 
     Blank values are missing; "" if all are.
     """
-    parts = sorted({normalised(value) for value in islice(values, _MOST_MEMBERS)} - {""})
-    return _BETWEEN.join(parts)
+    parts = sorted({*map(normalised, values)} - {""})
+    return _BETWEEN.join(parts[:_MOST_MEMBERS])
 
 
 def kind_of(counts: Mapping[str, int]) -> Kind:

@@ -1,0 +1,189 @@
+"""Keys chosen by selectivity, and how much of what belongs together they find."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError
+from kbforge_plugins.indexes.recall import recall_of
+from kbforge_plugins.indexes.selective import Selective
+from tests.attributes.test_fitting import people
+
+
+def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:
+    said = {a: (v,) if isinstance(v, str) else v for a, v in properties.items()}
+    return Fragment(str(identity), said)
+
+
+def in_common(index: Selective, one: Fragment, other: Fragment) -> int:
+    return len(set(index.keys(one)) & set(index.keys(other)))
+
+
+def fitted(fragments: list[Fragment], **options: object) -> Selective:
+    index = Selective(**options)  # type: ignore[arg-type]
+    index.fit(fragments)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("Ann Lee", "ANN  lee", True),
+        ("Ann Lee", "Lee, Ann", True),
+        ("Ann Lee", "Bo Lee", True),
+        ("Annabel", "Annabeth", True),
+        ("Ann", "Abe", False),  # the first letter alone is not enough to be compared
+        ("Ann Lee", "Bo Ek", False),
+        ("北京", "北京", True),
+        ("\U0001f9ed", "\U0001f9ed", True),
+        (" ", "\u3000", False),  # nothing said is nothing in common
+    ],
+)
+def test_names_that_are_compared(one: str, other: str, alike: bool) -> None:
+    index = fitted(people(30, 1))
+    assert bool(in_common(index, record("x", name=one), record("y", name=other))) is alike
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("1901-02-03", "1901-02-28", True),
+        ("1901-02-03", "1901-11-28", True),  # the year
+        ("1901-02-03", "1945-02-03", True),
+        ("1901-02-03", "3/2/1901", True),
+        ("1901-02-03", "1945-11-28", False),
+    ],
+)
+def test_dates_that_are_compared(one: str, other: str, alike: bool) -> None:
+    index = fitted(people(30, 1))
+    assert bool(in_common(index, record("x", born=one), record("y", born=other))) is alike
+
+
+def test_one_attribute_is_not_another() -> None:
+    index = fitted(people(30, 1))
+    assert not in_common(index, record("x", name="york"), record("y", town="york"))
+
+
+def test_members_of_a_set_are_keys() -> None:
+    fragments = [record(i, author=(f"a{i} b{i}", f"c{i} d{i}")) for i in range(9)]
+    index = fitted(fragments)
+    one, other = record("x", author=("a1 b1", "z z")), record("y", author=("y y", "a1 b1"))
+    assert in_common(index, one, other)
+    assert not in_common(index, one, fragments[5])
+
+
+def test_values_that_many_have_are_paired() -> None:
+    """A first name with a year: neither is rare, both together are."""
+    rng = random.Random(1)
+    fragments = [
+        record(i, name=rng.choice(["ann", "bob", "eve"]), born=f"19{rng.choice('123')}0-01-01")
+        for i in range(200)
+    ]
+    index = fitted(fragments, common=20)
+    both = in_common(index, record("x", name="ann", born="1910-01-01"),
+                     record("y", name="ann", born="1910-07-09"))  # fmt: skip
+    only_name = in_common(index, record("x", name="ann", born="1910-01-01"),
+                          record("y", name="ann", born="1930-07-09"))  # fmt: skip
+    assert both > only_name + 1, "the pair and the year"
+    unpaired = fitted(fragments, common=10**6)
+    assert len(unpaired.keys(fragments[0])) < len(index.keys(fragments[0]))
+
+
+def test_rules_are_keys() -> None:
+    fragments = [record(i, name=f"n{i}", town=f"t{i % 3}", sex="f") for i in range(12)]
+    index = fitted(fragments, rules=("town+sex",))
+    plain = fitted(fragments)
+    one, other = record("x", town="T9", sex="F"), record("y", town="t9", sex="f")
+    assert in_common(index, one, other) == in_common(plain, one, other) + 1
+    # the rule needs all its attributes, with something in them
+    for part in (record("z", town="t9"), record("z", town="t9", sex=" ")):
+        assert len(index.keys(part)) == len(plain.keys(part))
+
+
+def test_rules_come_before_what_is_cut() -> None:
+    many = tuple(f"word{i}" for i in range(9000))
+    index = fitted(people(5, 1), rules=("town",))
+    one = record("x", town="york", **{f"a{i}": many[i * 5 : i * 5 + 5] for i in range(700)})
+    keys = index.keys(one)
+    assert len(keys) == 512
+    assert set(index.keys(record("y", town="york"))) & set(keys)
+
+
+def test_only_the_attributes_named_are_read() -> None:
+    fragments = people(30, 1)
+    index = fitted(fragments, attributes=("name",))
+    for fragment in fragments:
+        only = Fragment(fragment.id, {"name": fragment.properties.get("name", (" ",))})
+        assert index.keys(fragment) == index.keys(only)
+    assert index.keys(record("x", town="york")) == []
+
+
+def test_who_was_asked_about_and_what_order_fitting_took_do_not_matter() -> None:
+    """The very numbers, also of values that it was not fitted to."""
+    fragments, strangers = people(40, 2), people(10, 99)
+    one = fitted(fragments)
+    for fragment in strangers:
+        one.keys(fragment)
+    other = fitted(fragments[::-1])
+    for fragment in [*strangers[::-1], *fragments]:
+        assert list(other.keys(fragment)) == list(one.keys(fragment))
+    fresh = fitted(fragments)
+    assert [fresh.keys(f) for f in strangers] == [one.keys(f) for f in strangers]
+
+
+def test_fitting_again_forgets() -> None:
+    index = fitted(people(20, 3))
+    fragments = people(20, 4)
+    index.fit(fragments)
+    again = fitted(fragments)
+    assert [index.keys(f) for f in fragments] == [again.keys(f) for f in fragments]
+
+
+def test_it_works_unfitted() -> None:
+    index = Selective()
+    assert in_common(index, record("x", name="Ann Lee"), record("y", name="ann lee"))
+    assert not in_common(index, record("x", name="Ann Lee"), record("y", name="Bo Ek"))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"families": 0}, "families, shared and common must be at least 1"),
+        ({"shared": 0}, "families, shared and common must be at least 1"),
+        ({"common": -1}, "families, shared and common must be at least 1"),
+        ({"rules": ("a++b",)}, 'a rule names attributes joined by "+"'),
+        ({"rules": ("",)}, 'a rule names attributes joined by "+"'),
+    ],
+)
+def test_bad_options(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Selective(**options)  # type: ignore[arg-type]
+    assert str(error.value) == f"index selective: {sentence}"
+
+
+def test_recall_of_true_pairs() -> None:
+    """Nearly every earlier record of the same person is found among a few others."""
+    fragments = people(150, 7)
+    found = recall_of(fitted(fragments), fragments)
+    assert found.recall > 0.97
+    assert found.candidates < 15
+    assert found.entities == 150
+
+
+def test_recall_is_counted() -> None:
+    class ByName:
+        families, shared = 5, 1
+
+        def keys(self, fragment: Fragment) -> list[int]:
+            return [ord(fragment.names[0])]
+
+    fragments = [
+        Fragment(str(i), {"name": (name,)}, label=label)
+        for i, (name, label) in enumerate([("a", "1"), ("a", "1"), ("b", "1"), ("b", "2")])
+    ]
+    found = recall_of(ByName(), fragments)
+    # the second finds the first; the third, of another name, does not; the fourth finds an entity
+    assert (found.recall, found.candidates, found.entities) == (1 / 2, (0 + 1 + 0 + 1) / 4, 2)
