@@ -154,6 +154,22 @@ def test_no_round_lowers_the_penalised_likelihood(
     assert values[-1] > values[0] + 1
 
 
+def test_nothing_in_common_is_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pairs of unrelated values the true one is mostly neither; every round sees it better."""
+    simulator = Simulator("category", rates_of("category", 3.0, **SLIPPING), 5)
+    vocabulary, rng = simulator.vocabulary, simulator.rng
+    clusters = [dict.fromkeys(rng.sample(range(simulator.known), 2), 1) for _ in range(80)]
+    values, rates = [], AttributeRates.prior("category")
+    for rounds in range(12):
+        monkeypatch.setattr(learning, "_ROUNDS", rounds)
+        rates = learn_rates(vocabulary, clusters, AttributeRates.prior("category"))
+        values.append(penalised(vocabulary, clusters, rates))
+    steps = [after - before for before, after in itertools.pairwise(values)]
+    assert min(steps) > -1e-3
+    assert rates.mixture["noise"] > 0.5
+    assert rates.mixture["copy"] < 0.5
+
+
 def test_clusters_of_one_say_nothing() -> None:
     vocabulary = Vocabulary("text", {"ann": 1, "bo": 1})
     prior = AttributeRates.prior("text")

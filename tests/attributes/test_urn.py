@@ -193,3 +193,28 @@ def test_agreeing_on_a_rare_value_counts_for_more() -> None:
     assert urns.single(1).gain(1) - urns.single(1).log_marginal > (
         urns.single(0).gain(0) - urns.single(0).log_marginal
     )
+
+
+def test_comparisons_have_the_same_bits_whichever_way_round_they_are_asked() -> None:
+    """Values that share many features, in different order."""
+    words = ["ada", "king", "byron", "noel", "of", "love"]
+    rng = random.Random(3)
+    values = {" ".join(rng.sample(words, rng.randint(3, 6))): rng.randint(1, 9) for _ in range(40)}
+    vocabulary = Vocabulary("text", values)
+    rates = random_rates(rng, "text")
+    for u, v in itertools.combinations(range(len(vocabulary)), 2):
+        one, other = Urns(vocabulary, rates), Urns(vocabulary, rates)
+        first = (one.draw(u, v), one.draw(v, u))
+        assert (other.draw(v, u), other.draw(u, v)) == first[::-1]
+
+
+def test_which_of_many_unseen_values_are_considered_does_not_depend_on_their_numbers() -> None:
+    rates = AttributeRates.prior("text")
+    values = [f"name {i}" for i in range(70)]
+    found = set()
+    for order in (values, values[::-1], values[30:] + values[:30]):
+        vocabulary = Vocabulary("text", {"name 0": 2, "else": 1})
+        numbers = [vocabulary.number(value) for value in order]
+        urn = grow(Urns(vocabulary, rates), numbers)
+        found.add((urn.log_marginal, frozenset(vocabulary.values[v] for v in urn.true)))
+    assert len(found) == 1
