@@ -191,14 +191,14 @@ def test_what_the_user_should_know_of_alpha_is_said(
     assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err
 
 
-def write_people(path: Path, towns: bool) -> Path:
-    """Three people, each seen four times; a line in two has nothing but a name."""
-    people = [("Ann Lee", "Lund", "1901"), ("Bo Ek", "Oslo", "1902"), ("Cy Orr", "Rome", "1903")]
+def write_people(path: Path, known: int) -> Path:
+    """Three people, each seen four times; of the first `known` lines there is more than a name."""
+    people = [("Ann Lee", "Lund", "1815"), ("Bo Ek", "Oslo", "1912"), ("Cy Orr", "Rome", "1906")]
     lines = []
     for i in range(12):
         name, town, born = people[i % 3]
-        properties = {"name": [name]} | ({"town": [town], "born": [born]} if towns or i < 5 else {})
-        lines.append({"id": f"f{i}", "properties": properties, "label": name})
+        more = {"town": [town], "born": [born]} if i < known else {}
+        lines.append({"id": f"f{i}", "properties": {"name": [name]} | more, "label": name})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -206,7 +206,7 @@ def write_people(path: Path, towns: bool) -> Path:
 def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
     program: Run, tmp_path: Path
 ) -> None:
-    people, kb = write_people(tmp_path / "people.jsonl", towns=True), tmp_path / "kb.jsonl"
+    people, kb = write_people(tmp_path / "people.jsonl", 12), tmp_path / "kb.jsonl"
     default = program("cluster", people, "-o", kb, "--json")
     assert "attributes: rates and alpha are learned from 12 of the 12 fragments" in default.err
     assert "fewer than 3 attributes" not in default.err
@@ -224,7 +224,7 @@ def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
 
 
 def test_little_to_learn_from_is_said(program: Run, tmp_path: Path) -> None:
-    people, kb = write_people(tmp_path / "people.jsonl", towns=False), tmp_path / "kb.jsonl"
+    people, kb = write_people(tmp_path / "people.jsonl", 5), tmp_path / "kb.jsonl"
     assert "most fragments have fewer than 3 attributes" in program("cluster", people, "-o", kb).err
     for likelihood in ("attributes", "bigram"):  # whoever names one has chosen
         named = program("cluster", people, "-o", kb, "--likelihood", likelihood)
