@@ -106,7 +106,8 @@ def fit_unlabelled(
     seeds, sample = _sample(fragments, index)
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
-    entities = len(fragments) / _START_SIZE
+    most = most_entities(fragments)
+    entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
     by_record = vocabularies
     encoder = _encoder(vocabularies)
@@ -119,7 +120,8 @@ def fit_unlabelled(
         rates = rates_of(vocabularies, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
-        entities = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
+        found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
+        entities = min(found, most)
         alpha = concentration_for(len(fragments), entities)
         if abs(entities - before) < _SETTLED * before:
             break
@@ -138,6 +140,22 @@ def fit_labelled(
     rates = rates_of(vocabularies, records, clusters)
     n = sum(map(len, clusters))
     return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
+
+
+def most_entities(fragments: Sequence[Fragment]) -> float:
+    """More entities than this are not believed, whatever a clustering says.
+
+    Of n fragments D are different. Every one is stated n / D times word for word, and an entity is
+    taken to have at least as many different ones: D / (n / D). Where nothing repeats that is n and
+    bounds nothing. Without it, a grouping that leaves all fragments alone would confirm itself
+    where they have little more than a name: with an alpha above n no agreement on one attribute
+    outweighs a new entity.
+    """
+    different = {
+        tuple((name, stated(values)) for name, values in sorted(fragment.properties.items()))
+        for fragment in fragments
+    }
+    return len(different) ** 2 / len(fragments)
 
 
 def counted_by_entity(
