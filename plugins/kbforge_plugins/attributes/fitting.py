@@ -31,7 +31,7 @@ from kbforge_plugins.attributes.vocabulary import Vocabulary
 from kbforge_plugins.clusterers.greedy import Greedy
 
 _MOST_ATTRIBUTES = 200
-_SAMPLE = 2500
+_SAMPLE = 2000
 _MOST_RELATIVES = 60
 """A key that more fragments share does not widen the sample."""
 _MOST_ROUNDS = 4
