@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +15,14 @@ from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.scoring import make_scorer
 from kbforge.cluster.state import State
 from kbforge.cluster.step import Rules, step
-from kbforge.contracts import Fragment, Problem
+from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
+from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
+from tests.attributes.test_fitting import people
 from tests.cluster.invariants import check_invariants
 from tests.cluster.oracle import SlowSmc, Target
-from tests.cluster.test_exactness import attributes, records
-from tests.cluster.toys import BlackBox, Chain, Point, fragments_of, normal
+from tests.cluster.test_exactness import attributes
+from tests.cluster.toys import BlackBox, Chain, Point, Predictive, fragments_of, normal
 
 PARTICLES = (1, 2, 3, 5, 10)
 SEEDS = range(6)
@@ -159,26 +163,74 @@ def test_black_box_without_surrogate_equals_the_conjugate_engine(particles: int)
         run_both(values, slow, problem, Rules(particles, Greedy(), splits=True))
 
 
+class Records:
+    """The attribute likelihood and a point beside it.
+
+    By attributes alone groupings tie in earnest, and rounding would put one or the other first.
+    """
+
+    def __init__(self, model: Attributes, point: Predictive) -> None:
+        self._model, self._point = model, Chain(point)
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return self._model.log_marginal(clusters) + self._point.log_marginal(clusters)
+
+    def live_clusters(self) -> Any:
+        tables = self._model.live_clusters(), self._point.live_clusters()
+
+        class Table:
+            def encode(self, fragment: Fragment) -> Any:
+                return [table.encode(fragment) for table in tables]
+
+            def log_predictive(self, x: Any, slots: int) -> FloatArray:
+                one, other = (t.log_predictive(y, slots) for t, y in zip(tables, x, strict=True))
+                return np.asarray(one + other)
+
+            def log_predictive_new(self, x: Any) -> float:
+                return sum(t.log_predictive_new(y) for t, y in zip(tables, x, strict=True))
+
+            def extend(self, x: Any, parents: IntArray, children: IntArray) -> None:
+                for table, y in zip(tables, x, strict=True):
+                    table.extend(y, parents, children)
+
+            def release(self, slots: IntArray) -> None:
+                for table in tables:
+                    table.release(slots)
+
+        return Table()
+
+
 @pytest.mark.parametrize("particles", [1, 3, 10])
 def test_the_attribute_likelihood_in_both_engines(particles: int) -> None:
-    """A point of the slow engine is a fragment's number; it grows every cluster from nothing."""
-    subproblems = set()
+    """The slow engine's point has the fragment's number, too; its clusters grow from nothing."""
+    alpha, point = 1.0, normal(1.0, 2.0)
+    subproblems, splittings = set(), 0
     for seed in range(3):
-        fragments = records(np.random.default_rng(seed), 16)
+        rng = np.random.default_rng(seed)
+        records = people(9, seed, error=0.4)[:18]
+        fragments = [
+            replace(record, vector=(float(x), float(i)))
+            for i, (record, x) in enumerate(zip(records, rng.normal(size=18), strict=False))
+        ]
         model = attributes(fragments)
+
+        def beside(members: Sequence[Point], x: Point) -> float:
+            return point([member[:1] for member in members], x[:1])
 
         def predictive(members: Sequence[Point], x: Point) -> float:
             table = model.live_clusters()  # noqa: B023
-            observed = [table.encode(fragments[int(i)]) for (i,) in (*members, x)]  # noqa: B023
-            if not members:
-                return table.log_predictive_new(observed[0])
-            for k, one in enumerate(observed[:-1]):
+            *held, new = [table.encode(fragments[int(i)]) for _, i in (*members, x)]  # noqa: B023
+            for k, one in enumerate(held):
                 table.extend(one, np.array([k - 1]), np.array([k]))
-            return float(table.log_predictive(observed[-1], len(members))[-1])
+            alone = table.log_predictive_new(new)
+            gain = float(table.log_predictive(new, len(held))[-1]) if held else alone
+            return gain + beside(members, x)
 
-        values: list[Point] = [(float(i),) for i in range(len(fragments))]
-        slow = SlowSmc(Target(values, predictive, ALPHA), particles)
+        values = [fragment.vector for fragment in fragments if fragment.vector]
+        slow = SlowSmc(Target(values, predictive, alpha), particles)
         rules = Rules(particles, Greedy(), splits=True)
-        run_both(values, slow, Problem(model, ALPHA), rules, fragments)
+        run_both(values, slow, Problem(Records(model, beside), alpha), rules, fragments)
         subproblems.add(len(slow.subproblems))
+        splittings += slow.splittings
     assert max(subproblems) > 1
+    assert (splittings > 0) == (particles > 1)
