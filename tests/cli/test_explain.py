@@ -1,0 +1,99 @@
+"""`kbforge explain` as users run it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from kbforge.kb.fragments import fragments_of
+from kbforge.kb.read import read_entities
+from kbforge.load import read_fragments
+from kbforge.models import make_likelihood
+from tests.cli.people import write_people
+
+
+@pytest.fixture
+def knowledge(program, tmp_path, monkeypatch):
+    """people.jsonl, the model model/ of it, and the knowledge base kb.jsonl."""
+    monkeypatch.chdir(tmp_path)
+    write_people(tmp_path / "people.jsonl")
+    assert program("train-attributes", "people.jsonl", "-o", "model").code == 0
+    done = program("cluster", "people.jsonl", "--likelihood", "model", "-o", "kb.jsonl", "--json")
+    return done.json["alpha"]
+
+
+def test_an_explanation_adds_up_to_the_odds_of_joining(program, knowledge):
+    likelihood = make_likelihood("model")
+    stated = {fragment.id: fragment for fragment in read_fragments("people.jsonl")}
+    likelihood.fit(list(stated.values()))
+    ran = program("explain", "kb.jsonl", "--fragment", "p0-0", "--likelihood", "model", "--json")
+    own, rival = ran.json["entities"]
+    assert (own["own"], rival["own"]) == (True, False)
+    for found in (own, rival):
+        entity = next(e for e in read_entities("kb.jsonl") if e.id == found["entity"])
+        others = [stated[id] for id in entity.fragments if id != "p0-0"]
+        assert found["others"] == len(others)
+        x = stated["p0-0"]
+        joined, apart, alone = likelihood.log_marginal([[*others, x], others, [x]])
+        odds = math.log(len(others)) + joined - apart - math.log(knowledge) - alone
+        explanation = found["explanation"]
+        assert explanation["total"] == pytest.approx(odds, abs=1e-8)
+        parts = explanation["prior"] + sum(explanation["attributes"].values())
+        assert parts == pytest.approx(explanation["total"], abs=1e-8)
+    assert own["explanation"]["total"] > rival["explanation"]["total"]
+
+
+def test_people_get_a_table(program, knowledge):
+    ran = program("explain", "kb.jsonl", "--fragment", "p0-0", "--likelihood", "model")
+    shown = ran.out.decode()
+    assert ran.code == 0
+    assert "p0-0 is in" in shown
+    assert "p0-0 could be in" in shown
+    assert shown.count("total") == 2
+
+
+def test_a_knowledge_base_can_carry_its_explanations(program, knowledge):
+    ran = program("explain", "kb.jsonl", "-o", "explained.jsonl", "--likelihood", "model")
+    assert ran.code == 0
+    before, after = list(read_entities("kb.jsonl")), list(read_entities("explained.jsonl"))
+    assert [e.id for e in after] == [e.id for e in before]
+    for entity in after:
+        assert entity.explanations is not None
+        alone = len(entity.fragments) == 1
+        assert set(entity.explanations) == (set() if alone else set(entity.fragments))
+    with open("explained.jsonl") as file:
+        lines = [json.loads(line) for line in file]
+    lines[0]["explanations"] = {"somebody": {"prior": 0.0, "attributes": {}, "total": 0.0}}
+    with open("bad.jsonl", "w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    bad = program("show", "bad.jsonl")
+    assert bad.code != 0
+    assert "explanations" in bad.err
+    assert "fragments of this entity" in bad.err
+
+
+def test_fragments_come_back_from_the_provenance_of_values(knowledge):
+    stated = {fragment.id: fragment for fragment in read_fragments("people.jsonl")}
+    found = [fragment for entity in read_entities("kb.jsonl") for fragment in fragments_of(entity)]
+    assert {fragment.id for fragment in found} == set(stated)
+    for fragment in found:
+        assert dict(fragment.properties) == dict(stated[fragment.id].properties)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--fragment", "nobody"), 'no fragment "nobody"'),
+        (
+            ("--fragment", "p0-0", "--likelihood", "bigram"),
+            "does not tell what each attribute says",
+        ),
+        ((), "give --fragment for one explanation or --output for all of them"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(program, knowledge, arguments, sentence):
+    ran = program("explain", "kb.jsonl", *arguments)
+    assert ran.code != 0
+    assert sentence in ran.err

@@ -1,0 +1,80 @@
+"""`kbforge train-attributes` as users run it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from tests.cli.people import write_people
+
+
+@pytest.fixture
+def people(tmp_path):
+    return write_people(tmp_path / "people.jsonl")
+
+
+def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_path):
+    model, kb = tmp_path / "model", tmp_path / "kb.jsonl"
+    ran = program("train-attributes", people, "-o", model)
+    assert ran.code == 0
+    shown = ran.out.decode()
+    for attribute, kind in (("first name", "text"), ("born", "date"), ("town", "text")):
+        row = next(line for line in shown.splitlines() if line.startswith(attribute))
+        assert kind in row
+    assert "without labels" in ran.err
+    assert "index: leads to the right one of 40 entities" in ran.err
+    assert program("cluster", people, "--likelihood", model, "-o", kb).code == 0
+    scores = program("evaluate", kb, people, "--json").json
+    assert scores["bcubed_f1_harmonic"] > 0.9
+
+
+def test_rates_can_be_edited_in_a_copy(program, people, tmp_path):
+    model, kb = tmp_path / "model", tmp_path / "kb.jsonl"
+    assert program("train-attributes", people, "-o", model).code == 0
+    text = (model / "rates.toml").read_text()
+    assert tomllib.loads(text)["attributes"]["born"]["kind"] == "date"
+    edited = tmp_path / "edited.toml"
+    edited.write_text(text.replace("concentration = ", "concentration = 1"))
+    common = ("cluster", people, "--likelihood", model, "-o", kb, "--json")
+    before = program(*common).json["log_posterior"]
+    after = program(*common, "--set", f"likelihood.rates={edited}").json["log_posterior"]
+    assert after != before
+
+
+def test_json_has_what_was_learned(program, people, tmp_path):
+    found = program("train-attributes", people, "-o", tmp_path / "model", "--labels", "--json").json
+    assert found["labelled"] is True
+    assert found["index"]["entities"] == 40
+    assert found["index"]["recall"] > 0.9
+    born = found["attributes"]["born"]
+    assert born["kind"] == "date"
+    assert sum(born["weights"].values()) == pytest.approx(1)
+    assert 0.5 < born["weights"]["copy"] < 1
+
+
+def test_the_kind_of_an_attribute_can_be_named(program, people, tmp_path):
+    ran = program("train-attributes", people, "-o", tmp_path / "m", "--kind", "town=text", "--json")
+    assert ran.json["attributes"]["town"]["kind"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--kind", "town"), '--kind: expected ATTRIBUTE=KIND, got "town"'),
+        (("--kind", "town=city"), '--kind: there is no kind "city"; kinds: text, title,'),
+    ],
+)
+def test_what_cannot_be_is_said(program, people, tmp_path, arguments, sentence):
+    ran = program("train-attributes", people, "-o", tmp_path / "m", *arguments)
+    assert ran.code != 0
+    assert sentence in ran.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_labels_must_be_there_to_be_learned_from(program, people, tmp_path):
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text(people.read_text().replace('"label"', '"source"'))
+    ran = program("train-attributes", bare, "-o", tmp_path / "m", "--labels")
+    assert ran.code != 0
+    assert "--labels: no fragment has a label" in ran.err
