@@ -55,7 +55,7 @@ class Selective:
     def __init__(
         self,
         families: int = 8,
-        shared: int = 2,
+        shared: int = 3,
         common: int = 20,
         rules: tuple[str, ...] = (),
         attributes: tuple[str, ...] = (),
