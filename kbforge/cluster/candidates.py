@@ -8,15 +8,23 @@ One key in common is weak evidence, so families that several keys lead to are pr
 leads to more families than the index allows is closed: no further ones are added, and it is
 followed only if the fragment's open keys lead nowhere, so that a fragment of common values alone is
 still compared with something.
+
+Only families in the heaviest particles count towards that. Ten fragments of one entity are up to
+ten families, since improbable particles have each alone; the heaviest have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, IntArray
+
+InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
+"""Which of some slots hold a cluster of the heaviest particle of its subproblem."""
 
 
 class Candidates:
@@ -30,9 +38,12 @@ class Candidates:
         self._family: dict[int, int] = {}
         self._keys: Sequence[int] = ()
 
-    def turn_to(self, fragment: Fragment) -> IntArray:
+    def turn_to(self, fragment: Fragment, in_heaviest: InHeaviest) -> IntArray:
         """The slots of the clusters to compare the next fragment with, ascending."""
         self._keys = self._index.keys(fragment)
+        for key in self._keys:
+            if key not in self._closed and self._leads_too_far(key, in_heaviest):
+                self._closed.add(key)
         families = self._reached()
         live = self._live
         slots = [slot for family in families for slot in live.get(family, ())]
@@ -48,7 +59,7 @@ class Candidates:
             for key in self._keys:
                 led = self._families.setdefault(key, [])
                 if family not in led and key not in self._closed:
-                    self._add(key, led, family)
+                    led.append(family)
 
     def release(self, slots: IntArray) -> None:
         """These clusters no longer exist."""
@@ -72,10 +83,14 @@ class Candidates:
             return enough or led
         return {family for key in self._keys for family in self._families.get(key, ())}
 
-    def _add(self, key: int, led: list[int], family: int) -> None:
-        if len(led) >= self._index.families:
-            led[:] = [other for other in led if other in self._live]
-            if len(led) >= self._index.families:
-                self._closed.add(key)
-                return
-        led.append(family)
+    def _leads_too_far(self, key: int, in_heaviest: InHeaviest) -> bool:
+        """Whether an open key leads to more families than the index allows."""
+        led, most = self._families.get(key, ()), self._index.families
+        if len(led) <= most:
+            return False
+        led = self._families[key] = [family for family in led if family in self._live]
+        if len(led) <= most:
+            return False
+        slots = [slot for family in led for slot in self._live[family]]
+        heaviest = np.array(slots)[in_heaviest(np.array(slots))]
+        return len({self._family[slot] for slot in heaviest.tolist()}) > most

@@ -122,7 +122,7 @@ class _Table:
         self._x = self._table.encode(fragment)
         if self._candidates is None:
             return Scores(self._table.log_predictive(self._x, state.n_slots))
-        slots = self._candidates.turn_to(fragment)
+        slots = self._candidates.turn_to(fragment, state.in_heaviest)
         if self._few is None:
             return Scores(self._table.log_predictive(self._x, state.n_slots), slots)
         if len(self._by_slot) < state.n_slots:
@@ -209,7 +209,7 @@ class BlackBoxScorer:
         if self._surrogate is not None:
             return self._surrogate.observe(self._fragments[fragment], state)
         if self._candidates is not None:
-            slots = self._candidates.turn_to(self._fragments[fragment])
+            slots = self._candidates.turn_to(self._fragments[fragment], state.in_heaviest)
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         predictive = np.full(state.n_slots, -np.inf)

@@ -37,6 +37,7 @@ from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, IntArray
 
 _START_CAPACITY = 256
+_ROUNDING = 1e-9
 
 Link: TypeAlias = "tuple[Link | None, int]"
 """A cluster as a linked list: the cluster before its newest fragment, and that fragment."""
@@ -136,6 +137,11 @@ class State:
             link, fragment = link
             out.append(fragment)
         return tuple(reversed(out))
+
+    def in_heaviest(self, slots: IntArray) -> NDArray[np.bool_]:
+        """Which clusters the heaviest particle of their subproblem holds, or one as heavy."""
+        heaviest = self.row_weight[self.row_start[self.owner[slots]]]
+        return np.asarray(self.reach[slots] - self.log_size[slots] >= heaviest - _ROUNDING)
 
     def release(self, slots: IntArray) -> None:
         """Free clusters that no particle holds any more."""

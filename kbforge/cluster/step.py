@@ -18,7 +18,7 @@ of its own, with weight w_si + log alpha + L({x}).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from kbforge.cluster.split import Weights, split
 from kbforge.cluster.state import Block, State
 from kbforge.contracts import IntArray, Resampler
 from kbforge.errors import LikelihoodError, UsageError
+
+_FLOOR_OF_INDEXED = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Rules:
         sampled_merges: join by sampling when more than two subproblems with several particles
             meet, as the published code does, instead of exactly.
         floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
+            None leaves it to the problem (`settled`).
 
     """
 
@@ -52,13 +55,23 @@ class Rules:
     splits: bool
     weights: Weights = "target"
     sampled_merges: bool = False
-    floor: float = 0.0
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         if self.particles < 1:
             raise UsageError(f"particles: expected at least 1, got {self.particles}")
-        if not 0 <= self.floor < 1:
+        if self.floor is not None and not 0 <= self.floor < 1:
             raise UsageError(f"floor: expected a number from 0 to below 1, got {self.floor}")
+
+    def settled(self, indexed: bool) -> Rules:
+        """The same with a floor: a low one if an index leaves out clusters anyway, else 0.
+
+        A stochastic resampler is unbiased only without.
+        """
+        if self.floor is not None:
+            return self
+        low = indexed and self.resampler.deterministic
+        return replace(self, floor=_FLOOR_OF_INDEXED if low else 0.0)
 
 
 def step(state: State, scorer: Scorer, rules: Rules, rng: np.random.Generator) -> None:
@@ -123,7 +136,7 @@ def _log_marginal_new(scorer: Scorer) -> float:
 
 def _resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
     """At most P of the pool, canonical order."""
-    if rules.floor > 0:
+    if rules.floor:
         pool = pool.take(pool.value >= pool.value[0] + np.log(rules.floor))
     kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
     pool = pool.take(kept).with_value(value)

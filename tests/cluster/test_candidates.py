@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from kbforge.cluster.candidates import Candidates
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior, Problem
@@ -47,15 +48,24 @@ class History:
     told: list[tuple[int, int]] = field(default_factory=list)
     """Each (key, family) when a fragment with the key was put into a cluster of the family."""
     closed: dict[int, int] = field(default_factory=dict)
-    """Key -> how long the history was when one family too many was put under it."""
+    """Key -> how long the history was when it was seen to lead too far."""
     live: dict[int, int] = field(default_factory=dict)
     """Slot -> family."""
+    heaviest: set[int] = field(default_factory=set)
+    """Slots of the heaviest particles."""
+
+    def in_heaviest(self, slots: IntArray) -> NDArray[np.bool_]:
+        return np.isin(slots, sorted(self.heaviest))
 
     def families(self, key: int) -> set[int]:
         told = self.told[: self.closed.get(key)]
         return {f for k, f in told if k == key} & set(self.live.values())
 
     def candidates(self, keys: Sequence[int]) -> list[int]:
+        likely = {self.live[slot] for slot in self.heaviest & set(self.live)}
+        for key in keys:
+            if len(self.families(key) & likely) > self.index.families:
+                self.closed.setdefault(key, len(self.told))
         led = [f for key in keys if key not in self.closed for f in self.families(key)]
         several = {family for family in led if led.count(family) >= self.index.shared}
         families = several or set(led) or {f for key in keys for f in self.families(key)}
@@ -63,15 +73,12 @@ class History:
 
     def extend(self, keys: Sequence[int], families: Sequence[int], children: Sequence[int]) -> None:
         self.live.update(zip(children, families, strict=True))
-        for family in dict.fromkeys(families):
-            for key in keys:
-                others = self.families(key) - {family}
-                if key in self.closed:
-                    continue
-                if len(others) >= self.index.families and family not in self.families(key):
-                    self.closed[key] = len(self.told)
-                else:
-                    self.told.append((key, family))
+        self.told += [(key, family) for family in families for key in keys]
+
+
+def everywhere(slots: IntArray) -> NDArray[np.bool_]:
+    """All clusters are of heaviest particles."""
+    return np.ones(len(slots), dtype=np.bool_)
 
 
 @pytest.mark.parametrize("families", [1, 2, 3, 10**9])
@@ -86,7 +93,8 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
         next_slot = 0
         for family in range(60):
             keys = rng.sample(range(12), rng.randint(0, 4))
-            found = candidates.turn_to(keyed(*keys))
+            history.heaviest = {slot for slot in history.live if rng.random() < 0.7}
+            found = candidates.turn_to(keyed(*keys), history.in_heaviest)
             assert found.dtype == np.int64
             assert found.tolist() == history.candidates(keys)
             fell_back += bool(len(found)) and all(key in history.closed for key in keys)
@@ -113,50 +121,63 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
 def test_a_family_that_several_keys_lead_to_is_preferred() -> None:
     candidates = Candidates(Keys(shared=2))
     for family, keys in enumerate([(1, 2), (2, 3), (4,)]):
-        candidates.turn_to(keyed(*keys))
+        candidates.turn_to(keyed(*keys), everywhere)
         candidates.extend(slots([family]), slots([family]))
-    assert candidates.turn_to(keyed(1, 2)).tolist() == [0]
-    assert candidates.turn_to(keyed(2)).tolist() == [0, 1]
-    assert candidates.turn_to(keyed(3, 4)).tolist() == [1, 2]
-    assert candidates.turn_to(keyed(5)).tolist() == []
-    assert candidates.turn_to(keyed()).tolist() == []
+    assert candidates.turn_to(keyed(1, 2), everywhere).tolist() == [0]
+    assert candidates.turn_to(keyed(2), everywhere).tolist() == [0, 1]
+    assert candidates.turn_to(keyed(3, 4), everywhere).tolist() == [1, 2]
+    assert candidates.turn_to(keyed(5), everywhere).tolist() == []
+    assert candidates.turn_to(keyed(), everywhere).tolist() == []
 
 
 def test_a_closed_key_is_followed_only_where_no_other_leads() -> None:
     candidates = Candidates(Keys(families=2))
     for family in range(3):
-        candidates.turn_to(keyed(1, 10 + family))
+        candidates.turn_to(keyed(1, 10 + family), everywhere)
         candidates.extend(slots([family]), slots([family]))
-    # the third did not come under the key any more
-    assert candidates.turn_to(keyed(1)).tolist() == [0, 1]
-    assert candidates.turn_to(keyed(1, 12)).tolist() == [2]
+    # one too many
+    assert candidates.turn_to(keyed(1), everywhere).tolist() == [0, 1, 2]
+    assert candidates.turn_to(keyed(1, 12), everywhere).tolist() == [2]
     candidates.release(slots([0]))
     # closed it stays, whatever ends
-    assert candidates.turn_to(keyed(1, 12)).tolist() == [2]
-    assert candidates.turn_to(keyed(1)).tolist() == [1]
+    assert candidates.turn_to(keyed(1, 12), everywhere).tolist() == [2]
+    assert candidates.turn_to(keyed(1), everywhere).tolist() == [1, 2]
+
+
+def test_improbable_families_do_not_close_a_key() -> None:
+    """Fragments of one entity, which some particles keep apart."""
+    candidates = Candidates(Keys(families=2))
+    for family in range(9):
+        found = candidates.turn_to(keyed(1), lambda slots: slots == 0)
+        assert found.tolist() == list(range(family))
+        candidates.extend(slots([family]), slots([family]))
+    assert candidates.turn_to(keyed(1), lambda slots: slots < 3).tolist() == list(range(9))
+    # now three of them are likely, which is one too many
+    candidates.extend(slots([9]), slots([9]))
+    assert 9 not in candidates.turn_to(keyed(1), everywhere)
 
 
 def test_room_is_made_by_families_that_ended() -> None:
     candidates = Candidates(Keys(families=2))
     for family in range(4):
-        candidates.turn_to(keyed(1))
+        candidates.turn_to(keyed(1), everywhere)
         candidates.extend(slots([family]), slots([family]))
         candidates.release(slots([family]))
-    candidates.turn_to(keyed(1))
+    candidates.turn_to(keyed(1), everywhere)
     candidates.extend(slots([4]), slots([4]))
-    assert candidates.turn_to(keyed(1)).tolist() == [4]
+    assert candidates.turn_to(keyed(1), everywhere).tolist() == [4]
 
 
 def test_families_that_ended_do_not_stand_in_the_way() -> None:
     """Two keys led to a family that is no more; one leads to each of two that are."""
     candidates = Candidates(Keys(shared=2))
-    candidates.turn_to(keyed())
+    candidates.turn_to(keyed(), everywhere)
     candidates.extend(slots([0]), slots([0]))
     for fragment, key in ((1, 7), (2, 8)):
-        candidates.turn_to(keyed(key))
+        candidates.turn_to(keyed(key), everywhere)
         candidates.extend(slots([0, fragment]), slots([10 * fragment, fragment]))
     candidates.release(slots([0, 10, 20]))
-    assert candidates.turn_to(keyed(7, 8)).tolist() == [1, 2]
+    assert candidates.turn_to(keyed(7, 8), everywhere).tolist() == [1, 2]
 
 
 # the whole clusterer
@@ -174,8 +195,8 @@ class Everything:
 
 
 CLUSTERERS = {
-    "split-smc": SplitSmc(particles=20),
-    "smc": Smc(particles=20),
+    "split-smc": SplitSmc(particles=20, floor=0.0),
+    "smc": Smc(particles=20, floor=0.0),
     "greedy": Greedy(),
 }
 

@@ -21,11 +21,14 @@ class Smc:
     Args:
         particles: P, the number of particles.
         resampler: how a pool of putative particles is cut to P.
-        floor: putative particles below this fraction of the heaviest are dropped.
+        floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
+            none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
 
     """
 
-    def __init__(self, particles: int = 100, resampler: str = "greedy", floor: float = 0.0) -> None:
+    def __init__(
+        self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
+    ) -> None:
         self._rules = Rules(
             particles=particles,
             resampler=registry.create("resamplers", resampler),

@@ -28,8 +28,8 @@ class SplitSmc:
         merge: `exact` keeps the heaviest P of the joint of merging subproblems; `multinomial`
             samples it when more than two of them have several particles, as published; the
             block then keeps the draws' frequencies as weights until it splits.
-        floor: putative particles below this fraction of the heaviest are dropped; 1e-4 keeps
-            about a quarter fewer particles at almost no cost, 0 drops none.
+        floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
+            none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
 
     """
 
@@ -39,7 +39,7 @@ class SplitSmc:
         resampler: str = "greedy",
         weights: Weights | None = None,
         merge: Literal["exact", "multinomial"] = "exact",
-        floor: float = 0.0,
+        floor: float | None = None,
     ) -> None:
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.deterministic:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.cluster.candidates import Candidates
-from kbforge.contracts import CandidateIndex
+from kbforge.contracts import CandidateIndex, IntArray
 from kbforge.contracts.fragment import Fragment
 
 
@@ -40,7 +41,7 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
     slot_of: dict[str | None, int] = {}
     looked_up = found = compared = 0
     for fragment in fragments:
-        reached = candidates.turn_to(fragment)
+        reached = candidates.turn_to(fragment, _all)
         compared += len(reached)
         slot = slot_of.get(fragment.label)
         if slot is None:
@@ -55,3 +56,7 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
         candidates=compared / max(len(fragments), 1),
         entities=len(slot_of),
     )
+
+
+def _all(slots: IntArray) -> NDArray[np.bool_]:
+    return np.ones(len(slots), dtype=np.bool_)

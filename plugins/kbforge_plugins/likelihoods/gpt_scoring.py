@@ -4,12 +4,11 @@ What makes it fast, in order of effect: sets share beginnings, with each other a
 before, and what is shared is read once (`Passage`); batches hold stretches of about equal length
 and few tokens, so that hardly anything is padding and temporaries stay in the processor's cache;
 logits exist only for legal tokens and for a few positions at a time, never as [B, T, V]; the
-weights are bfloat16 where a probe finds that faster.
+weights are bfloat16 where the processor has units for it.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from kbforge.grammar.table import START
 from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
 from kbforge_plugins.likelihoods.gpt_reading import Head, Reader
 from kbforge_plugins.likelihoods.gpt_windows import Window, windows_of
-from kbforge_training.gpt import GPT
 from kbforge_training.language_model import LanguageModel
 
 CPU_BATCH_TOKENS = 512
@@ -34,7 +32,6 @@ ROOM = 16  # keys and values of a batch, as a multiple of its tokens
 
 _BATCHES_AT_ONCE = 16  # whose keys and values are held, whatever the memory's bound
 _ENTRY_BYTES = 700  # of a passage held, beside its keys and values and its key
-_CLEARLY_FASTER = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ class Scorer:
         )
         self._table = model.tokenizer.table
         self._context = model.gpt.shape.context
-        self.precision = faster_precision(model.gpt, device) if precision == "auto" else precision
+        self.precision = faster_precision(device) if precision == "auto" else precision
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self._reader = Reader(model.gpt, device, dtype)
         self._head = Head(model.gpt, self._table.legal, device)
@@ -204,24 +201,13 @@ class Scorer:
         return known
 
 
-def faster_precision(gpt: GPT, device: torch.device) -> str:
-    """bf16 where it is clearly faster; processors without bfloat16 units emulate it slowly."""
-    if device.type != "cpu":
-        return "bf16"
-    rows = torch.arange(8).repeat_interleave(64)
-    columns = torch.arange(64).repeat(8)
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        reader, times = Reader(gpt, device, dtype), []
-        for _ in range(4):
-            known = reader.room(8, 64)
-            begin = time.perf_counter()
-            with torch.inference_mode():
-                reader.read(columns, rows, columns, known, torch.zeros(8, dtype=torch.int64))
-            times.append(time.perf_counter() - begin)
-        seconds[dtype] = min(times)
-    faster = seconds[torch.float32] > _CLEARLY_FASTER * seconds[torch.bfloat16]
-    return "bf16" if faster else "fp32"
+def faster_precision(device: torch.device) -> str:
+    """bf16 where there are units for it; other processors emulate it slowly.
+
+    Asked of the processor and not of the clock, so that a machine always gives the same scores.
+    """
+    has_units = device.type != "cpu" or torch.cpu._is_amx_tile_supported()
+    return "bf16" if has_units else "fp32"
 
 
 def batches_of(stretches: Iterable[Stretch], budget: int) -> Iterator[list[Stretch]]:
