@@ -5,8 +5,7 @@
     python examples/reproductions/records.py results.jsonl --splink PYTHON "splink 50k"
     python examples/reproductions/records.py results.jsonl --table records
 
-Every run clusters a whole set with the defaults of `kbforge cluster` but `clusterer.floor=1e-4`:
-the attribute likelihood learns its rates and alpha from the very records that it clusters. Labels
+Every run clusters a whole set with the defaults of `kbforge cluster`: the attribute likelihood learns its rates and alpha from the very records that it clusters. Labels
 are read to score, never to cluster. The records come in the order of the file; those of Splink's
 data also in one shuffled order. The subsets of that data are whole gold clusters in order of first
 appearance. `exact match` puts records together that agree in all attributes, case folded, and
@@ -49,7 +48,6 @@ from kbforge.load import read_fragments, write_fragments
 SECONDS = 240.0
 PATIENCE = 60.0
 """Learning cannot be interrupted: a run that does not end by itself is killed so much later."""
-FLOOR = 1e-4
 FACTORS = (0.01, 0.1, 1.0, 10.0, 100.0)
 PEOPLE = "splink_hist50k/historical_50k.jsonl.gz"
 PAPERS = "products_biblio"
@@ -127,7 +125,7 @@ def run(results: Path, job: dict[str, Any]) -> None:
 def measure(name: str, order: str, factors: list[float]) -> list[dict[str, Any]]:
     """Learn once, cluster at each multiple of alpha; rows with scores and costs."""
     held = fragments_of(name, order)
-    choices = Choices(options={"clusterer": {"floor": FLOOR}})
+    choices = Choices()
     begin, started = time.perf_counter(), time.process_time()
     prepared = prepare(held, choices)
     learning, learning_cpu = time.perf_counter() - begin, time.process_time() - started
