@@ -16,7 +16,8 @@ A run is a process of its own with one thread, so that its peak of memory is its
 after four minutes of processor time (a shared machine makes wall time mean little); it is then
 scored on the records it got to, and the table says how many. With --alphas, a set is clustered at
 multiples of the alpha that was learned. With --splink, the interpreter named runs `splink_side.py`
-on the same records right after ours. Finished runs in the results file are not repeated.
+on the same records right after ours; a set on which its training fails has no row of it. Finished
+runs in the results file are not repeated.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def splink(results: Path, name: str, python: str) -> None:
         test = Path(folder) / "test.jsonl"
         write_fragments(held, test)
         side = str(Path(__file__).with_name("splink_side.py"))
-        out = limited([python, side, str(test)], SECONDS)
+        out = limited([python, side, str(test)], SECONDS, may_fail=True)
     if not out:
         append(results, [{"method": "splink", "name": name, "order": "file", "complete": False}])
         return
@@ -224,8 +225,8 @@ def splink(results: Path, name: str, python: str) -> None:
     append(results, rows)
 
 
-def limited(command: list[str], seconds: float) -> str:
-    """Standard output of a command; "" if it took more processor time and was ended."""
+def limited(command: list[str], seconds: float, may_fail: bool = False) -> str:
+    """Standard output of a command; "" if it took more processor time and was ended, or failed."""
     most = int(seconds + PATIENCE)
     done = subprocess.run(
         command,
@@ -235,7 +236,7 @@ def limited(command: list[str], seconds: float) -> str:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1)),
     )
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) or (done.returncode and may_fail):
         return ""
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit status {done.returncode}")
