@@ -25,7 +25,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@status=0; \
 	$(MAKE) --no-print-directory lint || status=1; \
-	$(BIN)/python -m pytest || status=1; \
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile || status=1; \
 	exit $$status
 
 lint: $(VENV)/.installed-dev

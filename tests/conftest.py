@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+# processes beside each other share the cores; read when torch is first imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # before they are imported: their assertions then say what was compared
 pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
 
