@@ -81,6 +81,7 @@ class Explanation:
 class Entity:
     """One entity.
 
+    `name` is for people to read (`kbforge.kb.properties.name_of`), `id` for what refers to it.
     `confidence` is the posterior probability of exactly this cluster among its subproblem's
     particles, raw. The particles are truncated, so 1.0 means "no kept particle disagrees".
     `calibrated_confidence` is how often entities that were reported like this one turned out to be

@@ -97,11 +97,10 @@ def _entity(
     rivals: Sequence[tuple[float, tuple[Cluster, ...]]],
 ) -> Entity:
     members = [fragments[index] for index in cluster]
-    properties = collect(members)
     return Entity(
         id=entity_id,
-        name=name_of(properties) or members[0].id,
-        properties=properties,
+        name=name_of(members) or members[0].id,
+        properties=collect(members),
         fragments=tuple(member.id for member in members),
         confidence=confidence,
         subproblem=subproblem,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from kbforge.contracts import Fragment, Value
+
+_TITLES = ("name", "fullname", "title", "label")
 
 
 def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
@@ -28,15 +31,40 @@ def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
     return tuple(sorted(values, key=lambda value: (-value.count, value.value)))
 
 
-def name_of(properties: Mapping[str, tuple[Value, ...]]) -> str | None:
-    """The most frequent value of `name`, or else of the first attribute; None without properties.
+def name_of(fragments: Sequence[Fragment]) -> str | None:
+    """What most of the fragments call the entity; None if they have no properties.
 
-    Of equally frequent values the longest is taken, then the first by code point.
+    They say it in the attribute `name`, or else `full_name`, `title` or `label`; or else in those
+    that end in "name", such as first_name and surname, joined in the order of the fragment; or else
+    in the attribute that stands first. Case and punctuation of attributes do not matter.
+
+    Joined names of more parts come before shorter ones, however frequent. Of equally frequent names
+    the longest is taken, then the first by code point.
     """
-    if not properties:
+    attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
+    naming = _naming(list(attributes))
+    counts = Counter(stated for fragment in fragments for stated in _stated(fragment, naming))
+    if not counts:
         return None
-    values = properties["name"] if "name" in properties else properties[min(properties)]
-    return min(values, key=lambda value: (-value.count, -len(value.value), value.value)).value
+    _, name = min(counts, key=lambda s: (-s[0], -counts[s], -len(s[1]), s[1]))
+    return name
+
+
+def _naming(attributes: Sequence[str]) -> set[str]:
+    """Those of the attributes that together name an entity."""
+    letters = {a: "".join(filter(str.isalnum, a.casefold())) for a in attributes}
+    for title in _TITLES:
+        if title in letters.values():
+            return {next(a for a in attributes if letters[a] == title)}
+    return {a for a in attributes if letters[a].endswith("name")} or set(attributes[:1])
+
+
+def _stated(fragment: Fragment, naming: set[str]) -> set[tuple[int, str]]:
+    """The names that a fragment states, each with the number of attributes that it is joined of."""
+    parts = [values for attribute, values in fragment.properties.items() if attribute in naming]
+    if len(naming) == 1:
+        return {(1, value) for values in parts for value in values}
+    return {(len(parts), " ".join(values[0] for values in parts))} if parts else set()
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:

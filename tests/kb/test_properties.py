@@ -9,7 +9,7 @@ from kbforge.kb.properties import collect, mean_vector, name_of
 
 
 def named(*properties):
-    return name_of(collect([Fragment(str(i), p) for i, p in enumerate(properties)]))
+    return name_of([Fragment(str(i), p) for i, p in enumerate(properties)])
 
 
 @pytest.mark.parametrize(
@@ -19,13 +19,71 @@ def named(*properties):
         ([{"name": ("A. L.",)}, {"name": ("The longer",)}], "The longer"),
         ([{"name": ("b",)}, {"name": ("a",)}], "a"),
         ([{"name": ("Twice", "Twice")}, {"name": ("Thrice!",)}], "Thrice!"),
-        ([{"title": ("T",), "born": ("1900",)}, {"born": ("1901", "1900")}], "1900"),
+        ([{"title": ("T",), "name": ("N",)}, {"title": ("T",)}], "N"),
+        ([{"brand": ("B",), "Title": ("T",), "brand_name": ("B",)}], "T"),
+        ([{"first_name": ("A",), "surname": ("L",), "Full Name": ("A. L.",)}], "A. L."),
+        ([{"town": ("a",), "type": ("b",)}, {"type": ("b",)}], "a"),
+        ([{"type": ("b",)}, {"zone": ("zzz",), "type": ("b",)}], "b"),
+        ([{"born": ("1900",)}, {"born": ("1901", "1900")}], "1900"),
         ([{}], None),
+        ([], None),
     ],
-    ids=["most frequent", "longest", "code point", "a repeat counts once", "first attribute", "-"],
+    ids=[
+        "most frequent",
+        "longest",
+        "code point",
+        "a repeat counts once",
+        "name before title",
+        "title before what ends in name",
+        "a full name is not joined",
+        "the first attribute as it stands",
+        "of the earliest fragment",
+        "each of several values counts",
+        "no properties",
+        "no fragments",
+    ],
 )
 def test_names(properties, name):
     assert named(*properties) == name
+
+
+@pytest.mark.parametrize(
+    ("people", "name"),
+    [
+        (
+            [{"birthplace": "devon", "first_name": "thomas", "surname": "chudleigh"}],
+            "thomas chudleigh",
+        ),
+        ([{"Surname": "chudleigh", "town": "devon", "First name": "thomas"}], "chudleigh thomas"),
+        (
+            [
+                {"first_name": "tom"},
+                {"first_name": "tom"},
+                {"first_name": "thomas", "surname": "c"},
+            ],
+            "thomas c",
+        ),
+        ([{"first_name": "ann", "surname": "x"}, {"first_name": "zoe", "surname": "a"}], "ann x"),
+        ([{"first_name": "tom"}, {"surname": "chudleigh"}], "chudleigh"),
+        ([{"town": "devon"}, {"town": "devon", "surname": "chudleigh"}], "chudleigh"),
+    ],
+    ids=[
+        "joined",
+        "in the order of the record",
+        "the fullest",
+        "as one record states them",
+        "one part each",
+        "from the record that has one",
+    ],
+)
+def test_joined_names(people, name):
+    assert named(*({key: (value,) for key, value in p.items()} for p in people)) == name
+
+
+def test_attributes_in_another_order_name_alike():
+    one = {"first_name": ("thomas",), "surname": ("chudleigh",)}
+    two = {"born": ("1630",), "first_name": ("tom",), "surname": ("chudleigh",)}
+    assert named(one, two, two) == named(two, two, one) == "tom chudleigh"
 
 
 def test_values_are_ordered_by_count_then_code_point():
