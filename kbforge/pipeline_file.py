@@ -21,7 +21,6 @@ other file or folder that an argument, an option or the value of a `key=value` s
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any
 from kbforge import registry
 from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
 from kbforge.io import open_input
+from kbforge.tables import parse_toml
 
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
@@ -133,10 +133,7 @@ def _read_tables(path: str) -> list[dict[str, Any]]:
         data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{where}: expected a pipeline file, got more than {_MAX_BYTES:,} bytes")
-    try:
-        top = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: expected TOML, got {quoted(str(error), 200)}") from None
+    top = parse_toml(data, where, UsageError)
     for key in top:
         if key != "step":
             raise UsageError(f'{where}: expected only [[step]] tables, got "{quoted(key)}"')

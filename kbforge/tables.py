@@ -16,6 +16,7 @@ from kbforge.errors import KBForgeError, quoted
 from kbforge.io import called, open_input
 
 _MAX_BYTES = 1 << 20
+_WHOLE = 1 << 63
 
 Option = str | int | float | bool
 
@@ -39,11 +40,44 @@ def read_table(path: str, what: str, writer: str) -> TableReader:
     name = quoted(called(path), 400)
     if len(data) > _MAX_BYTES:
         raise KBForgeError(f"{name}: expected {what}, got more than {_MAX_BYTES:,} bytes")
+    return TableReader(name, parse_toml(data, name), writer)
+
+
+def parse_toml(
+    content: bytes, where: str, error: type[KBForgeError] = KBForgeError
+) -> dict[str, Any]:
+    """The top table of a TOML document.
+
+    Args:
+        content: of the file.
+        where: how the error names it, already quoted.
+        error: what to raise.
+
+    Raises:
+        error: not TOML, whose whole numbers have 64 bits.
+
+    """
     try:
-        table = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise KBForgeError(f"{name}: expected TOML, got {quoted(str(error), 200)}") from None
-    return TableReader(name, table, writer)
+        table = tomllib.loads(content.decode())
+        longer = next(_longer_than_64_bits(table, ""), None)
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{where}: expected TOML, got {quoted(str(problem), 200)}") from None
+    if longer is not None:
+        said = "expected a whole number of 64 bits, got a longer one"
+        raise error(f"{where}: {quoted(longer)}: {said}")
+    return table
+
+
+def _longer_than_64_bits(value: object, field: str) -> Iterator[str]:
+    # Python reads any number, and fails to write one of thousands of digits into an error
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _longer_than_64_bits(part, f"{field}.{key}" if field else key)
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _longer_than_64_bits(part, f"{field}[{number}]")
+    elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
+        yield field
 
 
 class TableReader:
@@ -121,13 +155,9 @@ class TableReader:
     def _finite(self, key: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(key, "a number", quoted(value))
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.wrong(key, "a finite number", quoted(str(value)))
-        return number
+        if not math.isfinite(value):
+            raise self.wrong(key, "a finite number", quoted(value))
+        return float(value)
 
 
 def toml_value(value: Option) -> str:

@@ -76,6 +76,7 @@ BAD = {
     "no format": ("format = 1\n", "", "format: expected 1, got nothing"),
     "a later format": ("format = 1", "format = 2", "format: expected 1, got 2"),
     "a format that is a truth": ("format = 1", "format = true", "format: expected 1, got True"),
+    "a format with a point": ("format = 1", "format = 1.0", "format: expected 1, got 1.0"),
     "an unknown field": (
         "format = 1",
         "format = 1\nfrom = 3",
@@ -121,15 +122,20 @@ BAD = {
         "nan",
         f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got nan",
     ),
+    "a concentration that Python cannot write out": (
+        "3.5",
+        "0x" + "f" * 5000,
+        f"{PLACE}.concentration: expected a whole number of 64 bits, got a longer one",
+    ),
+    "a kind that Python cannot write out": (
+        '"category"',
+        f"[0x{'f' * 5000}]",
+        f"{PLACE}.kind[0]: expected a whole number of 64 bits, got a longer one",
+    ),
     "no concentration": (
         "concentration = 3.5\n",
         "",
         f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got nothing",
-    ),
-    "a concentration that Python cannot write out": (
-        "3.5",
-        "0x" + "f" * 5000,
-        f"{PLACE}.concentration: expected a number from 0.001 to 1e+06, got a number far too large",
     ),
     "no weights": (
         GOOD[GOOD.index('[attributes."birth place".w') :],
@@ -175,7 +181,13 @@ def test_a_bad_file_is_one_sentence(case: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"\xff", b"format = ", b"a = 1\na = 2", b"x = " + b"[" * 5000, b"format = " + b"9" * 5000],
+    [
+        b"\xff",
+        b"format = ",
+        b"a = 1\na = 2",
+        b"x = " + b"[" * 5000,
+        b"format = " + b"9" * 5000,
+    ],
 )
 def test_what_is_not_toml_is_one_sentence(content: bytes) -> None:
     with pytest.raises(ModelError, match=r"my\.toml: expected TOML, got ") as error:

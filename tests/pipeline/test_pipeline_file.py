@@ -84,6 +84,8 @@ BAD = [
     ("[[step]", "expected TOML"),
     (b"# \xff", "expected TOML"),
     ("a = " + "[" * 5000, "expected TOML"),
+    ("a = " + "9" * 5000, "expected TOML"),
+    (STEP + f"args = [0x{'f' * 5000}]", "step[0].args[0]: expected a whole number of 64"),
     ("#" * (1 << 21), "more than 1,048,576 bytes"),
     ("[[step]]", "step 1: verb: expected a verb of kbforge, got nothing"),
     ("[[step]]\nverb = 3", "verb: expected a verb of kbforge, got 3"),

@@ -83,6 +83,8 @@ def test_a_wrong_value_is_named(tmp_path: Path, changes: dict[str, Any], says: s
         (b"[shape", "expected TOML, got "),
         (b"\xff", "expected TOML, got "),
         (b"a = " + b"[" * 10_000, "expected TOML, got "),
+        (b"a = " + b"9" * 5000, "expected TOML, got "),
+        (b"a = [0x" + b"f" * 5000 + b"]", "a[0]: expected a whole number of 64 bits"),
         (b"#" * (1 << 20) + b"#", "expected at most 1,048,576 bytes"),
     ],
 )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 
 from kbforge import registry
 from kbforge.errors import UsageError, quoted
+from kbforge.tables import parse_toml
 from kbforge_training.optimizers import OPTIMIZERS
 from kbforge_training.pairs import PairRule
 from kbforge_training.sets import SetRule
@@ -134,10 +134,7 @@ def read_table(name_or_path: str, folder: str = _FOLDER) -> tuple[dict[str, Any]
             f'there is no recipe "{quoted(name_or_path)}": expected one of '
             f"{', '.join(shipped(folder))}, or a TOML file"
         )
-    try:
-        return tomllib.loads(content.decode()), where
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: expected TOML, got {quoted(str(error), 200)}") from error
+    return parse_toml(content, where, UsageError), where
 
 
 def _read(path: Path, where: str) -> bytes:

@@ -13,13 +13,12 @@ Reading is strict: a field that is missing, unknown or out of range is an error 
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kbforge.errors import ModelError, quoted
+from kbforge.tables import parse_toml, toml_value
 from kbforge_plugins.attributes.distortion import NOISE, component_names
 from kbforge_plugins.attributes.kinds import KINDS, Kind
 
@@ -30,7 +29,6 @@ _COPY, _NOISE = 0.75, 0.1
 _CONCENTRATION = 10.0
 _LEAST_WEIGHT = 1e-7
 _ROUNDING = 1e-12
-_LARGEST_SHOWN = 10**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +84,10 @@ def to_toml(rates: Rates) -> bytes:
         f"format = {FORMAT}",
     ]
     for name, attribute in sorted(rates.items()):
-        table = f"attributes.{_key(name)}"
+        table = f"attributes.{toml_value(name)}"
         lines += ["", f"[{table}]", f'kind = "{attribute.kind}"']
         lines += [f"concentration = {attribute.concentration!r}", f"[{table}.weights]"]
-        lines += [f"{_key(part)} = {weight!r}" for part, weight in attribute.mixture.items()]
+        lines += [f"{toml_value(part)} = {weight!r}" for part, weight in attribute.mixture.items()]
     return "\n".join(lines).encode() + b"\n"
 
 
@@ -100,12 +98,9 @@ def from_toml(content: bytes, where: str) -> Rates:
         ModelError: not TOML, or not rates; says where and what.
 
     """
-    try:
-        table = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        raise ModelError(f"{where}: expected TOML, got {quoted(str(error), 200)}") from None
+    table = parse_toml(content, where, ModelError)
     _only(table, ("format", "attributes"), where, "")
-    if table.get("format") != FORMAT or isinstance(table["format"], bool):
+    if type(table.get("format")) is not int or table["format"] != FORMAT:
         raise _wrong(where, "format", str(FORMAT), table.get("format"))
     attributes = table.get("attributes")
     if not isinstance(attributes, dict):
@@ -161,11 +156,4 @@ def _wrong(where: str, place: str, expected: str, got: object) -> ModelError:
 
 
 def _shown(got: object) -> str:
-    # Python does not write out integers of thousands of digits
-    if isinstance(got, int) and abs(got) > _LARGEST_SHOWN:
-        return "a number far too large"
     return "nothing" if got is None else quoted(str(got))
-
-
-def _key(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
