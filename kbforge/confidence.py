@@ -151,8 +151,8 @@ def parse_confidence(top: TableReader) -> ConfidenceMap:
         clusterer=how.get("clusterer", str),
         alpha=how.number("alpha"),
         temperature=how.number("temperature"),
-        shuffles=how.get("shuffles", int),
-        fragments=data.get("fragments", int),
+        shuffles=how.count("shuffles"),
+        fragments=data.count("fragments"),
         sha256=data.get("sha256", str),
         kbforge=top.get("kbforge", str),
     )
@@ -169,11 +169,12 @@ def _map(top: TableReader, name: str) -> MonotoneMap:
         if last and "largest" in table:
             raise table.wrong("largest", "nothing, for it is the last", "a number")
         largest = math.inf if last else table.number("largest")
-        if bands and largest <= bands[-1].largest:
-            raise table.wrong("largest", f"more than {bands[-1].largest:g}", f"{largest:g}")
+        before = bands[-1].largest if bands else 0.0
+        if largest <= before:
+            raise table.wrong("largest", f"more than {before:g}", f"{largest:g}")
         reported, calibrated = table.numbers("reported"), table.numbers("calibrated")
         _check_knots(table, reported, calibrated)
-        bands.append(Band(largest, table.get("claims", int), reported, calibrated))
+        bands.append(Band(largest, table.count("claims"), reported, calibrated))
     return MonotoneMap(tuple(bands))
 
 

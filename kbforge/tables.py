@@ -120,6 +120,13 @@ class TableReader:
             raise self.wrong(key, _KIND[kind], quoted(value))
         return value
 
+    def count(self, key: str) -> int:
+        """A whole number above 0."""
+        value: int = self.get(key, int)
+        if value < 1:
+            raise self.wrong(key, "a whole number above 0", str(value))
+        return value
+
     def number(self, key: str) -> float:
         """A finite number."""
         value = self._table.get(key)
