@@ -11,6 +11,7 @@ L(C + x) - L(C) - L({x}), and would split everything if that alone were divided.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +36,8 @@ def tempered(problem: Problem, temperature: float) -> Problem:
     """The problem at a temperature; at 1 it is the problem itself.
 
     Raises:
-        UsageError: the temperature is not a finite number above 0.
+        UsageError: the temperature is not a finite number above 0, or so low that alpha^(1/T) is
+            none either.
 
     """
     if not (temperature > 0 and math.isfinite(temperature)):
@@ -46,8 +48,20 @@ def tempered(problem: Problem, temperature: float) -> Problem:
     return replace(
         problem,
         likelihood=temper(problem.likelihood, temperature),
-        alpha=problem.alpha ** (1 / temperature),
+        alpha=_tempered_alpha(problem.alpha, temperature),
         surrogate=None if surrogate is None else _TemperedConjugate(surrogate, temperature),
+    )
+
+
+def _tempered_alpha(alpha: float, temperature: float) -> float:
+    with contextlib.suppress(OverflowError):
+        power = 1 / temperature
+        out: float = alpha**power
+        if math.isfinite(power) and 0 < out < math.inf:
+            return out
+    raise UsageError(
+        f"--temperature: alpha {alpha:g} at temperature {temperature:g} is out of the range of "
+        "numbers; expected a temperature nearer 1"
     )
 
 

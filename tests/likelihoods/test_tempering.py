@@ -109,3 +109,12 @@ def test_temperature_one_changes_nothing_and_bad_ones_are_refused():
     for bad in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="--temperature: expected a number above 0"):
             tempered(problem, bad)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "temperature"), [(2.0, 1e-4), (2.0, 1e-320), (0.5, 1e-4), (1.0, 1e-320)]
+)
+def test_an_alpha_out_of_the_range_of_numbers_is_refused(alpha, temperature):
+    problem = Problem(Categorical(), alpha)
+    with pytest.raises(UsageError, match=f"--temperature: alpha {alpha:g} at temperature "):
+        tempered(problem, temperature)
