@@ -176,6 +176,11 @@ def fit_confidence(
             "there is nothing to fit a confidence map on: no two labelled fragments may share an "
             "entity; try a smaller alpha"
         )
+    if not len(entities):
+        raise KBForgeError(
+            "there is nothing to fit a confidence map on: every entity found has a fragment "
+            "without a label; give fragments that all have one"
+        )
     return ConfidenceMap(
         pairs=fit(pairs),
         entities=fit(entities),
@@ -208,21 +213,31 @@ def save_confidence(found: ConfidenceMap, path: str, calibration: str | None) ->
     if Path(path).is_dir():
         add_file(Path(path), IN_BUNDLE, confidence_toml(found))
         return str(Path(path) / IN_BUNDLE)
-    if path == calibration:
-        write_calibration(replace(read_calibration(path), confidence=found), path)
-        return path
+    if calibration is not None and _same_file(path, calibration):
+        write_calibration(replace(read_calibration(path), confidence=found), calibration)
+        return calibration
     with open_output(path) as out:
         out.write(confidence_toml(found))
     return path
 
 
-def require_place(path: str) -> None:
+def require_place(path: str, inputs: Sequence[str]) -> None:
     """Find out before long work that a map cannot be put somewhere.
 
+    Args:
+        path: as of `save_confidence`.
+        inputs: files that a map must not replace.
+
     Raises:
+        UsageError: one of the inputs.
         KBForgeError: a folder that is not a model, or a file that cannot be written.
 
     """
+    if any(_same_file(path, given) for given in inputs):
+        raise UsageError(
+            f"--fit: expected a file that the map may replace, got {quoted(path, 400)}, which "
+            "holds the fragments"
+        )
     if Path(path).is_dir():
         read_bundle(Path(path))
     else:
@@ -331,6 +346,14 @@ def _compared(claims: Claims, found: MonotoneMap | None, bins: int) -> Compared:
         return Compared(raw, None)
     mapped = replace(claims, probability=found.apply(claims.probability, claims.size))
     return Compared(raw, reliability(mapped, bins))
+
+
+def _same_file(one: str, other: str) -> bool:
+    # one file may be named in several ways
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
 
 
 def _is_first(fragment: Fragment) -> bool:

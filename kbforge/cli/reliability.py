@@ -101,7 +101,7 @@ def reliability(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        assessing.require_place(fit)
+        assessing.require_place(fit, [path for path in (fragments, fit_on) if path is not None])
     how = assessing.How(bins=bins, shuffles=shuffles)
     choices = Choices(
         clusterer=clusterer,

@@ -112,12 +112,18 @@ def test_without_other_fragments_one_entity_in_two_is_fitted_on(program, test, t
     assert ran.json["unlabelled"] == 0
 
 
-def test_the_map_travels_in_the_calibration_file(program, test, train, tmp_path):
+@pytest.mark.parametrize("named", ["c.toml", "./c.toml", "link.toml"])
+def test_the_map_travels_in_the_calibration_file(
+    program, test, train, tmp_path, monkeypatch, named
+):
+    """However the file is named."""
+    monkeypatch.chdir(tmp_path)
     calibration = tmp_path / "c.toml"
+    (tmp_path / "link.toml").symlink_to("c.toml")
     program("calibrate", train, *GAUSSIAN, "-P", 5, "-o", calibration)
     before = read_calibration(str(calibration))
     job = (*GAUSSIAN, "-P", 10, "--calibration", calibration)
-    ran = program("reliability", test, *job, "--fit", calibration, "--fit-on", train, "--json")
+    ran = program("reliability", test, *job, "--fit", named, "--fit-on", train, "--json")
     assert ran.code == 0, ran.err
     after = read_calibration(str(calibration))
     assert (after.alpha, after.sha256) == (before.alpha, before.sha256)
@@ -216,6 +222,22 @@ def test_unlabelled_fragments_are_clustered_and_not_judged(program, test, tmp_pa
     assert "without a label, and not judged: 100" in program("reliability", half, *JOB).out.decode()
 
 
+def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp_path):
+    """Far apart, each certain, and each with a fragment of which gold says nothing."""
+    lines = [
+        {"id": f"{k}-{j}", "properties": {}, "vector": [20.0 * k, j / 10]}
+        | ({"label": f"u{k}"} if j else {})
+        for k in range(6)
+        for j in range(4)
+    ]
+    half = tmp_path / "half.jsonl"
+    half.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    ran = program("reliability", test, *JOB, "--fit", tmp_path / "m.toml", "--fit-on", half)
+    assert ran.code == 1
+    assert "every entity found has a fragment without a label" in ran.err
+    assert not (tmp_path / "m.toml").exists()
+
+
 def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     out = tmp_path / "map.toml"
     program("reliability", test, *JOB, "--fit", out, "--fit-on", train)
@@ -237,6 +259,8 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
         (["--fit-on", "m.toml"], 2, "--fit-on needs --fit"),
         (["--fit", "-"], 2, "expected a file or a model folder, got standard output"),
         (["--fit", "m.toml", "--fit-on", "test.jsonl"], 2, "that are not in the test, got 40"),
+        (["--fit", "./test.jsonl"], 2, "got ./test.jsonl, which holds the fragments"),
+        (["--fit", "m.toml", "--fit-on", "m.toml"], 1, "cannot read m.toml"),
         (["--fit", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
         (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),
         (["--confidence-map", "test.jsonl"], 1, "expected TOML"),
