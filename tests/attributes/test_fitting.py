@@ -144,7 +144,7 @@ def test_values_are_counted_once_an_entity() -> None:
     ]
     by_record = vocabularies_of(fragments)
     assert by_record["name"].counts == {"ann": 6, "bo": 1, "cy": 4}
-    encoder = Encoder(tuple(by_record), tuple(by_record.values()))
+    encoder = Encoder(by_record)
     records = [encoder.encode(fragment) for fragment in fragments]
     told = counted_by_entity(by_record, records, [tuple(range(6)), (6,), tuple(range(7, 11))])
     assert told["name"].counts == {"ann": 1, "bo": 1, "cy": 1}

@@ -6,6 +6,7 @@ rates        how often a value is a copy, a slip, a variant or unrelated; the re
 distortion   G(u | v): how probable an observed value is if the true one is v
 urn          the marginal probability of an attribute's values in one cluster
 table        the live clusters of a run
+model        the likelihood, once all rates are known
 learning     rates from clusters, by expectation maximisation
 fitting      all of it from unlabelled fragments
 """

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma
 
-from kbforge.contracts import CandidateIndex, Cluster, FloatArray, Problem
+from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.attributes.kinds import Kind, kind_of, stated
 from kbforge_plugins.attributes.learning import Counts, learn_rates
+from kbforge_plugins.attributes.model import AttributeModel
 from kbforge_plugins.attributes.rates import AttributeRates, Rates
-from kbforge_plugins.attributes.table import AttributeTable, Encoder, Record
-from kbforge_plugins.attributes.urn import Urns
+from kbforge_plugins.attributes.table import Encoder, Record
 from kbforge_plugins.attributes.vocabulary import Vocabulary
 from kbforge_plugins.clusterers.greedy import Greedy
 
@@ -110,11 +110,10 @@ def fit_unlabelled(
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
     by_record = vocabularies
-    encoder = _encoder(vocabularies)
+    encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
-        model = SampleModel(_encoder(vocabularies), vocabularies, rates)
-        problem = Problem(model, alpha, index=index)
+        problem = Problem(AttributeModel(vocabularies, rates), alpha, index=index)
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters) | known
@@ -134,7 +133,7 @@ def fit_labelled(
     vocabularies: dict[str, Vocabulary],
 ) -> Fitted:
     """Learn from gold clusters of the fragments."""
-    encoder = _encoder(vocabularies)
+    encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in fragments]
     vocabularies = counted_by_entity(vocabularies, records, clusters)
     rates = rates_of(vocabularies, records, clusters)
@@ -228,31 +227,6 @@ def concentration_for(fragments: int, entities: float) -> float:
     return float(np.exp(brentq(excess, low, high)))
 
 
-class SampleModel:
-    """The likelihood as it stands in one round."""
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        vocabularies: dict[str, Vocabulary],
-        rates: dict[str, AttributeRates],
-    ) -> None:
-        self._encoder = encoder
-        self._urns = [Urns(v, rates[a]) for a, v in vocabularies.items()]
-
-    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), nats, shape [len(clusters)]."""
-        table = self.live_clusters()
-        return np.array(
-            [table.log_marginal([table.encode(x) for x in cluster]) for cluster in clusters],
-            dtype=np.float64,
-        )
-
-    def live_clusters(self) -> AttributeTable:
-        """A new, empty table."""
-        return AttributeTable(self._encoder, self._urns)
-
-
 def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, list[Fragment]]:
     """How many seeds there are, and the sample: seeds first, then all that share a key with them.
 
@@ -276,10 +250,6 @@ def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, 
         seeds += 1
     rest = sorted(i for i in sample if i >= seeds)
     return seeds, [order[i] for i in [*range(seeds), *rest]]
-
-
-def _encoder(vocabularies: dict[str, Vocabulary]) -> Encoder:
-    return Encoder(tuple(vocabularies), tuple(vocabularies.values()))
 
 
 def _digest(fragment: Fragment) -> bytes:

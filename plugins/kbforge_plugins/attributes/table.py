@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -19,16 +19,21 @@ Record: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Encoder:
-    """Fragments as records."""
+    """Fragments as records.
 
-    def __init__(self, attributes: Sequence[str], vocabularies: Sequence[Vocabulary]) -> None:
-        self._numbered = list(zip(attributes, vocabularies, strict=True))
-        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in attributes]
+    Args:
+        vocabularies: by attribute; an attribute's index is its place among them.
+
+    """
+
+    def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+        self._vocabularies = vocabularies
+        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
 
     def encode(self, fragment: Fragment) -> Record:
         """What the model reads of it; attributes with blank values only are missing."""
         out = []
-        for index, (attribute, vocabulary) in enumerate(self._numbered):
+        for index, (attribute, vocabulary) in enumerate(self._vocabularies.items()):
             raw = fragment.properties.get(attribute)
             if raw is None:
                 continue
@@ -43,7 +48,13 @@ class Encoder:
 
 
 class AttributeTable:
-    """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave."""
+    """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave.
+
+    Args:
+        encoder: of the fragments.
+        urns: of each attribute, by its index.
+
+    """
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns

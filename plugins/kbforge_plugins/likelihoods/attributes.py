@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import orjson
 
 from kbforge.bundle import read_bundle
@@ -25,9 +24,9 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.io import called, open_input
 from kbforge_plugins.attributes.fitting import Fitted, counts_of, fit_unlabelled, vocabularies_of
-from kbforge_plugins.attributes.rates import AttributeRates, Rates, from_toml
-from kbforge_plugins.attributes.table import AttributeTable, Encoder
-from kbforge_plugins.attributes.urn import Urns
+from kbforge_plugins.attributes.model import AttributeModel
+from kbforge_plugins.attributes.rates import Rates, from_toml
+from kbforge_plugins.attributes.table import AttributeTable
 from kbforge_plugins.attributes.vocabulary import Vocabulary
 from kbforge_plugins.indexes.selective import Selective
 
@@ -65,11 +64,7 @@ class Attributes:
     def _use(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
         self.vocabularies, self.rates = vocabularies, {**rates, **self._given}
         self._names = tuple(vocabularies)
-        self._encoder = Encoder(self._names, tuple(vocabularies.values()))
-        self._urns = [
-            Urns(vocabulary, self.rates.get(name, AttributeRates.prior(vocabulary.kind)))
-            for name, vocabulary in vocabularies.items()
-        ]
+        self._model = AttributeModel(vocabularies, self.rates)
 
     @classmethod
     def trained(cls, fitted: Fitted) -> Self:
@@ -182,15 +177,11 @@ class Attributes:
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
-        table = self.live_clusters()
-        return np.array(
-            [table.log_marginal([table.encode(x) for x in cluster]) for cluster in clusters],
-            dtype=np.float64,
-        )
+        return self._model.log_marginal(clusters)
 
     def live_clusters(self) -> AttributeTable:
         """A new, empty table."""
-        return AttributeTable(self._encoder, self._urns)
+        return self._model.live_clusters()
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.
