@@ -118,7 +118,10 @@ def cluster(
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A progress bar that a step can update; Ctrl-C ends the run after the current step."""
+    """A progress bar that a step can update; Ctrl-C ends the run after the current step.
+
+    Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
+    """
     import time
 
     from kbforge.contracts import Interrupted
@@ -127,7 +130,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
     def stop(*_: Any) -> None:
         nonlocal stopped
-        if stopped:  # a second Ctrl-C does not wait for the step
+        if stopped or bar is None:  # a second Ctrl-C does not wait for the step
             raise KeyboardInterrupt
         stopped = True
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbforge.cli.cluster import _progress
+from kbforge.contracts import Interrupted, Progress
 from tests.program import Run
 
 SUMMARY = {
@@ -229,6 +231,18 @@ def test_little_to_learn_from_is_said(program: Run, tmp_path: Path) -> None:
     for likelihood in ("attributes", "bigram"):  # whoever names one has chosen
         named = program("cluster", people, "-o", kb, "--likelihood", likelihood)
         assert "fewer than 3 attributes" not in named.err
+
+
+def test_control_c_before_the_first_step_ends_at_once() -> None:
+    """While a likelihood learns, there is nothing to keep; afterwards a step is finished first."""
+    with pytest.raises(KeyboardInterrupt), _progress():
+        signal.raise_signal(signal.SIGINT)
+    step = Progress(1, 2, 1, 0.0, 1)
+    with _progress() as on_step:
+        on_step(step)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            on_step(step)
 
 
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
