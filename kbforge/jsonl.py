@@ -7,6 +7,7 @@ handed to `on_bad` and hurts no other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import orjson
@@ -15,6 +16,9 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, quoted
 from kbforge.io import called, read_lines
+
+_TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
+"""Endings of tables -> the source that reads them."""
 
 
 def stop(error: BadRecord, raw: bytes) -> None:
@@ -53,9 +57,18 @@ def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]
         try:
             value = parse_json(line, where)
         except BadRecord as error:
-            on_bad(error, line)
+            on_bad(_as_table(path, where) or error, line)
             continue
         yield where, line, value
+
+
+def _as_table(path: str, where: str) -> BadRecord | None:
+    """What to say of a line that is no JSON in a file whose name says that it is a table."""
+    source = _TABLES.get(PurePath(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix)
+    if source is None:
+        return None
+    got = f"a line of a table (kbforge load {source} makes fragments of it)"
+    return BadRecord(where, "a JSON object", got)
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:

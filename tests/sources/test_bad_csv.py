@@ -67,7 +67,14 @@ HEADERS = {
     ),
     "no vector column": (b"id,name\na,b\n", '1: expected a column "x", got the columns id, name'),
     "no id column": (b"key,x\na,1\n", '1: expected a column "id", got the columns key, x'),
-    "other delimiter": (b"id;x\na;1\n", '1: expected a column "id", got the columns id;x'),
+    "other delimiter": (
+        b"id;x\na;1\n",
+        "1: expected columns, got the one column id;x (--set source.delimiter=';' splits it)",
+    ),
+    "tabs": (
+        b"id\tx\na\t1\n",
+        r"1: expected columns, got the one column id\tx (--set source.delimiter='tab' splits it)",
+    ),
     "UTF-16": (
         HEADER.decode().encode("utf-16"),
         "1: expected UTF-8 text, got the byte 0xff at byte 1",

@@ -151,6 +151,22 @@ def test_bad_line(program, tmp_path, bad):
     check_bad_record(program, ["jsonl"], file, f"2: {sentence}", ["a", "c"], raw)
 
 
+@pytest.mark.parametrize(
+    ("filename", "source"),
+    [("in.csv", "csv"), ("IN.TSV", "csv"), ("in.csv.gz", "csv"), ("in.parquet", "parquet")],
+)
+def test_a_table_is_said_to_be_one(program, tmp_path, filename, source):
+    file = tmp_path / filename
+    file.write_bytes(b"id,name\n1,Ann\n")
+    for verb in ("cluster", "show"):
+        ran = program(verb, file)
+        assert ran.code == 1
+        assert ran.err == (
+            f"kbforge: {file}:1: expected a JSON object, got a line of a table "
+            f"(kbforge load {source} makes fragments of it)\n"
+        )
+
+
 def test_over_long_line(program, tmp_path, monkeypatch):
     """Only the line is lost, and only its first bytes are ever held."""
     monkeypatch.setattr("kbforge.io.MAX_LINE_BYTES", 100)

@@ -91,6 +91,11 @@ def test_delimiter(tmp_path, delimiter, text):
     assert one.properties == {"a": ("a",), "b": ("b",)}
 
 
+def test_a_delimiter_that_is_given_may_leave_one_column(tmp_path):
+    (one,) = csv(tmp_path, "a;b\n1;2\n", delimiter=",")
+    assert one.properties == {"a;b": ("1;2",)}
+
+
 def test_byte_order_mark(tmp_path):
     (one,) = csv(tmp_path, b"\xef\xbb\xbfname\nZo\xc3\xab\n")
     assert one.properties == {"name": ("Zoë",)}

@@ -17,6 +17,7 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.io import called, read_lines
 from kbforge_plugins.sources.rows import MintedIds, RowMapping
 
+_DELIMITERS = ";\t|,"
 _TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
 
 
@@ -31,7 +32,8 @@ class CsvSource:
             column is an attribute of its own name.
         vector: columns of numbers that make up the fragment's vector.
         separator: splits a cell into several values.
-        delimiter: one character, or `tab`; by default a tab for .tsv and .tab, else a comma.
+        delimiter: one character, or `tab`; by default a tab for .tsv and .tab, else a comma. A
+            header of one column with another delimiter in it is an error unless this is given.
 
     """
 
@@ -65,6 +67,8 @@ class CsvSource:
         delimiter = self._delimiter or ("\t" if path.lower().endswith(_TABBED) else ",")
         lines = _Lines(path, on_bad)
         header = _header(lines, delimiter)
+        if self._delimiter is None:
+            _check_delimiter(header, lines.where)
         row = self._mapping.over(header, lines.where)
         number = 0
         while True:
@@ -98,6 +102,15 @@ def _header(lines: _Lines, delimiter: str) -> list[str]:
     if header is None:
         raise BadRecord(lines.where, "a header line", "an empty file")
     return header
+
+
+def _check_delimiter(header: Sequence[str], where: str) -> None:
+    """A lone column with another file's delimiter in its name would pass for one attribute."""
+    found = [mark for mark in _DELIMITERS if len(header) == 1 and mark in header[0]]
+    if found:
+        mark = "tab" if found[0] == "\t" else found[0]
+        got = f"the one column {quoted(header[0])} (--set source.delimiter='{mark}' splits it)"
+        raise BadRecord(where, "columns", got)
 
 
 class _Unparsable(Exception):
