@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kbforge.clustering import DEFAULT_LIKELIHOOD, Choices, Prepared, prepare
 from kbforge.contracts import Entity, Explaining, Explanation, Fragment
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.select import with_fragment
 
@@ -39,19 +39,23 @@ class Explainer:
         choices: likelihood, alpha and options.
 
     Raises:
-        KBForgeError: no entities, or as `prepare`.
+        KBForgeError: the knowledge base is empty, or as `prepare`.
         UsageError: the likelihood does not tell attributes apart.
 
     """
 
     def __init__(self, entities: Sequence[Entity], choices: Choices) -> None:
+        if not entities:
+            raise KBForgeError("the knowledge base is empty")
         self._entities = {entity.id: entity for entity in entities}
         self._fragments = {entity.id: fragments_of(entity) for entity in entities}
         prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
         likelihood = prepared.problem.likelihood
         if not isinstance(likelihood, Explaining):
             name = quoted(choices.likelihood or DEFAULT_LIKELIHOOD, 400)
-            raise UsageError(f"likelihood {name} does not tell what each attribute says")
+            raise UsageError(
+                f"likelihood {name} does not tell what each attribute says; attributes does"
+            )
         self.prepared: Prepared = prepared
         self._likelihood = likelihood
 

@@ -124,7 +124,8 @@ def test_two_commands_make_a_knowledge_base_of_a_table(
     commands = session.splitlines()
     assert len(commands) == 2
     people = [("Ann Lee", "Lund", "1815"), ("Bo Ek", "Oslo", "1912"), ("Cy Orr", "Rome", "1906")]
-    rows = ["name,town,born", *(",".join(person) for person in people * 4)]
+    rows = ["id,name,town,born"]
+    rows += [",".join((str(i), *person)) for i, person in enumerate(people * 4)]
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for command in commands:
@@ -132,6 +133,32 @@ def test_two_commands_make_a_knowledge_base_of_a_table(
         assert ran.code == 0, ran.err
     assert "learned from" in ran.err
     assert sorted(entity.name for entity in read_entities("kb.jsonl")) == [p[0] for p in people]
+
+
+def test_the_front_page_explains_the_example_as_the_program_does(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "examples" / "people" / "people.csv", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    shell, text = blocks(README, "sh"), blocks(README, "text")
+    printed = []
+    for wanted in ("csv people.csv", "explain kb.jsonl --fragment 14\n", "train-attributes"):
+        (session,) = (block for block in shell if wanted in block and "labelled" not in block)
+        for command in session.splitlines():
+            words = shlex.split(command, comments=True)
+            if words[0] == "cp":
+                shutil.copy(*words[1:])
+                continue
+            ran = program(*words[1:])
+            assert ran.code == 0, ran.err
+            printed.append("\n".join(line.rstrip() for line in ran.out.decode().splitlines()))
+    explained, rates = (b for b in text if b.startswith(("14 is in", "attribute ")))
+    load, cluster, explain, train, again, edited = printed
+    assert (load, cluster, again) == ("", "", "")
+    assert explain.startswith(explained)
+    assert train == rates.rstrip("\n")
+    assert edited.startswith("14 is in john smith")
 
 
 def test_the_formats_on_the_front_page_are_real(tmp_path: Path) -> None:

@@ -45,8 +45,9 @@ def explain(
     """Say what each attribute contributes to a fragment's being in its entity.
 
     Numbers are nats: the log odds of joining the entity's other fragments against staying alone.
-    They add up to the total; above 0 joining is more probable. Without --likelihood the rates are
-    learned anew from the knowledge base, as kbforge cluster learned them.
+    They add up to the total; above 0 joining is more probable. The prior is the log of the others'
+    number less log alpha. Without --likelihood the rates are learned anew from the knowledge base,
+    as kbforge cluster learned them.
 
     Examples:
 
@@ -85,7 +86,7 @@ def explain(
             {"fragment": fragment_id, "entities": [_to_json(reason) for reason in reasons]}
         )
     else:
-        _print(fragment_id, reasons)
+        _print(fragment_id, reasons, explainer.prepared.problem.alpha)
 
 
 def _write(explainer: Any, output: str) -> None:
@@ -107,7 +108,7 @@ def _to_json(reason: Reason) -> dict[str, Any]:
     }
 
 
-def _print(fragment_id: str, reasons: list[Reason]) -> None:
+def _print(fragment_id: str, reasons: list[Reason], alpha: float) -> None:
     from rich.text import Text
 
     from kbforge.errors import quoted
@@ -115,22 +116,18 @@ def _print(fragment_id: str, reasons: list[Reason]) -> None:
     screen = console.stdout()
     own = reasons[0].entity
     for reason in reasons:
-        relation = "is in" if reason.own else "could be in"
-        others = f"{reason.others} other fragment{'s' * (reason.others != 1)}"
-        screen.print(
-            Text(
-                f"{quoted(fragment_id)} {relation} {quoted(reason.entity.name)} "
-                f"({quoted(reason.entity.id)}), {others}"
-            )
-        )
+        entity = f"{quoted(reason.entity.name)} ({quoted(reason.entity.id)})"
         if reason.explanation is None:
-            screen.print("  it is alone there")
+            screen.print(Text(f"{quoted(fragment_id)} is alone in {entity}"))
         else:
-            screen.print(_table(fragment_id, own, reason))
+            relation = "is in" if reason.own else "could be in"
+            others = f"{reason.others:,} other fragment{'s' * (reason.others != 1)}"
+            screen.print(Text(f"{quoted(fragment_id)} {relation} {entity}, {others}"))
+            screen.print(_table(fragment_id, own, reason, alpha))
         screen.print()
 
 
-def _table(fragment_id: str, own: Any, reason: Reason) -> Any:
+def _table(fragment_id: str, own: Any, reason: Reason, alpha: float) -> Any:
     from rich.table import Table
     from rich.text import Text
 
@@ -156,8 +153,7 @@ def _table(fragment_id: str, own: Any, reason: Reason) -> Any:
             Text(", ".join(shown[:_MOST_VALUES]) + more),
             f"{nats:+.2f}",
         )
-    table.add_row(
-        "prior", "", Text("log of their number, less log alpha"), f"{explanation.prior:+.2f}"
-    )
+    prior = f"log {reason.others} - log {alpha:.4g}"
+    table.add_row("prior", "", prior, f"{explanation.prior:+.2f}")
     table.add_row(Text("total", style="bold"), "", "", f"{explanation.total:+.2f}")
     return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -52,6 +53,32 @@ def test_people_get_a_table(program, knowledge):
     assert "p0-0 is in" in shown
     assert "p0-0 could be in" in shown
     assert shown.count("total") == 2
+    assert re.search(rf"log \d+ - log {knowledge:.4g} ", shown), "the prior as it comes about"
+
+
+def test_numbers_of_the_table_add_up(program, knowledge):
+    ran = program("explain", "kb.jsonl", "--fragment", "p0-0", "--likelihood", "model")
+    for table in ran.out.decode().split("\n\n")[:2]:
+        *parts, total = [float(found) for found in re.findall(r" ([+-]\d+\.\d\d) *$", table, re.M)]
+        assert len(parts) > 1
+        assert sum(parts) == pytest.approx(total, abs=0.005 * (len(parts) + 1) + 1e-9)
+
+
+def test_a_fragment_that_is_alone_is_said_to_be(program, knowledge):
+    with open("people.jsonl", "a") as file:
+        properties = {"first name": ["zbigniew"], "surname": ["quux"], "town": ["reykjavik"]}
+        file.write(json.dumps({"id": "lone", "properties": properties}) + "\n")
+    assert program("cluster", "people.jsonl", "--likelihood", "model", "-o", "kb.jsonl").code == 0
+    ran = program(
+        "explain", "kb.jsonl", "--fragment", "lone", "--likelihood", "model", "--rivals", "0"
+    )
+    assert ran.out.decode().startswith("lone is alone in zbigniew quux (e-")
+
+
+def test_an_empty_knowledge_base_has_nothing_to_explain(program, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    ran = program("explain", tmp_path / "empty.jsonl", "--fragment", "a")
+    assert (ran.code, ran.err) == (1, "kbforge: the knowledge base is empty\n")
 
 
 def test_a_knowledge_base_can_carry_its_explanations(program, knowledge):
@@ -88,7 +115,7 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
         (("--fragment", "nobody"), 'no fragment "nobody"'),
         (
             ("--fragment", "p0-0", "--likelihood", "bigram"),
-            "does not tell what each attribute says",
+            "likelihood bigram does not tell what each attribute says; attributes does",
         ),
         ((), "give --fragment for one explanation or --output for all of them"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import pytest
@@ -22,6 +23,10 @@ def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_p
     for attribute, kind in (("first name", "text"), ("born", "date"), ("town", "text")):
         row = next(line for line in shown.splitlines() if line.startswith(attribute))
         assert kind in row
+    followed = re.findall(r"(\w+)\s+(\d+\.\d)%,", shown)
+    assert all(float(share) >= 1 for _, share in followed), "what is rare is summed up"
+    assert "others" in shown
+    assert "others" not in dict(followed), "and comes last"
     assert "without labels" in ran.err
     assert "index: leads to the right one of 40 entities" in ran.err
     assert program("cluster", people, "--likelihood", model, "-o", kb).code == 0
@@ -63,6 +68,11 @@ def test_the_kind_of_an_attribute_can_be_named(program, people, tmp_path):
     [
         (("--kind", "town"), '--kind: expected ATTRIBUTE=KIND, got "town"'),
         (("--kind", "town=city"), '--kind: there is no kind "city"; kinds: text, title,'),
+        (
+            ("--kind", "twon=text"),
+            '--kind: no fragment has an attribute "twon"; attributes: born, first name, surname, '
+            "town\n",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(program, people, tmp_path, arguments, sentence):

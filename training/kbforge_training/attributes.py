@@ -16,7 +16,7 @@ import orjson
 from kbforge.bundle import Bundle, require_place, write_bundle
 from kbforge.calibration import Calibration, fingerprint, to_toml
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
-from kbforge.errors import KBForgeError, UsageError
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge_plugins.attributes.fitting import Fitted, fit_labelled, fit_unlabelled, vocabularies_of
 from kbforge_plugins.attributes.kinds import KINDS, Kind
 from kbforge_plugins.attributes.rates import AttributeRates
@@ -69,7 +69,7 @@ def train(
 
     Raises:
         KBForgeError: no fragments, no attributes, or no labels where they are to be used.
-        UsageError: a kind that does not exist.
+        UsageError: a kind that does not exist, or of an attribute that no fragment has.
         ModelError: the folder is something else.
 
     """
@@ -79,6 +79,12 @@ def train(
     vocabularies = vocabularies_of(fragments, _checked(kinds or {}))
     if not vocabularies:
         raise KBForgeError("the fragments have no attributes to train on, only vectors")
+    for attribute in kinds or {}:
+        if attribute not in vocabularies:
+            known = ", ".join(quoted(name) for name in vocabularies)
+            raise UsageError(
+                f'--kind: no fragment has an attribute "{quoted(attribute)}"; attributes: {known}'
+            )
     gold = _gold_clusters(fragments)
     index = Selective()
     index.fit(fragments)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_SHOWN = 0.002
-"""Weights below this are left out of the table; the rates file has them all."""
+_SHOWN = 0.01
+"""Weights below this are summed up in the table; the rates file has them all."""
 
 
 @app.command()
@@ -35,7 +35,7 @@ def train_attributes(
         typer.Option(
             "--kind",
             metavar="ATTRIBUTE=KIND",
-            help="Kind of an attribute: text, title, date, code, number or category.",
+            help="Kind of an attribute: text, title, date, code, number, category or set.",
         ),
     ] = None,
     limit: Annotated[
@@ -47,9 +47,10 @@ def train_attributes(
 
     Needs no labels: it groups a sample, learns from the groups how often a value of each attribute
     is a copy, a slip of the pen, a variant or unrelated, and does so again. The table shows what
-    was learned; MODEL/rates.toml holds it. A copy of that file can be edited and used with
-    --set likelihood.rates=FILE. Labels, if there are any, measure the candidate index, and with
-    --labels the rates are learned from them.
+    was learned; repeats says how often a second record repeats the first one's value as it is,
+    1 / (1 + concentration). MODEL/rates.toml holds it all. A copy of that file can be edited and
+    used with --set likelihood.rates=FILE. Labels, if there are any, measure the candidate index,
+    and with --labels the rates are learned from them.
 
     Examples:
 
@@ -122,15 +123,13 @@ def _print(trained: Trained, output: Path) -> None:
     for name, rates in trained.rates.items():
         weights = dict(rates.mixture)
         copy, noise = weights.pop("copy"), weights.pop("noise")
-        ranked = sorted(weights.items(), key=lambda item: -item[1])
-        variants = ", ".join(f"{part} {_share(w)}" for part, w in ranked if w >= _SHOWN)
         table.add_row(
             Text(name),
             rates.kind,
             f"{trained.values[name]:,}",
             _share(copy),
             _share(noise),
-            Text(variants),
+            Text(_variants(weights)),
             f"{1 / (1 + rates.concentration):.1%}",
         )
     console.stdout().print(table)
@@ -145,6 +144,14 @@ def _print(trained: Trained, output: Path) -> None:
             f"{trained.recall.recall:.2%} of the fragments that have an earlier one, "
             f"comparing {trained.recall.candidates:.1f} on average"
         )
+
+
+def _variants(weights: dict[str, float]) -> str:
+    """The components that matter, most frequent first, and what the others come to."""
+    ranked = sorted(weights.items(), key=lambda item: -item[1])
+    shown = [f"{part} {_share(weight)}" for part, weight in ranked if weight >= _SHOWN]
+    rest = sum(weight for weight in weights.values() if weight < _SHOWN)
+    return ", ".join([*shown, f"others {_share(rest)}"] if rest else shown)
 
 
 def _share(weight: float) -> str:
