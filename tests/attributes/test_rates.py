@@ -87,6 +87,11 @@ BAD = {
         "format = 1\n",
         "attributes: expected a table an attribute, got nothing",
     ),
+    "an empty table of attributes": (
+        GOOD,
+        "format = 1\n[attributes]\n",
+        "attributes: expected at least one table, got none",
+    ),
     "attributes that are no table": (
         GOOD,
         "format = 1\nattributes = [1]\n",

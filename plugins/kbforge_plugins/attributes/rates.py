@@ -105,6 +105,8 @@ def from_toml(content: bytes, where: str) -> Rates:
     attributes = table.get("attributes")
     if not isinstance(attributes, dict):
         raise _wrong(where, "attributes", "a table an attribute", attributes)
+    if not attributes:
+        raise _wrong(where, "attributes", "at least one table", "none")
     return {name: _attribute(name, entry, where) for name, entry in attributes.items()}
 
 

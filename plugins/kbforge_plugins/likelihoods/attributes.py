@@ -209,18 +209,20 @@ def _read_rates(path: str) -> Rates:
 
 
 def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:
+    """By attribute: value -> how often it occurs."""
+    where = f"{where}/{VALUES_FILE}"
     try:
         table = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise ModelError(f"{where}/{VALUES_FILE} is not JSON ({error})") from None
-    good = isinstance(table, dict) and all(
-        isinstance(counts, dict)
-        and counts
-        and all(type(n) in (int, float) and n >= 1 for n in counts.values())
-        for counts in table.values()
-    )
-    if not good:
-        raise ModelError(
-            f"{where}/{VALUES_FILE}: expected attribute -> value -> a number of at least 1"
-        )
-    return dict(table)
+        raise ModelError(f"{where} is not JSON ({error})") from None
+    if not isinstance(table, dict):
+        raise ModelError(f"{where}: expected an object of attributes, got {quoted(table)}")
+    for attribute, counts in table.items():
+        place = f"{where}: {quoted(attribute)}"
+        if not isinstance(counts, dict) or not counts:
+            raise ModelError(f"{place}: expected an object of values, got {quoted(counts)}")
+        for value, count in counts.items():
+            if type(count) not in (int, float) or count < 1:
+                said = f"expected a number of at least 1, got {quoted(count)}"
+                raise ModelError(f"{place}: {quoted(value)}: {said}")
+    return table
