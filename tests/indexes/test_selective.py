@@ -164,6 +164,18 @@ def test_bad_options(options: dict[str, object], sentence: str) -> None:
     assert str(error.value) == f"index selective: {sentence}"
 
 
+def test_a_rule_of_an_attribute_that_no_fragment_has() -> None:
+    with pytest.raises(UsageError) as error:
+        fitted(people(5, 1), rules=("name", "town+twon"))
+    said = 'index selective: no fragment has the attribute "twon" of a rule'
+    assert str(error.value) == said
+
+
+def test_recall_of_nothing() -> None:
+    found = recall_of(Selective(), [])
+    assert (found.recall, found.candidates, found.entities) == (1.0, 0.0, 0)
+
+
 def test_recall_of_true_pairs() -> None:
     """Nearly every earlier record of the same person is found among a few others."""
     fragments = people(150, 7)

@@ -24,8 +24,8 @@ class IndexRecall:
 
     Attributes:
         recall: share of the fragments with an earlier one of the same entity for which the index
-            leads to that entity.
-        candidates: entities that a fragment is compared with, on average.
+            leads to that entity; 1 if there are none.
+        candidates: entities that a fragment is compared with, on average; 0 without fragments.
         entities: in all.
 
     """
@@ -36,19 +36,26 @@ class IndexRecall:
 
 
 def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall:
-    """Measure an index on fragments that have labels."""
+    """Measure an index.
+
+    Args:
+        index: fitted.
+        fragments: all with labels.
+
+    """
     candidates = Candidates(index)
-    slot_of: dict[str | None, int] = {}
+    slot_of: dict[str, int] = {}
     looked_up = found = compared = 0
     for fragment in fragments:
         reached = candidates.turn_to(fragment, _all)
         compared += len(reached)
+        assert fragment.label is not None
         slot = slot_of.get(fragment.label)
         if slot is None:
             slot = slot_of[fragment.label] = len(slot_of)
         else:
             looked_up += 1
-            found += slot in reached
+            found += bool(slot in reached)
         family = np.array([slot])
         candidates.extend(family, family)
     return IndexRecall(

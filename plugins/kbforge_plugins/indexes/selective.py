@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge_plugins.attributes.kinds import Kind, features_of, kind_of, normalised, stated
 
 _PAIRED: Mapping[Kind, str] = {
@@ -44,7 +44,7 @@ class Selective:
         shared: keys that must lead to a family of clusters, if any family is led to by so many.
         common: fragments that share a value or feature before it is paired with others.
         rules: further keys, each some attributes joined by "+": fragments with the same values
-            of all of them are compared.
+            of all of them, the first where there are several, are compared.
         attributes: the attributes to read, but for rules; none reads all.
 
     Raises:
@@ -68,14 +68,20 @@ class Selective:
             raise UsageError('index selective: a rule names attributes joined by "+"')
         self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
-        self._number: dict[tuple[str, str, str], int] = {}
+        self._number: dict[_Said, int] = {}
         self._shared: list[int] = []
         self._of_value: dict[
             tuple[str, tuple[str, ...]], tuple[tuple[int, ...], tuple[int, ...]]
         ] = {}
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Find the kinds of the attributes and how many fragments share each key."""
+        """Find the kinds of the attributes and how many fragments share each key.
+
+        Raises:
+            UsageError: a rule names an attribute that no fragment has.
+
+        """
+        self._require_attributes_of_rules(fragments)
         counts: dict[str, Counter[str]] = {}
         for fragment in fragments:
             for attribute, values in self._read(fragment):
@@ -115,6 +121,16 @@ class Selective:
                 if other_place != place:
                     out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
         return list(out)[:_MOST_KEYS]
+
+    def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
+        lacking = {attribute for rule in self.rules for attribute in rule}
+        for fragment in fragments:
+            if not lacking:
+                return
+            lacking -= fragment.properties.keys()
+        if lacking and fragments:
+            said = f'no fragment has the attribute "{quoted(min(lacking))}" of a rule'
+            raise UsageError(f"index selective: {said}")
 
     def _keys_of_rules(self, fragment: Fragment) -> list[int]:
         keys = []
