@@ -38,12 +38,14 @@ def open_input(path: str) -> Iterator[BinaryIO]:
     """Open for reading bytes; gzip and zstd are recognised by content, not by name.
 
     Raises:
-        KBForgeError: the file cannot be opened, with the reason.
+        KBForgeError: the file cannot be opened, with the reason, or it is standard input again.
 
     """
     with contextlib.ExitStack() as stack:
         if path == "-":
             raw: BinaryIO = sys.stdin.buffer
+            if raw.closed:
+                raise KBForgeError("standard input can be read only once, got - again")
         else:
             try:
                 raw = stack.enter_context(open(path, "rb"))

@@ -57,6 +57,7 @@ def test_a_damaged_model_is_refused_by_cluster(program: Run, people: str) -> Non
     ("arguments", "code", "says"),
     [
         (["nowhere.jsonl", "-o", "m"], 1, "cannot read nowhere.jsonl"),
+        (["-", "-", "-o", "m"], 1, "standard input can be read only once"),
         (["people.jsonl", "-o", "m", "--scale", "big"], 2, "--scale: expected auto or a number"),
         (["people.jsonl", "-o", "m", "--scale", "-1"], 2, "scale must be above 0"),
         (["people.jsonl", "-o", "m", "--order", "4"], 2, "--order: expected one of 2, 3, got 4"),
