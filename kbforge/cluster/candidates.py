@@ -39,7 +39,10 @@ class Candidates:
         self._keys: Sequence[int] = ()
 
     def turn_to(self, fragment: Fragment, in_heaviest: InHeaviest) -> IntArray:
-        """The slots of the clusters to compare the next fragment with, ascending."""
+        """The slots of the clusters to compare the next fragment with, ascending, shape [slots].
+
+        It may close keys, so it is asked once a fragment.
+        """
         self._keys = self._index.keys(fragment)
         for key in self._keys:
             if key not in self._closed and self._leads_too_far(key, in_heaviest):
@@ -51,7 +54,7 @@ class Candidates:
         return np.array(slots, dtype=np.int64)
 
     def extend(self, families: IntArray, children: IntArray) -> None:
-        """Clusters children[k] of these families now exist and hold the fragment turned to."""
+        """Clusters children[k] of families[k] now exist and hold the fragment turned to."""
         for family, child in zip(families.tolist(), children.tolist(), strict=True):
             self._family[child] = family
             self._live.setdefault(family, set()).add(child)
@@ -78,9 +81,8 @@ class Candidates:
                 for family in self._families.get(key, ()):
                     if family in live:
                         led[family] = led.get(family, 0) + 1
-        enough = [family for family, keys in led.items() if keys >= self._index.shared]
-        if enough or led:
-            return enough or led
+        if led:
+            return [family for family, keys in led.items() if keys >= self._index.shared] or led
         return {family for key in self._keys for family in self._families.get(key, ())}
 
     def _leads_too_far(self, key: int, in_heaviest: InHeaviest) -> bool:
@@ -91,6 +93,6 @@ class Candidates:
         led = self._families[key] = [family for family in led if family in self._live]
         if len(led) <= most:
             return False
-        slots = [slot for family in led for slot in self._live[family]]
-        heaviest = np.array(slots)[in_heaviest(np.array(slots))]
+        slots = np.array([slot for family in led for slot in self._live[family]], dtype=np.int64)
+        heaviest = slots[in_heaviest(slots)]
         return len({self._family[slot] for slot in heaviest.tolist()}) > most
