@@ -27,7 +27,8 @@ from typing import Any
 import orjson
 
 import kbforge
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import KBForgeError, ModelError, quoted
+from kbforge.io import require_writable
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -92,13 +93,18 @@ def require_place(folder: Path) -> None:
     """Find out before long work that a bundle cannot be put somewhere.
 
     Raises:
-        ModelError: the folder exists and is not a bundle.
+        ModelError: the folder exists and is not a bundle, or the one it is to be in is missing or
+            not writable.
 
     """
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise ModelError(
             f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
         )
+    try:
+        require_writable(str(folder))
+    except KBForgeError as error:
+        raise ModelError(str(error)) from None
 
 
 def read_bundle(folder: Path) -> Bundle:
