@@ -7,6 +7,8 @@ import tomllib
 
 import pytest
 
+from kbforge.calibration import read_calibration
+from kbforge_training import attributes
 from tests.cli.people import write_people
 
 
@@ -50,6 +52,9 @@ def test_rates_can_be_edited_in_a_copy(program, people, tmp_path):
 def test_json_has_what_was_learned(program, people, tmp_path):
     found = program("train-attributes", people, "-o", tmp_path / "model", "--labels", "--json").json
     assert found["labelled"] is True
+    calibration = read_calibration(str(tmp_path / "model" / "calibration.toml"))
+    assert calibration.alpha == found["alpha"]
+    assert calibration.value == pytest.approx(40), "as many entities as the labels tell"
     assert found["index"]["entities"] == 40
     assert found["index"]["recall"] > 0.9
     born = found["attributes"]["born"]
@@ -66,6 +71,7 @@ def test_the_kind_of_an_attribute_can_be_named(program, people, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--kind", "town=text", "--kind", "town=code"), '--kind: the attribute "town" is named'),
         (("--kind", "town"), '--kind: expected ATTRIBUTE=KIND, got "town"'),
         (("--kind", "town=city"), '--kind: there is no kind "city"; kinds: text, title,'),
         (
@@ -88,3 +94,19 @@ def test_labels_must_be_there_to_be_learned_from(program, people, tmp_path):
     ran = program("train-attributes", bare, "-o", tmp_path / "m", "--labels")
     assert ran.code != 0
     assert "--labels: no fragment has a label" in ran.err
+
+
+def test_a_place_that_is_not_there_is_found_out_before_training(
+    program, people, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(attributes, "vocabularies_of", pytest.fail)
+    ran = program("train-attributes", people, "-o", tmp_path / "no" / "m")
+    assert ran.code == 1
+    assert f"cannot write {tmp_path}/no/m: no such file or directory" in ran.err
+
+
+def test_blanks_are_nothing_to_train_on(program, tmp_path):
+    line = b'{"id": "a", "properties": {"name": [" "]}}'
+    ran = program("train-attributes", "-", "-o", tmp_path / "m", stdin=line)
+    assert ran.code == 1
+    assert "no attributes to train on, or blank ones only" in ran.err

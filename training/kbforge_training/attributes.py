@@ -17,7 +17,13 @@ from kbforge.bundle import Bundle, require_place, write_bundle
 from kbforge.calibration import Calibration, fingerprint, to_toml
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_plugins.attributes.fitting import Fitted, fit_labelled, fit_unlabelled, vocabularies_of
+from kbforge_plugins.attributes.fitting import (
+    Fitted,
+    expected_entities,
+    fit_labelled,
+    fit_unlabelled,
+    vocabularies_of,
+)
 from kbforge_plugins.attributes.kinds import KINDS, Kind
 from kbforge_plugins.attributes.rates import AttributeRates
 from kbforge_plugins.attributes.rates import to_toml as rates_to_toml
@@ -78,7 +84,7 @@ def train(
         raise KBForgeError("there are no fragments to train on")
     vocabularies = vocabularies_of(fragments, _checked(kinds or {}))
     if not vocabularies:
-        raise KBForgeError("the fragments have no attributes to train on, only vectors")
+        raise KBForgeError("the fragments have no attributes to train on, or blank ones only")
     for attribute in kinds or {}:
         if attribute not in vocabularies:
             known = ", ".join(quoted(name) for name in vocabularies)
@@ -111,7 +117,9 @@ def _checked(kinds: Mapping[str, str]) -> dict[str, Kind]:
     for attribute, name in kinds.items():
         found = [kind for kind in KINDS if kind == name]
         if not found:
-            raise UsageError(f'--kind: there is no kind "{name}"; kinds: {", ".join(KINDS)}')
+            raise UsageError(
+                f'--kind: there is no kind "{quoted(name)}"; kinds: {", ".join(KINDS)}'
+            )
         out[attribute] = found[0]
     return out
 
@@ -133,7 +141,7 @@ def _bundle(fitted: Fitted, fragments: Sequence[Fragment], use_labels: bool) -> 
     calibration = Calibration(
         alpha=fitted.alpha,
         objective=_OBJECTIVE,
-        value=0.0,
+        value=expected_entities(len(fragments), fitted.alpha),
         at_edge="",
         likelihood="attributes",
         fragments=len(fragments),

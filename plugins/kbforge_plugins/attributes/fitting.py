@@ -209,22 +209,23 @@ def rates_of(
 
 
 def concentration_for(fragments: int, entities: float) -> float:
-    """The alpha under which so many fragments are expected to form so many entities.
-
-    E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974).
-    """
+    """The alpha under which so many fragments are expected to form so many entities."""
     low, high = -10.0, 30.0
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
 
     def excess(log_alpha: float) -> float:
-        alpha = float(np.exp(log_alpha))
-        return float(alpha * (digamma(alpha + fragments) - digamma(alpha))) - target
+        return expected_entities(fragments, float(np.exp(log_alpha))) - target
 
     if excess(low) >= 0:
         return float(np.exp(low))
     if excess(high) <= 0:
         return float(np.exp(high))
     return float(np.exp(brentq(excess, low, high)))
+
+
+def expected_entities(fragments: int, alpha: float) -> float:
+    """E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974)."""
+    return float(alpha * (digamma(alpha + fragments) - digamma(alpha)))
 
 
 def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, list[Fragment]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from kbforge_training.attributes import Trained
@@ -75,11 +75,13 @@ def train_attributes(
 
 
 def _kinds(texts: list[str]) -> dict[str, str]:
-    out = {}
+    out: dict[str, str] = {}
     for text in texts:
         attribute, equals, kind = text.rpartition("=")
         if not equals or not attribute:
-            raise UsageError(f'--kind: expected ATTRIBUTE=KIND, got "{text}"')
+            raise UsageError(f'--kind: expected ATTRIBUTE=KIND, got "{quoted(text)}"')
+        if attribute in out:
+            raise UsageError(f'--kind: the attribute "{quoted(attribute)}" is named twice')
         out[attribute] = kind
     return out
 
