@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from kbforge.explaining import Reason
+    from rich.table import Table
+
+    from kbforge.contracts import Entity
+    from kbforge.explaining import Explainer, Reason
 
 app = typer.Typer(add_completion=False)
 
@@ -66,6 +69,8 @@ def explain(
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
     if output is not None:
+        if as_json:
+            raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
         require_writable(output)
     choices = Choices(
         likelihood=likelihood,
@@ -89,7 +94,7 @@ def explain(
         _print(fragment_id, reasons, explainer.prepared.problem.alpha)
 
 
-def _write(explainer: Any, output: str) -> None:
+def _write(explainer: Explainer, output: str) -> None:
     from kbforge import registry
     from kbforge.io import open_output
 
@@ -111,8 +116,6 @@ def _to_json(reason: Reason) -> dict[str, Any]:
 def _print(fragment_id: str, reasons: list[Reason], alpha: float) -> None:
     from rich.text import Text
 
-    from kbforge.errors import quoted
-
     screen = console.stdout()
     own = reasons[0].entity
     for reason in reasons:
@@ -127,11 +130,9 @@ def _print(fragment_id: str, reasons: list[Reason], alpha: float) -> None:
         screen.print()
 
 
-def _table(fragment_id: str, own: Any, reason: Reason, alpha: float) -> Any:
+def _table(fragment_id: str, own: Entity, reason: Reason, alpha: float) -> Table:
     from rich.table import Table
     from rich.text import Text
-
-    from kbforge.errors import quoted
 
     explanation = reason.explanation
     assert explanation is not None

@@ -117,6 +117,7 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
             ("--fragment", "p0-0", "--likelihood", "bigram"),
             "likelihood bigram does not tell what each attribute says; attributes does",
         ),
+        (("-o", "e.jsonl", "--json"), "--json goes with --fragment"),
         ((), "give --fragment for one explanation or --output for all of them"),
     ],
 )
