@@ -85,6 +85,31 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
+def read_small(path: str, what: str, most: int, error: type[KBForgeError] = KBForgeError) -> bytes:
+    """The whole of a file that is read at once; "-" is standard input.
+
+    Args:
+        path: the file.
+        what: it should be, such as "a calibration file".
+        most: bytes that it may have, unpacked.
+        error: what to raise about its content.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+        error: it is damaged, cut short or too large.
+
+    """
+    where = quoted(called(path), 400)
+    with open_input(path) as stream:
+        try:
+            content = stream.read(most + 1)
+        except (OSError, EOFError, zlib.error) as problem:
+            raise error(f"{where}: expected {what}, got {_damage(problem)}") from problem
+    if len(content) > most:
+        raise error(f"{where}: expected {what}, got more than {most:,} bytes")
+    return content
+
+
 def read_lines(path: str, on_bad: OnBad | None = None) -> Iterator[tuple[int, bytes]]:
     """`lines_of` a file, or of standard input for "-".
 

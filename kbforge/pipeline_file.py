@@ -28,7 +28,7 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
-from kbforge.io import open_input
+from kbforge.io import read_small
 from kbforge.tables import parse_toml
 
 _MAX_BYTES = 1 << 20
@@ -129,11 +129,7 @@ def _read_tables(path: str) -> list[dict[str, Any]]:
     if path == "-":
         raise UsageError("a pipeline is read from a file: its paths are relative to it")
     where = quoted(path, 400)
-    with open_input(path) as stream:
-        data = stream.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise UsageError(f"{where}: expected a pipeline file, got more than {_MAX_BYTES:,} bytes")
-    top = parse_toml(data, where, UsageError)
+    top = parse_toml(read_small(path, "a pipeline file", _MAX_BYTES, UsageError), where, UsageError)
     for key in top:
         if key != "step":
             raise UsageError(f'{where}: expected only [[step]] tables, got "{quoted(key)}"')

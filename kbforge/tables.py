@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbforge.errors import KBForgeError, quoted
-from kbforge.io import called, open_input
+from kbforge.io import called, read_small
 
 _MAX_BYTES = 1 << 20
 _WHOLE = 1 << 63
@@ -32,15 +32,11 @@ def read_table(path: str, what: str, writer: str) -> TableReader:
         writer: the command that writes such files, for errors.
 
     Raises:
-        KBForgeError: unreadable, too large or not TOML.
+        KBForgeError: unreadable, damaged, too large or not TOML.
 
     """
-    with open_input(path) as stream:
-        data = stream.read(_MAX_BYTES + 1)
     name = quoted(called(path), 400)
-    if len(data) > _MAX_BYTES:
-        raise KBForgeError(f"{name}: expected {what}, got more than {_MAX_BYTES:,} bytes")
-    return TableReader(name, parse_toml(data, name), writer)
+    return TableReader(name, parse_toml(read_small(path, what, _MAX_BYTES), name), writer)
 
 
 def parse_toml(

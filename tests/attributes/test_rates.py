@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from pathlib import Path
 
@@ -233,6 +234,14 @@ def test_a_bad_file_ends_the_command(program: Run, tmp_path: Path) -> None:
     assert ran.err.strip().endswith(
         f"rates.toml: {PLACE}.weights: expected weights that sum to 1, got a sum of 1.1"
     )
+
+
+def test_a_packed_file_that_was_cut_short_ends_the_command(program: Run, tmp_path: Path) -> None:
+    path = tmp_path / "rates.toml.gz"
+    path.write_bytes(gzip.compress(GOOD.encode())[:-9])
+    ran = program("cluster", "-", "--set", f"likelihood.rates={path}", stdin=FRAGMENTS)
+    assert ran.code == 1
+    assert "rates.toml.gz: expected a rates file, got a damaged or truncated one" in ran.err
 
 
 def test_rates_of_an_attribute_that_no_fragment_has(program: Run, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import math
 
 import pytest
@@ -108,6 +109,11 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "c.toml").write_bytes(b"#" * (2 << 20))
     with pytest.raises(KBForgeError, match="more than"):
         read_calibration(str(tmp_path / "c.toml"))
+    for damaged in (gzip.compress(GOOD.encode())[:-9], b"\x1f\x8bgarbage", b"\x28\xb5\x2f\xfdx"):
+        (tmp_path / "c.toml").write_bytes(damaged)
+        said = r"c\.toml: expected a calibration file, got a damaged or truncated one"
+        with pytest.raises(KBForgeError, match=said):
+            read_calibration(str(tmp_path / "c.toml"))
     with pytest.raises(KBForgeError, match="cannot read"):
         read_calibration(str(tmp_path / "absent.toml"))
 

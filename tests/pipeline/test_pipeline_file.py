@@ -83,6 +83,7 @@ BAD = [
     ("[[steps]]", 'expected only [[step]] tables, got "steps"'),
     ("[[step]", "expected TOML"),
     (b"# \xff", "expected TOML"),
+    (b"\x1f\x8bgarbage", "expected a pipeline file, got a damaged or truncated one"),
     ("a = " + "[" * 5000, "expected TOML"),
     ("a = " + "9" * 5000, "expected TOML"),
     (STEP + f"args = [0x{'f' * 5000}]", "step[0].args[0]: expected a whole number of 64"),

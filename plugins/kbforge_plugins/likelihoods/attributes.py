@@ -22,7 +22,7 @@ import orjson
 from kbforge.bundle import read_bundle
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.io import called, open_input
+from kbforge.io import called, read_small
 from kbforge_plugins.attributes.fitting import Fitted, counts_of, fit_unlabelled, vocabularies_of
 from kbforge_plugins.attributes.model import AttributeModel
 from kbforge_plugins.attributes.rates import Rates, from_toml
@@ -200,12 +200,8 @@ def _only(fragment: Fragment, attributes: tuple[str, ...]) -> Fragment:
 
 
 def _read_rates(path: str) -> Rates:
-    with open_input(path) as stream:
-        content = stream.read(_MOST_RATES_BYTES + 1)
-    where = quoted(called(path), 400)
-    if len(content) > _MOST_RATES_BYTES:
-        raise ModelError(f"{where}: a rates file has at most {_MOST_RATES_BYTES:,} bytes")
-    return from_toml(content, where)
+    content = read_small(path, "a rates file", _MOST_RATES_BYTES, ModelError)
+    return from_toml(content, quoted(called(path), 400))
 
 
 def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:
