@@ -24,6 +24,7 @@ _CHAIN = (
     *(
         "load",
         "sample",
+        "train-attributes",
         "train-ngram",
         "train-lm",
         "train-diffusion",
@@ -32,6 +33,7 @@ _CHAIN = (
         "evaluate",
         "reliability",
         "show",
+        "explain",
         "export",
     ),
     *("plot", "bench", "run", "init", "plugins"),
