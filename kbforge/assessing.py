@@ -311,7 +311,7 @@ def _cluster(
     fragments: Sequence[Fragment], choices: Choices, how: How, on_order: OnOrder | None
 ) -> _Run:
     labels = [fragment.label for fragment in fragments]
-    if fragments and not any(labels):
+    if fragments and all(label is None for label in labels):
         raise KBForgeError(f"none of the {len(fragments):,} fragments has a label")
     prepared = prepare(fragments, choices)
     posteriors = []

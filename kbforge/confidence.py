@@ -60,7 +60,7 @@ class ConfidenceMap:
         alpha: the concentration given or calibrated, before tempering.
         temperature: of the likelihood.
         shuffles: orders of the data that the reports were averaged over.
-        fragments: how many labelled fragments it was fitted on.
+        fragments: how many were clustered to fit it, with those that have no label.
         sha256: their fingerprint.
         kbforge: version of the program.
 

@@ -180,6 +180,11 @@ def entity_claims(posteriors: Sequence[Posterior], labels: Sequence[str | None])
     """The claims of the first posterior's point estimate, that each cluster is an entity.
 
     A cluster that holds a fragment without a label is left out.
+
+    Args:
+        posteriors: of the same fragments, numbered alike; at least one.
+        labels: gold, one a fragment.
+
     """
     gold = labels[: posteriors[0].n_fragments]
     gold_sizes = Counter(gold)
@@ -192,13 +197,13 @@ def entity_claims(posteriors: Sequence[Posterior], labels: Sequence[str | None])
             if None in found:
                 continue
             mean = math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses)
-            probability.append(1.0 if mean > _CERTAIN else mean)
+            probability.append(mean)
             size.append(float(sizes[list(cluster)].max()))
             subproblem.append(number)
             # all of one label, and all of that label
             true.append(len(found) == 1 and gold_sizes[gold[cluster[0]]] == len(cluster))
     return Claims(
-        np.array(probability, np.float64),
+        _rounded(np.array(probability, np.float64)),
         np.array(size, np.float64),
         np.array(subproblem, np.int64),
         np.array(true, np.bool_),
@@ -320,7 +325,7 @@ def _subproblem_numbers(posterior: Posterior) -> IntArray:
 
 
 def _rounded(probability: FloatArray) -> FloatArray:
-    # rounding must not read as doubt, nor as more than certainty
+    # sums of weights are off by their last bits, which is neither doubt nor more than certainty
     return np.where(probability > _CERTAIN, 1.0, probability)
 
 

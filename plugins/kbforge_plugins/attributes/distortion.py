@@ -29,9 +29,11 @@ from kbforge_plugins.attributes.vocabulary import Vocabulary
 COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
-_LONGEST_COMPARED = 120
 MOST_SLIPS = 2
+_LONGEST_COMPARED = 120
+"""Characters of the longest value that can be a slip of another."""
 _LEAST_REST = 1e-12
+"""Base probability that is more than rounding, so that other values do have the feature."""
 
 
 def component_names(kind: Kind) -> tuple[str, ...]:
@@ -40,7 +42,7 @@ def component_names(kind: Kind) -> tuple[str, ...]:
 
 
 def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
-    """The probability of value u under each component, if the true value is v."""
+    """The probability of value u under each component, if the true value is v, in order."""
     out = [0.0] * len(component_names(vocabulary.kind))
     if u == v:
         out[COPY] = 1.0

@@ -31,6 +31,7 @@ _PSEUDO_DRAWS = 4.0
 _PSEUDO_CLUSTERS = 2.0
 _MOST_VALUES = 24
 _SMALLEST = 1e-300
+"""What a probability that rounds to zero is taken for, so that logs are finite."""
 
 
 def learn_rates(
@@ -115,7 +116,13 @@ class _Data:
         )
 
     def expected(self, weights: FloatArray, concentration: float) -> tuple[FloatArray, float]:
-        """Expected fresh draws by component, shape [components], and in all."""
+        """Expected fresh draws by component, shape [components], and in all.
+
+        Args:
+            weights: of the components, shape [components].
+            concentration: c.
+
+        """
         mixed = np.maximum(self.parts @ weights, _SMALLEST)
         a = concentration * mixed
         log_rows = self.log_base + np.add.reduceat(_log_rising(a, self.count), self.row_start)

@@ -60,6 +60,11 @@ class Urns:
         vocabulary: of the attribute; grows with values never seen.
         rates: of the attribute.
 
+    Attributes:
+        vocabulary: as given.
+        concentration: c.
+        weights: of G's components, in order.
+
     """
 
     def __init__(self, vocabulary: Vocabulary, rates: AttributeRates) -> None:
@@ -217,13 +222,13 @@ class Urns:
         return self._elsewhere[u]
 
     def log_base(self, v: int) -> float:
-        """Log base probability."""
+        """log base(v), in nats."""
         if v >= len(self._log_base):
             self._learn_values()
         return self._log_base[v]
 
     def log_rising(self, n: int) -> float:
-        """log [c]_n."""
+        """log [c]_n, in nats."""
         while len(self._log_rising) <= n:
             k = len(self._log_rising) - 1
             self._log_rising.append(self._log_rising[-1] + log(self.concentration + k))
@@ -240,6 +245,12 @@ class Urn:
     """A multiset of values of one attribute, and what joining it is worth.
 
     Attributes:
+        values: the different ones, by ascending number.
+        counts: how often each was seen.
+        size: observations.
+        true: those of the values that the sum takes for the true one, ascending.
+        sums: log of each one's term of L's sum, in units and without the norm [c]_n.
+        chance: likewise, if the true value is elsewhere.
         log_marginal: L, in nats.
         gains: L(urn + u) - L(urn) by value u, for those asked before.
 
@@ -269,7 +280,6 @@ class Urn:
         chance: int,
     ) -> None:
         self._urns, self.values, self.counts = urns, values, counts
-        # the log of each term of L's sum, in units and without the norm: true values, elsewhere
         self.true, self.sums, self.chance = true, sums, chance
         self.size = sum(counts)
         self.gains: dict[int, float] = {}

@@ -33,12 +33,15 @@ class Vocabulary:
         counts: value -> how often it occurs, at least 1.
 
     Attributes:
-        values: by number.
+        kind: as given.
+        counts: as given, by ascending value.
+        values: by number: those counted, ascending, then others as they were met.
         base: base probability by number.
         features: by number, the value's features as (index of the feature's name, its number).
         numeric: whether slips of the pen concern digits.
         letters: what a slip of the pen may write: all letters of the values, or all digits.
         alphabet: number of these, at least 2.
+        mass: base probability of all counted values that have a feature, by its number.
 
     """
 
