@@ -110,3 +110,10 @@ def test_blanks_are_nothing_to_train_on(program, tmp_path):
     ran = program("train-attributes", "-", "-o", tmp_path / "m", stdin=line)
     assert ran.code == 1
     assert "no attributes to train on, or blank ones only" in ran.err
+
+
+def test_attributes_are_shown_on_one_line_each(program, tmp_path):
+    lines = b'{"id": "a", "properties": {"na\\nme\\u001b[1m": ["x"]}}'
+    ran = program("train-attributes", "-", "-o", tmp_path / "m", stdin=lines)
+    assert ran.code == 0
+    assert r"na\nme\x1b[1m" in ran.out.decode()

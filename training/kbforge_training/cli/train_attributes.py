@@ -126,7 +126,7 @@ def _print(trained: Trained, output: Path) -> None:
         weights = dict(rates.mixture)
         copy, noise = weights.pop("copy"), weights.pop("noise")
         table.add_row(
-            Text(name),
+            Text(quoted(name, 40)),
             rates.kind,
             f"{trained.values[name]:,}",
             _share(copy),
