@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -257,13 +257,7 @@ def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
         )
         for s in posterior.subproblems
     ]
-    return Posterior(
-        tuple(sorted(subproblems, key=lambda s: s.fragments)),
-        posterior.log_posterior,
-        posterior.n_fragments,
-        posterior.model_evaluations,
-        posterior.complete,
-    )
+    return replace(posterior, subproblems=tuple(sorted(subproblems, key=lambda s: s.fragments)))
 
 
 def _masses(subproblem: Subproblem) -> dict[Cluster, float]:
