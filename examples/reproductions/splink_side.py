@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import resource
 import sys
 import time
@@ -54,7 +55,7 @@ def read(path: str) -> list[Record]:
     """Each record's id and the first value of each attribute, None where there is none."""
     with open(path) as lines:
         records = [json.loads(line) for line in lines]
-    names = {name: name.replace(" ", "_") for record in records for name in record["properties"]}
+    names = {name: re.sub(r"\W", "_", name) for record in records for name in record["properties"]}
     return [
         {"unique_id": record["id"]}
         | {

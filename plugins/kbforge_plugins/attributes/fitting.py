@@ -37,6 +37,9 @@ _MOST_RELATIVES = 60
 _MOST_ROUNDS = 4
 _SETTLED = 0.03
 """A change of the number of entities that ends the rounds."""
+_DOUBT = 2.0
+"""Of clusters that were found: different things that are alike, put together, make the next rates
+put more of them together."""
 _START_SIZE = 2.0
 """Fragments an entity, before anything is known."""
 
@@ -116,7 +119,7 @@ def fit_unlabelled(
         problem = Problem(AttributeModel(vocabularies, rates), alpha, index=index)
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
-        rates = rates_of(vocabularies, records, clusters) | known
+        rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
         found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
@@ -191,8 +194,9 @@ def rates_of(
     vocabularies: dict[str, Vocabulary],
     records: Sequence[Record],
     clusters: Sequence[Cluster],
+    doubt: float = 0.0,
 ) -> dict[str, AttributeRates]:
-    """Each attribute's rates from clusters of records."""
+    """Each attribute's rates from clusters of records; `doubt` is `learn_rates`'s."""
     held: list[list[Counts]] = [[] for _ in vocabularies]
     for cluster in clusters:
         of_cluster: dict[int, Counts] = {}
@@ -203,7 +207,9 @@ def rates_of(
         for index, counts in of_cluster.items():
             held[index].append(counts)
     return {
-        attribute: learn_rates(vocabulary, held[index], AttributeRates.prior(vocabulary.kind))
+        attribute: learn_rates(
+            vocabulary, held[index], AttributeRates.prior(vocabulary.kind), doubt
+        )
         for index, (attribute, vocabulary) in enumerate(vocabularies.items())
     }
 

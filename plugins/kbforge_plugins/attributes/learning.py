@@ -35,14 +35,15 @@ _SMALLEST = 1e-300
 
 
 def learn_rates(
-    vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates
+    vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates, doubt: float = 0.0
 ) -> AttributeRates:
-    """The most probable rates, with the prior's worth a few observations.
+    """The most probable rates, with the prior worth a few draws, and more if clusters are doubted.
 
     Args:
         vocabulary: of the attribute.
         clusters: what each holds of the attribute; those with one observation say nothing.
         prior: where to start, and what to believe without data.
+        doubt: what the prior's weights are worth beside that, in draws for each draw of the data.
 
     """
     data = _Data.of(vocabulary, [c for c in clusters if sum(c.values()) > 1])
@@ -52,7 +53,7 @@ def learn_rates(
     weights, concentration = believed, prior.concentration
     for _ in range(_ROUNDS):
         drawn, fresh = data.expected(weights, concentration)
-        new = drawn + _PSEUDO_DRAWS * believed
+        new = drawn + (_PSEUDO_DRAWS + doubt * drawn.sum()) * believed
         new /= new.sum()
         spread = (digamma(concentration + data.sizes) - digamma(concentration)).sum()
         concentration = float(
