@@ -5,8 +5,9 @@
     repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
             have each value, and alpha
 
-The sample is chosen by what the fragments' ids hash to, so that the result depends on the set of
-fragments and not on their order.
+Clusters that were found are not labels, so two thirds of every weight are what is assumed
+beforehand (`AttributeRates.prior`) and a third is learned. The sample is chosen by what the
+fragments' ids hash to, so that the result depends on the set of fragments and not on their order.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _MOST_ROUNDS = 4
 _SETTLED = 0.03
 """A change of the number of entities that ends the rounds."""
 _DOUBT = 2.0
-"""Of clusters that were found: different things that are alike, put together, make the next rates
-put more of them together."""
+"""Draws that the prior is worth for each draw of the clusters that were found: different things
+that are alike, once together, would make rates that put more of them together."""
 _START_SIZE = 2.0
 """Fragments an entity, before anything is known."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_SHOWN = 0.01
+_SHOWN = 0.03
 """Weights below this are summed up in the table; the rates file has them all."""
 
 
