@@ -236,6 +236,17 @@ def test_a_bundle_gives_the_same_model_back(trained: Attributes, tmp_path: Path)
     assert [read.index.keys(f) for f in fragments] == [trained.index.keys(f) for f in fragments]
 
 
+def test_fragments_without_any_attribute_of_the_model_are_pointed_out(
+    trained: Attributes, tmp_path: Path
+) -> None:
+    model = Attributes.from_bundle(write(tmp_path / "m", files_of(trained)))
+    note = model.fit([record("a", colour="red"), record("b", colour="red")])
+    assert note is not None
+    assert "no fragment has an attribute that the model reads (" in note
+    assert all(name in note for name in trained.vocabularies)
+    assert model.fit(people(5, 1)) is None
+
+
 def test_a_bundle_reads_the_attributes_it_was_trained_on(
     trained: Attributes, tmp_path: Path
 ) -> None:

@@ -127,7 +127,7 @@ class Attributes:
         so that they have base probabilities, and features in common with others.
 
         Returns:
-            One sentence for the user, or None for a trained model.
+            One sentence for the user; None for a trained model, unless it has nothing to read.
 
         Raises:
             UsageError: the fragments lack an attribute that was named, or have none at all.
@@ -136,8 +136,7 @@ class Attributes:
         if isinstance(self.index, Selective):
             self.index.fit(fragments)
         if self._trained:
-            self._count_new(fragments)
-            return None
+            return self._count_new(fragments)
         self._require(fragments)
         if self._read:
             fragments = [_only(fragment, self._read) for fragment in fragments]
@@ -161,7 +160,7 @@ class Attributes:
                     said = f'no fragment has the attribute "{quoted(name)}"{whose}'
                     raise UsageError(f"likelihood attributes: {said}")
 
-    def _count_new(self, fragments: Sequence[Fragment]) -> None:
+    def _count_new(self, fragments: Sequence[Fragment]) -> str | None:
         counts, known = counts_of(fragments), self._trained_on
         new = {
             name: {value: n for value, n in counts.get(name, {}).items() if value not in v.counts}
@@ -174,6 +173,10 @@ class Attributes:
             },
             self.rates,
         )
+        if counts.keys() & known.keys():
+            return None
+        names = quoted(", ".join(known))
+        return f"attributes: no fragment has an attribute that the model reads ({names})"
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
