@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from kbforge_plugins.attributes.kinds import (
     normalised,
     parse_date,
     stated,
+    words_of,
 )
 
 
@@ -129,6 +132,26 @@ def test_dates(value: str, date: tuple[str, str, str] | None) -> None:
 )  # fmt: skip
 def test_features(kind: Kind, value: str, features: dict[str, tuple[str, ...]]) -> None:
     assert features_of(kind, value) == features
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("anne-marie o'neill_2", ["anne", "marie", "o", "neill_2"]),
+        ("राहुल कुमार", ["राहुल", "कुमार"]),
+        ("สมชาย ใจดี", ["สมชาย", "ใจดี"]),
+        ("q̃uena, zoë", ["q̃uena", "zoë"]),
+        ("东京・大阪", ["东京", "大阪"]),
+        ("- · -", []),
+    ],
+)
+def test_words_of_any_script(value: str, words: list[str]) -> None:
+    assert words_of(value) == words
+
+
+@given(st.text(st.characters(exclude_categories=("Mn", "Mc", "Me")), max_size=40))
+def test_without_marks_words_are_those_of_regular_expressions(value: str) -> None:
+    assert words_of(value) == re.findall(r"\w+", value)
 
 
 def test_the_order_of_names_does_not_matter_to_all_words() -> None:

@@ -89,8 +89,19 @@ def kind_of(counts: Mapping[str, int]) -> Kind:
         return "number"
     if _share(values, _is_code) >= _SHARE_OF_CODES:
         return "code"
-    words = sum(len(_WORD.findall(value)) for value in values) / len(values)
+    words = sum(len(words_of(value)) for value in values) / len(values)
     return "title" if words > _WORDS_OF_A_TITLE else "text"
+
+
+def words_of(value: str) -> list[str]:
+    """Runs of letters, digits and marks on them, such as the vowels of Indic scripts."""
+    if value.isascii():
+        return _WORD.findall(value)
+    return "".join(c if _is_of_word(c) else " " for c in value).split()
+
+
+def _is_of_word(character: str) -> bool:
+    return bool(_WORD.match(character)) or unicodedata.category(character).startswith("M")
 
 
 def features_of(kind: Kind, value: str) -> Features:
@@ -140,7 +151,7 @@ def _is_code(value: str) -> bool:
 
 
 def _text(value: str) -> Features:
-    words = tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS]
+    words = tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS]
     with_initial = {
         f"{word} {other[0]}" for word in words[:4] for other in words[:4] if word != other
     }
@@ -154,7 +165,7 @@ def _text(value: str) -> Features:
 
 
 def _title(value: str) -> Features:
-    words = tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS]
+    words = tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS]
     longest = sorted(words, key=lambda word: (-len(word), word))[:2]
     return {
         "word": words,
@@ -195,7 +206,7 @@ def _set(value: str) -> Features:
     members = tuple(dict.fromkeys(filter(None, value.split(_BETWEEN))))
     return {
         "member": members,
-        "word": tuple(dict.fromkeys(_WORD.findall(value)))[:_MOST_WORDS],
+        "word": tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS],
     }
 
 
