@@ -140,12 +140,15 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
     previous = signal.signal(signal.SIGINT, stop)
     try:
         with contextlib.ExitStack() as stack:
+            before = stack.enter_context(contextlib.ExitStack())
+            before.enter_context(console.working("preparing"))
 
             def on_step(progress: Progress) -> None:
                 nonlocal shown, bar
                 if stopped:
                     raise Interrupted
                 if bar is None:  # the first step tells what there is to count
+                    before.close()
                     bar = stack.enter_context(_bar_for(progress))
                 now = time.monotonic()
                 done, total, fields = _figures(progress, max(now - begin, 1e-9))

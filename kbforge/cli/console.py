@@ -39,6 +39,17 @@ def print_json(value: Any) -> None:
 
 
 @contextlib.contextmanager
+def working(description: str) -> Iterator[None]:
+    """A moving sign on a terminal while there is nothing to count; nothing elsewhere."""
+    console = stderr()
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(description):
+        yield
+
+
+@contextlib.contextmanager
 def progress(*columns: Any, total: float | None, description: str) -> Iterator[_Bar]:
     """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 

@@ -67,7 +67,8 @@ def train_attributes(
 
     kinds = _kinds(kind or [])
     read = list(chain.from_iterable(read_fragments(path, limit=limit) for path in fragments))
-    trained = train(read, output, kinds, labels)
+    with console.working("learning"):
+        trained = train(read, output, kinds, labels)
     if json:
         console.print_json({"model": str(output), **_summary(trained)})
     else:
