@@ -36,18 +36,19 @@ class Candidates:
         self._closed: set[int] = set()
         self._live: dict[int, set[int]] = {}
         self._family: dict[int, int] = {}
-        self._keys: Sequence[int] = ()
+        self._open: Sequence[int] = ()  # keys of the fragment turned to
 
     def turn_to(self, fragment: Fragment, in_heaviest: InHeaviest) -> IntArray:
         """The slots of the clusters to compare the next fragment with, ascending, shape [slots].
 
         It may close keys, so it is asked once a fragment.
         """
-        self._keys = self._index.keys(fragment)
-        for key in self._keys:
+        keys = self._index.keys(fragment)
+        for key in keys:
             if key not in self._closed and self._leads_too_far(key, in_heaviest):
                 self._closed.add(key)
-        families = self._reached()
+        self._open = [key for key in keys if key not in self._closed]
+        families = self._reached(keys)
         live = self._live
         slots = [slot for family in families for slot in live.get(family, ())]
         slots.sort()
@@ -59,9 +60,9 @@ class Candidates:
             self._family[child] = family
             self._live.setdefault(family, set()).add(child)
         for family in dict.fromkeys(families.tolist()):
-            for key in self._keys:
+            for key in self._open:
                 led = self._families.setdefault(key, [])
-                if family not in led and key not in self._closed:
+                if family not in led:
                     led.append(family)
 
     def release(self, slots: IntArray) -> None:
@@ -73,17 +74,16 @@ class Candidates:
             if not left:
                 del self._live[family]
 
-    def _reached(self) -> Iterable[int]:
+    def _reached(self, keys: Sequence[int]) -> Iterable[int]:
         """The live families that enough open keys lead to, else any, else those of closed keys."""
         live, led = self._live, dict[int, int]()
-        for key in self._keys:
-            if key not in self._closed:
-                for family in self._families.get(key, ()):
-                    if family in live:
-                        led[family] = led.get(family, 0) + 1
+        for key in self._open:
+            for family in self._families.get(key, ()):
+                if family in live:
+                    led[family] = led.get(family, 0) + 1
         if led:
             return [family for family, keys in led.items() if keys >= self._index.shared] or led
-        return {family for key in self._keys for family in self._families.get(key, ())}
+        return {family for key in keys for family in self._families.get(key, ())}
 
     def _leads_too_far(self, key: int, in_heaviest: InHeaviest) -> bool:
         """Whether an open key leads to more families than the index allows."""
