@@ -19,7 +19,7 @@ from kbforge.contracts import Fragment, OnStep, Posterior, Problem
 class Metropolis:
     """Sampling for likelihoods that are expensive: one or two sets are scored for each move.
 
-    The surrogate proposes a cluster for a fragment, and the likelihood accepts or rejects it.
+    The surrogate proposes another cluster for a fragment, and the likelihood accepts or rejects it.
     Without a surrogate the prior proposes, which is correct and, with many clusters, slow to get
     anywhere: name a surrogate, or use `gibbs`. Every proposal is a single one, so that --max-evals
     limits nothing, except that 0 clusters by the surrogate alone.
