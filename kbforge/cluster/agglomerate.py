@@ -1,4 +1,4 @@
-"""Agglomerative clustering: from singletons, the best merge until none gains anything.
+"""Agglomerative clustering: the best merge of two clusters, until none gains anything.
 
 Three ways to find the next merge, one class each: all pairs, kept up to date; a sampled batch of
 pairs; and the pairs that a surrogate ranks first. The gain is `ratios`' merge statistic.
@@ -19,6 +19,7 @@ from kbforge.cluster.ratios import Clusters, Ratios, SetRatios, ratios_of
 from kbforge.cluster.scoring import without_model
 from kbforge.cluster.watch import OutOfTime, Watch, require_positive
 from kbforge.contracts import (
+    Cluster,
     FloatArray,
     Fragment,
     IntArray,
@@ -58,10 +59,11 @@ def agglomerate(
     fragments: Sequence[Fragment],
     problem: Problem,
     method: Method,
+    start: Sequence[Cluster],
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Merge clusters of the fragments.
+    """Merge clusters of the fragments, from a partition of them on.
 
     Raises:
         LikelihoodError: NaN, or a fragment that is possible in no cluster; the message names it.
@@ -70,7 +72,7 @@ def agglomerate(
     """
     if not fragments:
         return Posterior((), 0.0, 0, 0)
-    run = _Run(fragments, without_model(problem), method, rng)
+    run = _Run(fragments, without_model(problem), method, start, rng)
     complete = True
     try:
         run.merge_until_done(Watch(method.budget, on_step))
@@ -89,10 +91,11 @@ class _Run:
         fragments: Sequence[Fragment],
         problem: Problem,
         method: Method,
+        start: Sequence[Cluster],
         rng: np.random.Generator,
     ) -> None:
         self._fragments, self._prior = fragments, DirichletProcess(problem.alpha)
-        self._clusters = Clusters(len(fragments), self._prior.log_alpha)
+        self._clusters, self._started = Clusters(start, self._prior.log_alpha), len(start)
         self._search = _search_of(fragments, problem, method, self._clusters, rng)
         self._merges = 0
         self._log_posterior = self._log_terms().sum()
@@ -118,7 +121,7 @@ class _Run:
             watch.round(self.progress)
 
     def progress(self) -> Progress:
-        n, left = len(self._fragments), len(self._fragments) - self._merges
+        n, left = len(self._fragments), self._started - self._merges
         return Progress(
             fragments=n,
             total=n,
@@ -126,7 +129,7 @@ class _Run:
             log10_effective_particles=0.0,
             model_evaluations=self._search.models[0].evaluations,
             posterior=partial(self.posterior, False),
-            rounds=Rounds(self._merges, n - 1, left, float(self._log_posterior)),
+            rounds=Rounds(self._merges, self._started - 1, left, float(self._log_posterior)),
         )
 
     def posterior(self, complete: bool) -> Posterior:

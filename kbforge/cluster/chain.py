@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from kbforge.cluster.conditionals import IMPOSSIBLE
 from kbforge.cluster.grouping import Grouping, leaders
 from kbforge.cluster.kernels import NEW, Kernel
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.errors import LikelihoodError, quoted
-
-Start: TypeAlias = Literal["singletons", "sequential"]
-"""Where a chain starts: every fragment by itself, or each put where the kernel wants it given
-those before it."""
 
 # a better grouping must be better by more than rounding, in nats
 _BETTER = 1e-6
@@ -29,7 +25,7 @@ class Chain:
         fragments: named in errors.
         kernel: moves one fragment.
         grouping: the kernel's, with no fragment placed.
-        log_alpha: of the prior.
+        prior: of the groupings.
         rng: of all draws.
 
     Attributes:
@@ -48,7 +44,7 @@ class Chain:
         fragments: Sequence[Fragment],
         kernel: Kernel,
         grouping: Grouping,
-        log_alpha: float,
+        prior: DirichletProcess,
         rng: np.random.Generator,
     ) -> None:
         self.grouping = grouping
@@ -58,7 +54,7 @@ class Chain:
         self.best_clusters = 0
         self._best = list(grouping.slot_of)
         self._fragments, self._kernel = fragments, kernel
-        self._log_alpha, self._rng = log_alpha, rng
+        self._prior, self._rng = prior, rng
 
     @property
     def n_fragments(self) -> int:
@@ -70,26 +66,42 @@ class Chain:
         """Sets that the model itself has scored."""
         return self._kernel.models[0].evaluations
 
-    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """L of any clusters by the model itself, shape [len(clusters)]."""
-        return self._kernel.models[0].log_marginal(clusters)
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """What any clusters contribute to the log posterior by the model itself, one each."""
+        sizes = np.array([len(cluster) for cluster in clusters])
+        return self._prior.log_cluster(sizes) + self._kernel.models[0].log_marginal(clusters)
 
     @property
     def best(self) -> IntArray:
         return leaders(self._best[: self.placed])
 
-    def start(self, how: Start) -> Iterator[None]:
-        """Place all fragments, in the order given; a step is one fragment."""
+    def start(self, groups: Sequence[Cluster] | None) -> Iterator[None]:
+        """Place all fragments: in one step, or one a step.
+
+        Args:
+            groups: a partition of them; None puts each one, in the order given, where the kernel
+                wants it given those before it.
+
+        """
+        # drawn either way: the sweeps that follow do not depend on it
         draws = self._rng.random((len(self._fragments), 2)).tolist()
+        if groups is not None:
+            self._begin(groups)
+            yield
+            return
         for fragment, u in enumerate(draws):
-            if how == "singletons":
-                alone = self._kernel.models[0].alone(fragment)
-                self._move(fragment, NEW, max(self._log_alpha + alone, IMPOSSIBLE))
-            else:
-                self._update(fragment, u)
+            self._update(fragment, u)
             self.placed += 1
             self._keep_best()
             yield
+
+    def _begin(self, groups: Sequence[Cluster]) -> None:
+        self.grouping.begin(groups)
+        for model in self._kernel.models:
+            model.regrouped(())
+        self.log_posterior = float(np.maximum(self.log_terms(groups), IMPOSSIBLE).sum())
+        self.placed = len(self._fragments)
+        self._keep_best()
 
     def sweep(self) -> Iterator[None]:
         """Move every fragment once, in random order; a step is one fragment."""
@@ -104,7 +116,7 @@ class Chain:
             slots = grouping.slots()
             grouping.compact()
             for model in self._kernel.models:
-                model.renumbered(slots)
+                model.regrouped(slots)
 
     def _update(self, fragment: int, u: Sequence[float]) -> None:
         try:

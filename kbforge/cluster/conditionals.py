@@ -61,8 +61,8 @@ class Conditionals(Protocol):
         """The grouping has moved x from a slot (-1: none) to another."""
         ...
 
-    def renumbered(self, old: Sequence[int]) -> None:
-        """The grouping has been compacted; these were its slots."""
+    def regrouped(self, old: Sequence[int]) -> None:
+        """The grouping has begun, or been compacted; these were its slots."""
         ...
 
 
@@ -122,7 +122,7 @@ class TableConditionals:
         else:
             self._open(new, fragment)
 
-    def renumbered(self, old: Sequence[int]) -> None:
+    def regrouped(self, old: Sequence[int]) -> None:
         self._table.release(np.array(old, dtype=np.int64))
         for slot in range(self._grouping.n_slots):
             self._fill(slot)
@@ -198,8 +198,9 @@ class SetConditionals:
             if slot >= 0 and self._grouping.members[slot]:
                 self._score[slot] = self._sets.score([self._grouping.cluster(slot)])[0]
 
-    def renumbered(self, old: Sequence[int]) -> None:
-        self._score[: len(old)] = self._score[list(old)]
+    def regrouped(self, old: Sequence[int]) -> None:
+        grouping = self._grouping
+        self._score = self._sets.score([grouping.cluster(s) for s in range(grouping.n_slots)])
 
     def _with(self, fragment: int, slot: int) -> tuple[int, ...]:
         return tuple(sorted((*self._grouping.members[slot], fragment)))

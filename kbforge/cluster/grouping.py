@@ -44,6 +44,15 @@ class Grouping:
         """How many clusters there are."""
         return len(self.members) - len(self._free)
 
+    def begin(self, clusters: Sequence[Cluster]) -> None:
+        """Make these the clusters, in slots 0, 1, ...; there were none."""
+        for cluster in clusters:
+            slot = self._new_slot()
+            self.members[slot].update(cluster)
+            self.log_size[slot] = self.log_of[len(cluster)]
+            for fragment in cluster:
+                self.slot_of[fragment] = slot
+
     def move(self, fragment: int, to: int) -> int:
         """Put a fragment into the cluster of a slot, or with -1 into a new one; returns its slot.
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.cluster.chain import Chain, Start
+from kbforge.cluster.chain import Chain
 from kbforge.cluster.grouping import Grouping, leaders
 from kbforge.cluster.kernels import Kernel
 from kbforge.cluster.priors import DirichletProcess
@@ -17,7 +17,6 @@ from kbforge.cluster.visits import Visits, subproblems_of
 from kbforge.cluster.watch import OutOfTime, Watch, require_positive
 from kbforge.contracts import (
     Cluster,
-    FloatArray,
     Fragment,
     Interrupted,
     OnStep,
@@ -30,10 +29,9 @@ from kbforge.contracts import (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Where a chain starts, when it stops, and how much of it is kept.
+    """When a chain stops, and how much of it is kept.
 
     Attributes:
-        start: where it starts.
         patience: stop after so many sweeps without a more probable grouping; None never does.
         sweeps: stop after so many; None never does.
         budget: stop after so many seconds; None never does.
@@ -41,7 +39,6 @@ class Schedule:
 
     """
 
-    start: Start
     patience: int | None
     sweeps: int | None
     budget: float | None
@@ -65,10 +62,11 @@ def run_chain(
     problem: Problem,
     make_kernel: MakeKernel,
     schedule: Schedule,
+    start: Sequence[Cluster] | None,
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments.
+    """Sample groupings of the fragments, from the `start` of `Chain.start` on.
 
     Raises:
         LikelihoodError: NaN, or a fragment has no possible place; the message names it.
@@ -79,13 +77,12 @@ def run_chain(
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    chain = Chain(fragments, kernel, grouping, prior.log_alpha, rng)
-    run = _Run(chain, prior, schedule)
+    run = _Run(Chain(fragments, kernel, grouping, prior, rng), schedule, start)
     complete = True
     try:
         run.sweep_until_done(Watch(schedule.budget, on_step))
     except OutOfTime:
-        complete = chain.placed == len(fragments)
+        complete = run.placed
     except Interrupted:
         complete = False
     return run.posterior(complete)
@@ -94,8 +91,8 @@ def run_chain(
 class _Run:
     """A chain, its visits, and how far it has come."""
 
-    def __init__(self, chain: Chain, prior: DirichletProcess, schedule: Schedule) -> None:
-        self._chain, self._prior, self._schedule = chain, prior, schedule
+    def __init__(self, chain: Chain, schedule: Schedule, start: Sequence[Cluster] | None) -> None:
+        self._chain, self._schedule, self._start = chain, schedule, start
         self._visits = Visits(chain.n_fragments)
         self._sweeps = 0
 
@@ -108,7 +105,7 @@ class _Run:
 
         """
         chain, schedule = self._chain, self._schedule
-        for _ in chain.start(schedule.start):
+        for _ in chain.start(self._start):
             watch.step(self.progress)
         idle = 0
         while self._sweeps != schedule.sweeps and idle != schedule.patience:
@@ -119,6 +116,11 @@ class _Run:
             idle = idle + 1 if chain.best_log_posterior == before else 0
             self._visits.record(leaders(chain.grouping.slot_of))
             watch.round(self.progress)
+
+    @property
+    def placed(self) -> bool:
+        """Whether all fragments are in a cluster."""
+        return self._chain.placed == self._chain.n_fragments
 
     def progress(self) -> Progress:
         chain = self._chain
@@ -137,10 +139,6 @@ class _Run:
     def posterior(self, complete: bool) -> Posterior:
         chain = self._chain
         subproblems, log_posterior = subproblems_of(
-            self._visits.after_burn_in(), chain.best, self._schedule.particles, self._log_terms
+            self._visits.after_burn_in(), chain.best, self._schedule.particles, chain.log_terms
         )
         return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, complete)
-
-    def _log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        sizes = np.array([len(cluster) for cluster in clusters])
-        return self._prior.log_cluster(sizes) + self._chain.log_marginal(clusters)

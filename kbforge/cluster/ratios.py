@@ -32,15 +32,26 @@ from kbforge.contracts import (
 
 
 class Clusters:
-    """The clusters so far, from singletons on."""
+    """The clusters so far.
 
-    def __init__(self, n_fragments: int, log_alpha: float) -> None:
+    Args:
+        groups: a partition of the fragments 0..n-1 to start from.
+        log_alpha: of the prior.
+
+    """
+
+    def __init__(self, groups: Sequence[Cluster], log_alpha: float) -> None:
+        n_fragments = sum(map(len, groups))
         self.members: list[list[int]] = [[i] for i in range(n_fragments)]
         self.alive = np.ones(n_fragments, dtype=np.bool_)
         self._size: IntArray = np.ones(n_fragments, dtype=np.int64)
         self._log_prior: FloatArray = np.full(n_fragments, log_alpha)
         # by size less one; twice as long as the largest cluster, which a row pairs with itself
         self._log_cluster = log_alpha + gammaln(np.arange(1, 2 * n_fragments + 1))
+        for group in groups:
+            first, *others = sorted(group)
+            for other in others:
+                self.merge(first, other)
 
     def slots(self) -> IntArray:
         """The slots of the clusters there are, ascending."""
@@ -90,7 +101,7 @@ def ratios_of(likelihood: Likelihood, fragments: Sequence[Fragment], clusters: C
     if isinstance(likelihood, ConjugateLikelihood):
         table = likelihood.live_clusters()
         if isinstance(table, MergeableClusters):
-            return TableRatios(likelihood, table, fragments)
+            return TableRatios(likelihood, table, fragments, clusters)
     return SetRatios(likelihood, fragments, clusters)
 
 
@@ -103,12 +114,19 @@ class TableRatios:
     """
 
     def __init__(
-        self, likelihood: Likelihood, table: MergeableClusters, fragments: Sequence[Fragment]
+        self,
+        likelihood: Likelihood,
+        table: MergeableClusters,
+        fragments: Sequence[Fragment],
+        clusters: Clusters,
     ) -> None:
         self._likelihood, self._fragments, self._table = likelihood, fragments, table
         self.evaluations = len(fragments)
         for slot, fragment in enumerate(fragments):
             table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
+        for first, *others in clusters.clusters():
+            for other in others:
+                self.merge(first, other)
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._likelihood.log_marginal([[self._fragments[i] for i in c] for c in clusters])
@@ -133,7 +151,8 @@ class SetRatios:
     ) -> None:
         self._clusters = clusters
         self._sets = SetScores(likelihood, fragments)
-        self._score = self._sets.score([(i,) for i in range(len(fragments))])
+        self._score = np.zeros(len(fragments))
+        self._score[clusters.slots()] = self._sets.score(clusters.clusters())
 
     @property
     def evaluations(self) -> int:

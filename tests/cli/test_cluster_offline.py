@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kbforge.cli.cluster import _bar_for, _figures
+from kbforge.cluster.ratios import Clusters
 from kbforge.cluster.visits import Visits
 from kbforge.contracts import Progress, Rounds
 from tests.cli.test_cluster import GAUSSIAN, write_points
@@ -68,12 +69,72 @@ def test_control_c_keeps_what_was_found(
     assert Path(f"{kb}.partial").exists()
 
 
+def test_what_was_interrupted_goes_on(
+    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merge is found again from the groups there are, so nothing is lost."""
+    merge, merges = Clusters.merge, []
+
+    def interrupting(self: Clusters, a: int, b: int) -> None:
+        merge(self, a, b)
+        merges.append((a, b))
+        if len(merges) == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    job = ("cluster", points, *GAUSSIAN, "--clusterer", "agglomerative", "--json")
+    with monkeypatch.context() as patch:
+        patch.setattr(Clusters, "merge", interrupting)
+        assert program(*job, "-o", tmp_path / "kb.jsonl").code == 130
+    held = tmp_path / "kb.jsonl.partial"
+    rest = program(*job, "-o", tmp_path / "rest.jsonl", "--set", f"clusterer.start={held}")
+    whole = program(*job, "-o", tmp_path / "whole.jsonl")
+    assert rest.json["log_posterior"] == pytest.approx(whole.json["log_posterior"])
+    assert groups_in(tmp_path / "rest.jsonl") == groups_in(tmp_path / "whole.jsonl")
+    assert len(groups_in(held)) == 40
+
+
+@pytest.mark.parametrize("clusterer", ["gibbs", "metropolis"])
+def test_a_sampler_starts_from_what_another_found(
+    program: Run, points: Path, tmp_path: Path, clusterer: str
+) -> None:
+    job = ("cluster", points, *GAUSSIAN, "--json", "--clusterer")
+    found = program(*job, "agglomerative", "-o", tmp_path / "found.jsonl")
+    start = f"clusterer.start={tmp_path / 'found.jsonl'}"
+    more = ("-o", tmp_path / "more.jsonl", "--set", "clusterer.sweeps=2")
+    sampled = program(*job, clusterer, *more, "--set", start)
+    assert sampled.json["log_posterior"] >= found.json["log_posterior"] - 1e-6
+    by_itself = program(*job, clusterer, *more)
+    assert sampled.json["log_posterior"] > by_itself.json["log_posterior"] + 1
+
+
+def groups_in(kb: Path) -> set[tuple[str, ...]]:
+    return {tuple(json.loads(line)["fragments"]) for line in kb.read_text().splitlines()}
+
+
+def test_a_start_that_knows_none_of_the_fragments(
+    program: Run, points: Path, tmp_path: Path
+) -> None:
+    kb, other = tmp_path / "kb.jsonl", tmp_path / "other.jsonl"
+    program("cluster", points, "-o", kb, *GAUSSIAN)
+    other.write_text(points.read_text().replace('"id": "p', '"id": "q'))
+    start = ("--clusterer", "gibbs", "--set", f"clusterer.start={kb}")
+    ran = program("cluster", other, "-o", tmp_path / "no.jsonl", *GAUSSIAN, *start)
+    assert (ran.code, ran.err) == (2, f'kbforge: start: "{kb}" has none of the fragments\n')
+    ran = program("cluster", other, "-o", kb, *GAUSSIAN, *start[:3], f"clusterer.start={points}")
+    assert ran.code == 1
+    assert f"{points}:1: " in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--set", "clusterer.sweeps=0"), "sweeps: expected a number above 0, got 0"),
         (("--set", "clusterer.budget=-1"), "budget: expected a number above 0, got -1"),
-        (("--set", "clusterer.start=greedy"), "expected one of singletons, sequential"),
+        (
+            ("--set", "clusterer.start=greedy"),
+            "start: expected singletons, sequential or a file that kbforge cluster wrote, "
+            'got "greedy"',
+        ),
     ],
 )
 def test_bad_choices_get_one_sentence(

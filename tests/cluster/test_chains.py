@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 from kbforge.cluster import watch
+from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
-from kbforge.cluster.grouping import leaders
+from kbforge.cluster.chain import Chain as MarkovChain
+from kbforge.cluster.grouping import Grouping, leaders
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.visits import Visits, subproblems_of
 from kbforge.contracts import Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge_plugins.clusterers import gibbs, metropolis
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.metropolis import Metropolis
@@ -77,6 +81,45 @@ def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer
     likelihood = Rule(lambda ids: -np.inf if len(ids) == 1 and ids != {"f0"} else 0.0)
     found = run(clusterer(start="sequential", sweeps=1), likelihood)
     assert all(len(cluster) > 1 or cluster == (0,) for cluster in found.clusters())
+
+
+# -- where a chain starts -----------------------------------------------------------------------
+
+GROUPS = [(0, 3), (1, 2, 5), (4,)]
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), Chain(normal(1.0, 4.0)), BlackBox(normal())])
+@pytest.mark.parametrize("kernel", [gibbs.make_kernel, metropolis.make_kernel])
+def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None:
+    fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
+    prior, state = DirichletProcess(0.5), Grouping(len(fragments))
+    chain = MarkovChain(
+        fragments,
+        kernel(fragments, problem, state, prior.log_alpha),
+        state,
+        prior,
+        np.random.default_rng(0),
+    )
+    list(chain.start(GROUPS))
+    assert chain.best.tolist() == [0, 1, 1, 0, 4, 1]
+    assert (chain.placed, chain.best_clusters) == (6, 3)
+    for _ in range(20):
+        now = [state.cluster(slot) for slot in state.slots()]
+        sets = [[fragments[i] for i in cluster] for cluster in now]
+        terms = prior.log_cluster(np.array([len(c) for c in now])) + likelihood.log_marginal(sets)
+        assert chain.log_posterior == pytest.approx(terms.sum())
+        list(chain.sweep())
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
+def test_merges_go_on_from_a_start(likelihood: Any) -> None:
+    """What is merged first does not matter where merging all is best by far."""
+    fragments, problem = fragments_of(LOOSE[:4]), Problem(likelihood, 1e-9)
+    rng = np.random.default_rng(0)
+    found = agglomerate(fragments, problem, Method(None, None), [(0, 3), (1,), (2,)], rng)
+    assert found.clusters() == [(0, 1, 2, 3)]
+    alone = agglomerate(fragments, problem, Method(None, None), [(i,) for i in range(4)], rng)
+    assert found.log_posterior == pytest.approx(alone.log_posterior)
 
 
 # -- when a chain stops -------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from scipy import stats
 from kbforge.cluster.chain import Chain
 from kbforge.cluster.grouping import Grouping as State
 from kbforge.cluster.kernels import NEW, Kernel
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
 from kbforge_plugins.clusterers import gibbs, metropolis
 from kbforge_plugins.likelihoods.attributes import Attributes
@@ -63,11 +64,11 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
 
 
 def chain_of(sampler: str, fragments: list[Fragment], problem: Problem) -> tuple[Chain, Kernel]:
-    log_alpha = math.log(problem.alpha)
+    prior = DirichletProcess(problem.alpha)
     state = State(len(fragments))
-    kernel = SAMPLERS[sampler](fragments, problem, state, log_alpha)
-    chain = Chain(fragments, kernel, state, log_alpha, np.random.default_rng(11))
-    for _ in chain.start("singletons"):
+    kernel = SAMPLERS[sampler](fragments, problem, state, prior.log_alpha)
+    chain = Chain(fragments, kernel, state, prior, np.random.default_rng(11))
+    for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain, kernel
 

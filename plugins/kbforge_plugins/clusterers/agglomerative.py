@@ -8,10 +8,11 @@ import numpy as np
 
 from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require_start
 
 
 class Agglomerative:
-    """From singletons, the merge that makes the grouping most probable, until none does.
+    """The merge that makes the grouping most probable, again and again, until none does.
 
     Looks at all pairs of clusters, of which only those that the last merge touched are scored
     again, and keeps 8 bytes for each pair of fragments. With a surrogate, only the --max-evals
@@ -21,12 +22,17 @@ class Agglomerative:
     Args:
         batch: look at so many pairs at a time, drawn at random, and stop when 100 draws in a row
             gain nothing; `none` looks at all pairs. A surrogate is then of no use.
+        start: `singletons` starts with every fragment by itself; a file that `kbforge cluster`
+            wrote, be it of an interrupted run, starts with its groups.
         budget: stop after so many seconds, which makes the result depend on the machine; `none`
             never does.
 
     """
 
-    def __init__(self, batch: int | None = None, budget: float | None = None) -> None:
+    def __init__(
+        self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None
+    ) -> None:
+        self._start = require_start(start, SINGLETONS)
         self._method = Method(batch, budget)
 
     def cluster(
@@ -37,4 +43,5 @@ class Agglomerative:
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        return agglomerate(fragments, problem, self._method, rng, on_step)
+        start = groups_from(self._start, fragments)
+        return agglomerate(fragments, problem, self._method, start, rng, on_step)

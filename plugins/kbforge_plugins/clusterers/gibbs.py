@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.cluster.chain import Start
 from kbforge.cluster.conditionals import conditionals_of
 from kbforge.cluster.grouping import Grouping
 from kbforge.cluster.kernels import Gibbs as GibbsKernel
 from kbforge.cluster.mcmc import Schedule, run_chain
 from kbforge.cluster.scoring import without_model
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 
 
 class Gibbs:
@@ -27,7 +27,8 @@ class Gibbs:
         particles: P, the most groupings of a subproblem that are kept of the sample; subproblems
             are what fewer than one visit in P connects.
         start: `singletons` starts with every fragment by itself; `sequential` draws each one's
-            place given those before it.
+            place given those before it; a file that `kbforge cluster` wrote, be it of an
+            interrupted run, starts with its groups.
         patience: stop after so many sweeps without a more probable grouping; `none` never does.
         sweeps: stop after so many sweeps; `none` never does.
         budget: stop after so many seconds, which makes the result depend on the machine; `none`
@@ -38,12 +39,13 @@ class Gibbs:
     def __init__(
         self,
         particles: int = 100,
-        start: Start = "singletons",
+        start: str = SINGLETONS,
         patience: int | None = 500,
         sweeps: int | None = None,
         budget: float | None = None,
     ) -> None:
-        self._schedule = Schedule(start, patience, sweeps, budget, particles)
+        self._start = require_start(start, SINGLETONS, SEQUENTIAL)
+        self._schedule = Schedule(patience, sweeps, budget, particles)
 
     def cluster(
         self,
@@ -53,8 +55,8 @@ class Gibbs:
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        problem = without_model(problem)
-        return run_chain(fragments, problem, make_kernel, self._schedule, rng, on_step)
+        problem, start = without_model(problem), chain_start(self._start, fragments)
+        return run_chain(fragments, problem, make_kernel, self._schedule, start, rng, on_step)
 
 
 def make_kernel(

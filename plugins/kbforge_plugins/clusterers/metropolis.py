@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.cluster.chain import Start
 from kbforge.cluster.conditionals import SetConditionals, TableConditionals, conditionals_of
 from kbforge.cluster.grouping import Grouping
 from kbforge.cluster.kernels import Gibbs, Kernel
@@ -14,6 +13,7 @@ from kbforge.cluster.kernels import Metropolis as MetropolisKernel
 from kbforge.cluster.mcmc import Schedule, run_chain
 from kbforge.cluster.scoring import without_model
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 
 
 class Metropolis:
@@ -28,7 +28,8 @@ class Metropolis:
         particles: P, the most groupings of a subproblem that are kept of the sample; subproblems
             are what fewer than one visit in P connects.
         start: `singletons` starts with every fragment by itself; `sequential` puts each one where
-            the surrogate draws it given those before it.
+            the surrogate draws it given those before it; a file that `kbforge cluster` wrote, be
+            it of an interrupted run, starts with its groups.
         patience: stop after so many sweeps without a more probable grouping; `none` never does.
         sweeps: stop after so many sweeps; `none` never does.
         budget: stop after so many seconds, which makes the result depend on the machine; `none`
@@ -39,12 +40,13 @@ class Metropolis:
     def __init__(
         self,
         particles: int = 100,
-        start: Start = "singletons",
+        start: str = SINGLETONS,
         patience: int | None = 500,
         sweeps: int | None = None,
         budget: float | None = None,
     ) -> None:
-        self._schedule = Schedule(start, patience, sweeps, budget, particles)
+        self._start = require_start(start, SINGLETONS, SEQUENTIAL)
+        self._schedule = Schedule(patience, sweeps, budget, particles)
 
     def cluster(
         self,
@@ -54,7 +56,8 @@ class Metropolis:
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        return run_chain(fragments, problem, make_kernel, self._schedule, rng, on_step)
+        start = chain_start(self._start, fragments)
+        return run_chain(fragments, problem, make_kernel, self._schedule, start, rng, on_step)
 
 
 def make_kernel(
