@@ -6,6 +6,7 @@ ends when the pipe does, so that none outlives a bench that is killed.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -13,13 +14,15 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING
 
-from kbforge.errors import KBForgeError
+from kbforge.errors import KBForgeError, quoted
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
     from kbforge.bench.perform import Outcome
     from kbforge.bench.runs import Run
+
+_SHOWN = 400  # characters of what a plugin says of its failure
 
 
 def perform_all(runs: Sequence[Run], workers: int) -> Iterator[Outcome]:
@@ -62,9 +65,10 @@ class _Worker:
         self._run: Run | None = None
 
     def begin(self, run: Run) -> None:
-        """Hand over a run."""
+        """Hand over a run; that the process is dead is what `finish` finds out."""
         self._run = run
-        self.pipe.send(run)
+        with contextlib.suppress(OSError):
+            self.pipe.send(run)
 
     def finish(self) -> Outcome:
         """The outcome of the run begun last."""
@@ -73,9 +77,12 @@ class _Worker:
             outcome: Outcome | str = self.pipe.recv()
         except (EOFError, OSError):
             self._process.join()
+            code = self._process.exitcode
+            # the system kills who takes too much
+            why = " (out of memory?)" if code == -signal.SIGKILL else ""
             raise KBForgeError(
-                f"{self._run.called}: its process ended with exit code {self._process.exitcode} "
-                "(out of memory?); the finished runs are kept, the same command goes on from them"
+                f"{self._run.called}: its process ended with exit code {code}{why}; "
+                "the finished runs are kept, the same command goes on from them"
             ) from None
         if isinstance(outcome, str):
             raise KBForgeError(f"{self._run.called}: {outcome}")
@@ -94,18 +101,30 @@ def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # before NumPy is imported: runs side by side must not fight for the cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    from kbforge.bench.perform import perform
+    with contextlib.suppress(EOFError, OSError):  # the bench has ended, or was killed
+        while True:
+            pipe.send(_outcome(pipe))
 
-    while True:
-        try:
-            run: Run = pipe.recv()
-        except EOFError:
-            return
-        try:
-            outcome: Outcome | str = perform(run)
-        except KBForgeError as error:
-            outcome = str(error)
-        try:
-            pipe.send(outcome)
-        except BrokenPipeError:  # the bench was killed
-            return
+
+def _outcome(pipe: Connection) -> Outcome | str:
+    """What comes of the next run, or a sentence on why nothing does."""
+    try:
+        run: Run = pipe.recv()
+    except (EOFError, OSError):
+        raise
+    except Exception as error:  # what a plugin's own objects make of being unpacked
+        return _sentence(error)
+    try:
+        from kbforge.bench.perform import perform
+
+        return perform(run)
+    except (Exception, SystemExit) as error:  # a stranger's plugin may raise anything
+        return _sentence(error)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, KBForgeError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return quoted(f"{type(error).__name__}: {error}".removesuffix(": "), _SHOWN)

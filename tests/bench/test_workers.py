@@ -6,14 +6,17 @@ import multiprocessing
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kbforge.bench.perform import perform
 from kbforge.bench.runs import Run
 from kbforge.bench.workers import perform_all
+from kbforge.contracts.suite import Method
 from kbforge.errors import KBForgeError
-from tests.bench.toys import GREEDY, SPLIT, run
+from tests.bench.toys import GREEDY, SPLIT, die, run, task
+from tests.registry.distributions import Distribution
 
 RUNS = [run(method, shuffle) for shuffle in range(3) for method in (GREEDY, SPLIT)]
 
@@ -42,6 +45,44 @@ def test_a_run_that_fails_is_named() -> None:
     bad = run(fragments=(bare, *run().task.fragments[1:]), shuffle=2)
     with pytest.raises(KBForgeError, match=r"Split SMC \(P=10\) on toy, order 2: .*p0"):
         list(perform_all([run(), bad], 1))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("raise ValueError('wrong\\nshape')", r"ValueError: wrong\\nshape$"),
+        ("raise KeyError", "KeyError$"),
+        ("raise MemoryError", "out of memory$"),
+        ("raise SystemExit(3)", "SystemExit: 3$"),
+        ("os._exit(3)", r"its process ended with exit code 3;"),
+        ("os.kill(os.getpid(), 9)", r"its process ended with exit code -9 \(out of memory\?\);"),
+    ],
+)
+def test_whatever_a_plugin_does_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    install_clusterer(tmp_path, how)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    job = run(Method("Failing", "failing"))
+    with pytest.raises(KBForgeError, match=f"^Failing on toy, order 0: {said}"):
+        list(perform_all([job], 1))
+
+
+def install_clusterer(folder: Path, body: str) -> None:
+    """A stranger's clusterer, `failing`, that does as told instead of clustering."""
+    source = f"import os\nclass Failing:\n    def cluster(self, *given): {body}\n"
+    entries = {"kbforge.clusterers": {"failing": "failing:Failing"}}
+    Distribution("failing", entry_points=entries, modules={"failing": source}).write(folder)
+
+
+def test_a_process_that_dies_before_it_takes_its_run_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kbforge.bench.workers._serve", die)
+    # more than a pipe takes in without a reader
+    large = run(GREEDY, fragments=task(10_000).fragments)
+    with pytest.raises(KBForgeError, match=r"Greedy on toy, order 0: .* exit code 3;"):
+        list(perform_all([large], 1))
 
 
 def test_a_process_that_dies_is_an_error_and_leaves_no_other() -> None:
