@@ -17,6 +17,7 @@ import numpy as np
 
 from kbforge.contracts import Cluster, Entity, FloatArray, Fragment, Posterior, Subproblem
 from kbforge.errors import UsageError, quoted
+from kbforge.kb.words import percent
 from kbforge.pictures import matching
 
 
@@ -145,4 +146,6 @@ def _percent(probability: float) -> str:
     """A probability in words that stay honest at both ends."""
     if probability < 0.0001:
         return f"probability {probability:.0e}"
-    return f"probability {100 * probability:.2g} %"
+    if probability < 0.1:
+        return f"probability {100 * probability:.2g} %"
+    return f"probability {percent(probability)}"

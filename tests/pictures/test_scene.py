@@ -81,6 +81,27 @@ def test_views_are_the_groupings_by_probability() -> None:
     assert len(scene_of_posterior(POINTS, POSTERIOR, 9).views) == 4
 
 
+@pytest.mark.parametrize(
+    ("probability", "said"),
+    [
+        (1.0, "probability 100 %"),
+        (math.nextafter(1, 0), "probability over 99 %"),
+        (0.996, "probability over 99 %"),
+        (0.994, "probability 99 %"),
+        (0.5, "probability 50 %"),
+        (0.0996, "probability 10 %"),
+        (0.006, "probability 0.6 %"),
+        (0.0001, "probability 0.01 %"),
+        (0.00002, "probability 2e-05"),
+    ],
+)
+def test_probabilities_stay_honest_at_both_ends(probability: float, said: str) -> None:
+    rest = subproblem((4,), (1.0, [(4,)]))
+    pair = subproblem((2, 3), (probability, [(2, 3)]), (1e-9, [(2,), (3,)]))
+    first = scene_of_posterior(POINTS, Posterior((pair, rest), -1.0, 5, 1)).views[0]
+    assert first.title == f"1. 2 entities, {said}"
+
+
 def entity(name: str, fragments: tuple[str, ...], block: int) -> Entity:
     return Entity(name, name, {}, fragments, 1.0, block)
 
