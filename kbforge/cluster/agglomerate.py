@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from kbforge.cluster.ending import concluded
 from kbforge.cluster.pairs import PairMatrix
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.ratios import Clusters, Ratios, SetRatios, ratios_of
@@ -32,7 +33,7 @@ from kbforge.contracts import (
     Rounds,
     Subproblem,
 )
-from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.errors import LikelihoodError, UsageError
 
 MOST_FRAGMENTS = 20_000  # the matrix of all pairs then has 3.2 GB
 _IDLE_BATCHES = 100
@@ -73,14 +74,14 @@ def agglomerate(
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     run = _Run(fragments, without_model(problem), method, start, rng)
-    complete = True
+    complete, out_of_time = True, False
     try:
         run.merge_until_done(Watch(method.budget, on_step))
     except OutOfTime:
-        pass
+        out_of_time = True
     except Interrupted:
         complete = False
-    return run.posterior(complete)
+    return concluded(run.posterior(complete), fragments, run.log_terms, out_of_time)
 
 
 class _Run:
@@ -98,7 +99,7 @@ class _Run:
         self._clusters, self._started = Clusters(start, self._prior.log_alpha), len(start)
         self._search = _search_of(fragments, problem, method, self._clusters, rng)
         self._merges = 0
-        self._log_posterior = self._log_terms().sum()
+        self._log_posterior = self.log_terms(self._clusters.clusters()).sum()
 
     def merge_until_done(self, watch: Watch) -> None:
         """Returns when no merge is left that gains anything.
@@ -134,21 +135,17 @@ class _Run:
 
     def posterior(self, complete: bool) -> Posterior:
         """One grouping, each cluster a subproblem of its own."""
-        clusters, terms = self._clusters.clusters(), self._log_terms()
-        if complete and (terms == -np.inf).any():
-            stuck = clusters[int(terms.argmin())][0]
-            name = quoted(self._fragments[stuck].id)
-            raise LikelihoodError(f'fragment "{name}": the fragment has no finite assignment')
+        clusters = self._clusters.clusters()
         return Posterior(
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in clusters),
-            float(terms.sum()),
+            float(self.log_terms(clusters).sum()),
             len(self._fragments),
             self._search.models[0].evaluations,
             complete,
         )
 
-    def _log_terms(self) -> FloatArray:
-        clusters = self._clusters.clusters()
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """What clusters contribute to the log posterior, one each."""
         sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
         return self._prior.log_cluster(sizes) + self._search.models[0].log_marginal(clusters)
 

@@ -28,6 +28,8 @@ from kbforge.errors import LikelihoodError
 NEW = -1
 """The place that is a new cluster; every other place is a slot."""
 
+_MOVING = 0.9  # see Metropolis
+
 
 class Kernel(Protocol):
     """A way of choosing x's next place.
@@ -70,12 +72,15 @@ class Gibbs:
 
 class Metropolis:
     """x is proposed another C than its own with probability proportional to q(C), and goes there
-    with probability min(1, pi(C) q(here) (Q - q(here)) / (pi(here) q(C) (Q - q(C)))), Q being the
-    sum of q; only C + x and x's own cluster without it are scored.
+    with probability .9 min(1, pi(C) q(here) (Q - q(here)) / (pi(here) q(C) (Q - q(C)))), Q being
+    the sum of q; only C + x and x's own cluster without it are scored.
 
-    Proposing where x is already would cost nothing and gain nothing; never to do so is at least as
-    efficient (Liu 1996, "Peskun's theorem and a modified discrete-state Gibbs sampler"), and much
-    more so where the surrogate is surer of x's place than the model.
+    Proposing where x is already would cost nothing and gain nothing; never to do so is much more
+    efficient where the surrogate is surer of x's place than the model (Liu 1996, "Peskun's theorem
+    and a modified discrete-state Gibbs sampler"). But where two are as well together as apart, it
+    would move each of them at every chance, and every sweep would end where it began: hence the .9.
+
+    From where the model or the surrogate says that nothing can be, x goes elsewhere if it can.
 
     Args:
         model: L.
@@ -106,35 +111,31 @@ class Metropolis:
         here = _index_here(grouping, fragment)
         if here is None:
             index = _draw(log_q, u[0])
-            after = float(log_prior[index]) + self._gain(fragment, index)
-            if after > -np.inf:
-                return _place(grouping, index), after
-            return self._gibbs.choose(fragment, u)
-        log_elsewhere = _without(log_q, here)
-        if log_elsewhere.max() == -np.inf:
+            (gain,) = self._model.gains(fragment, (index,))
+            after = float(log_prior[index]) + gain
+            return (_place(grouping, index), after) if after > -np.inf else self._look(fragment, u)
+        if u[1] >= _MOVING:
             return _place(grouping, here), 0.0
-        index = _draw(log_elsewhere, u[0])
-        after = float(log_prior[index]) + self._gain(fragment, index)
-        before = float(log_prior[here]) + self._gain(fragment, here)
-        if before == -np.inf:  # only a start can be impossible: look everywhere for a way out
-            return self._gibbs.choose(fragment, u)
-        log_there = float(log_q[index]) - log_sum_exp(log_elsewhere)
-        log_back = float(log_q[here]) - log_sum_exp(_without(log_q, index))
-        log_ratio = after - before + log_back - log_there
-        # the surrogate may rule out where x is, which then is as good as impossible
-        if log_q[here] == -np.inf and after > -np.inf:
-            log_ratio = 0.0
-        if u[1] < math.exp(min(log_ratio, 0.0)):
+        log_elsewhere = _without(log_q, here)
+        index = _draw(log_elsewhere, u[0]) if log_elsewhere.max() > -np.inf else here
+        there_gain, here_gain = self._model.gains(fragment, (index, here))
+        after = float(log_prior[index]) + there_gain
+        before = float(log_prior[here]) + here_gain
+        if before == -np.inf:  # only a start can be impossible
+            return self._look(fragment, u)
+        if log_q[here] == -np.inf:
+            log_ratio = 0.0 if after > -np.inf else -np.inf
+        else:
+            log_back = float(log_q[here]) - log_sum_exp(_without(log_q, index))
+            log_there = float(log_q[index]) - log_sum_exp(log_elsewhere)
+            log_ratio = after - before + log_back - log_there
+        if index != here and u[1] < _MOVING * math.exp(min(log_ratio, 0.0)):
             return _place(grouping, index), after - before
         return _place(grouping, here), 0.0
 
-    def _gain(self, fragment: int, index: int) -> float:
-        """L(C + x) - L(C)."""
-        if index == self._grouping.n_slots:
-            return self._model.alone(fragment)
-        if index == self._grouping.slot_of[fragment]:
-            return self._model.held(fragment)
-        return self._model.join(fragment, index)
+    def _look(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
+        """Everywhere for a possible place."""
+        return self._gibbs.choose(fragment, u)
 
 
 def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArray:

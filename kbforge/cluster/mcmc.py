@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.cluster.chain import Chain
+from kbforge.cluster.ending import concluded
 from kbforge.cluster.grouping import Grouping, leaders
 from kbforge.cluster.kernels import Kernel
 from kbforge.cluster.priors import DirichletProcess
@@ -77,15 +78,16 @@ def run_chain(
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    run = _Run(Chain(fragments, kernel, grouping, prior, rng), schedule, start)
-    complete = True
+    chain = Chain(fragments, kernel, grouping, prior, rng)
+    run = _Run(chain, schedule, start)
+    complete, out_of_time = True, False
     try:
         run.sweep_until_done(Watch(schedule.budget, on_step))
     except OutOfTime:
-        complete = run.placed
+        complete, out_of_time = chain.placed == len(fragments), True
     except Interrupted:
         complete = False
-    return run.posterior(complete)
+    return concluded(run.posterior(complete), fragments, chain.log_terms, out_of_time)
 
 
 class _Run:
@@ -116,11 +118,6 @@ class _Run:
             idle = idle + 1 if chain.best_log_posterior == before else 0
             self._visits.record(leaders(chain.grouping.slot_of))
             watch.round(self.progress)
-
-    @property
-    def placed(self) -> bool:
-        """Whether all fragments are in a cluster."""
-        return self._chain.placed == self._chain.n_fragments
 
     def progress(self) -> Progress:
         chain = self._chain

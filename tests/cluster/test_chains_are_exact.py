@@ -24,7 +24,7 @@ from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.cluster.oracle import Grouping, partitions
 from tests.cluster.test_exactness import FAMILIES, exact_posterior
 from tests.cluster.toys import Chain as ChainLikelihood
-from tests.cluster.toys import normal
+from tests.cluster.toys import fragments_of, normal
 
 # a family's surrogate: another model of the same data, off by enough to be rejected now and then
 SURROGATES: dict[str, Callable[[], ConjugateLikelihood] | None] = {
@@ -169,6 +169,31 @@ def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> Non
     distance = 0.5 * sum(abs(states[z] / states.total() - math.exp(w)) for z, w in exact.items())
     assert distance < 0.02
     assert chi_square_p(thinned, exact) > 1e-3
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_even_odds_are_seen_once_a_sweep(sampler: str) -> None:
+    """What is recorded is the state after each sweep, in which a pair may have moved twice.
+
+    A sampler that takes every chance to move would show a pair as likely together as apart in one
+    and the same state for ever; here are two, far from each other, and the surrogate is the model.
+    """
+    even = 1.0  # two points are so far apart that alpha p(x, y) / (p(x) p(y)) is 1
+    points = [(0.0,), (even,), (1e3,), (1e3 + even,)]
+    fragments = fragments_of(points)
+    model = ChainLikelihood(normal(1.0, 1e6))
+    pair, one, other = model.log_marginal([fragments[:2], fragments[:1], fragments[1:2]])
+    problem = Problem(model, math.exp(pair - one - other), model)
+    exact = exact_posterior(fragments, model, problem.alpha)
+    assert sorted(exact.values())[-4] == pytest.approx(math.log(0.25), abs=0.02)
+    chain, _ = chain_of(sampler, fragments, problem)
+    states: Counter[Grouping] = Counter()
+    for _ in range(SWEEPS[sampler]):
+        for _ in chain.sweep():
+            pass
+        states[groups(chain.grouping)] += 1
+    distance = 0.5 * sum(abs(states[z] / states.total() - math.exp(w)) for z, w in exact.items())
+    assert distance < 0.03
 
 
 def chi_square_p(observed: Counter[Grouping], exact: dict[Grouping, float]) -> float:

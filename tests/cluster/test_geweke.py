@@ -8,7 +8,6 @@ that is not the density of the data that its model generates, which enumeration 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,9 +15,10 @@ import pytest
 
 from kbforge.cluster.chain import Chain
 from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.kernels import NEW, Gibbs
+from kbforge.cluster.mcmc import MakeKernel
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers import gibbs
+from kbforge_plugins.clusterers import gibbs, metropolis
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -91,24 +91,20 @@ def resampled(
     rng: np.random.Generator,
     clusters: Sequence[Sequence[int]],
     data: np.ndarray,
-    likelihood: ConjugateLikelihood,
-    alpha: float,
+    make_kernel: MakeKernel,
+    problem: Problem,
 ) -> list[list[int]]:
-    """One Gibbs sweep from these clusters."""
+    """One sweep from these clusters."""
     fragments = [Fragment(f"f{i}", {}, tuple(map(float, row))) for i, row in enumerate(data)]
-    state = Grouping(N)
-    kernel: Gibbs = gibbs.make_kernel(fragments, Problem(likelihood, alpha), state, math.log(alpha))
-    chain = Chain(fragments, kernel, state, math.log(alpha), rng)
-    for first, *others in clusters:
-        chain._move(first, NEW, 0.0)
-        for other in others:
-            chain._move(other, state.slot_of[first], 0.0)
-    for _ in chain.sweep():
+    state, prior = Grouping(N), DirichletProcess(problem.alpha)
+    kernel = make_kernel(fragments, problem, state, prior.log_alpha)
+    chain = Chain(fragments, kernel, state, prior, rng)
+    for _ in (*chain.start([tuple(cluster) for cluster in clusters]), *chain.sweep()):
         pass
     return [list(state.cluster(slot)) for slot in state.slots()]
 
 
-def largest_z(likelihood: ConjugateLikelihood, simulator: Simulator, alpha: float) -> float:
+def largest_z(make_kernel: MakeKernel, problem: Problem, simulator: Simulator) -> float:
     """The most significant difference of means; batch means for the chain, which is correlated."""
     rng = np.random.default_rng(8)
     independent = []
@@ -119,7 +115,7 @@ def largest_z(likelihood: ConjugateLikelihood, simulator: Simulator, alpha: floa
     for _ in range(DRAWS):
         data = simulate(rng, clusters, simulator)
         successive.append(functions(clusters, data))
-        clusters = resampled(rng, clusters, data, likelihood, alpha)
+        clusters = resampled(rng, clusters, data, make_kernel, problem)
     first, second = np.array(independent), np.array(successive)
     batches = second.reshape(BATCHES, -1, second.shape[1]).mean(axis=1)
     variance = first.var(axis=0) / DRAWS + batches.var(axis=0, ddof=1) / BATCHES
@@ -127,17 +123,33 @@ def largest_z(likelihood: ConjugateLikelihood, simulator: Simulator, alpha: floa
     return float(np.abs(z).max())
 
 
+SURROGATES: dict[str, ConjugateLikelihood] = {
+    "gaussian": Gaussian(a=2.0, b=3.0, mu=0.0, lam=0.5),
+    "dirichlet-multinomial": DirichletMultinomial(4.0, reads="vector"),
+    "beta-bernoulli": BetaBernoulli(a=1.0, b=1.0, reads="vector"),
+}
+SAMPLERS: dict[str, MakeKernel] = {
+    "gibbs": gibbs.make_kernel,
+    "metropolis": metropolis.make_kernel,
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_the_joint_distribution_is_the_same_both_ways(name: str) -> None:
+def test_the_joint_distribution_is_the_same_both_ways(name: str, sampler: str) -> None:
     likelihood, simulator = MODELS[name]
-    assert largest_z(likelihood, simulator, ALPHA) < 4
+    problem = Problem(likelihood, ALPHA, SURROGATES[name])
+    assert largest_z(SAMPLERS[sampler], problem, simulator) < 4
 
 
-def test_a_wrong_concentration_is_noticed() -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_wrong_concentration_is_noticed(sampler: str) -> None:
     likelihood, simulator = MODELS["beta-bernoulli"]
-    assert largest_z(likelihood, simulator, 3 * ALPHA) > 5
+    problem = Problem(likelihood, 3 * ALPHA, SURROGATES["beta-bernoulli"])
+    assert largest_z(SAMPLERS[sampler], problem, simulator) > 5
 
 
 def test_a_likelihood_of_other_data_is_noticed() -> None:
     _, simulator = MODELS["gaussian"]
-    assert largest_z(Gaussian(a=3.0, b=5.0, mu=0.5, lam=0.3), simulator, ALPHA) > 5
+    other = Gaussian(a=3.0, b=5.0, mu=0.5, lam=0.3)
+    assert largest_z(gibbs.make_kernel, Problem(other, ALPHA), simulator) > 5
