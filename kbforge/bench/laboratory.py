@@ -5,6 +5,7 @@ plan -> runs -> (finished ones are skipped) -> workers -> results -> table, figu
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,14 +15,14 @@ from kbforge import registry
 from kbforge.bench.report import draw, write_report
 from kbforge.bench.results import Format, Results, Row
 from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
-from kbforge.bench.summary import Line, Verdict, lines, shortfalls, verdicts
-from kbforge.bench.workers import perform_all
+from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
+from kbforge.bench.workers import Failure, perform_all
 from kbforge.contracts.suite import Plan, Suite
 from kbforge.errors import KBForgeError, quoted
 from kbforge.pictures.canvas import require_matplotlib
 
-OnRun: TypeAlias = Callable[[int, Row | None], None]
-"""Called with how many runs are done and the row of the last one, None at the start."""
+OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
+"""Called with how many runs are over and what came of the last one, None at the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Benched:
         verdicts: the suite's expectations, judged.
         notes: what was left out, and why, and what fell short of the plan.
         runs: how many are reported on, `finished_before` of them found in the folder.
+        failed: the runs that have no result; they are tried again the next time.
         figures: names of the pictures.
 
     """
@@ -68,6 +70,7 @@ class Benched:
     notes: list[str]
     runs: int
     finished_before: int
+    failed: list[Failure]
     figures: list[str]
 
     @property
@@ -80,6 +83,7 @@ class Benched:
         return {
             "runs": self.runs,
             "finished_before": self.finished_before,
+            "failed": [{"run": f.run.called, "why": f.why} for f in self.failed],
             "holds": self.holds,
             "expectations": [{"held": v.held, "sentence": v.sentence} for v in self.verdicts],
             "table": [_flat(line) for line in self.lines],
@@ -119,20 +123,22 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
 
     Raises:
         KBForgeError: the folder cannot be written, holds something else, or nothing where a
-            report is all that is wanted; or a run failed.
+            report is all that is wanted; or no process can be started.
 
     """
     plan, runs = planned.plan, planned.runs
+    failed: list[Failure] = []
     results = Results(folder, repair=not how.report_only)
     missing = [run for run in runs if run.key not in results.rows]
     notes = list(planned.notes)
     if how.report_only and missing:
         notes.append(f"{len(missing):,} of {len(runs):,} runs are not done yet")
-        runs = [run for run in runs if run.key in results.rows]
-        if not runs:
+        if len(missing) == len(runs):
             raise KBForgeError(f"{quoted(str(folder), 400)} holds no run of this bench")
     elif missing:
-        _perform(missing, results, how.workers, len(runs), on_run)
+        failed = _perform(missing, results, how.workers, len(runs), on_run)
+        notes += failures(failed)
+    runs = [run for run in runs if run.key in results.rows]
     if how.format == "parquet":
         results.write_parquet()
     keys = {run.key for run in runs}
@@ -143,21 +149,28 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     judged = verdicts(found, plan)
     pictures = draw(plan, rows, trace, folder) if how.figures else []
     write_report(planned.suite, plan, found, judged, notes, pictures, folder)
-    performed = 0 if how.report_only else len(missing)
-    return Benched(plan, found, judged, notes, len(runs), len(runs) - performed, pictures)
+    before = len(planned.runs) - len(missing)
+    return Benched(plan, found, judged, notes, len(runs), before, failed, pictures)
 
 
 def _perform(
     missing: Sequence[Run], results: Results, workers: int, total: int, on_run: OnRun | None
-) -> None:
+) -> list[Failure]:
+    """Do the runs and keep their results; returns those that failed."""
     done = total - len(missing)
+    failed = []
     if on_run is not None:
         on_run(done, None)
-    for outcome in perform_all(missing, workers):
-        results.add(outcome.row, outcome.trace)
-        done += 1
-        if on_run is not None:
-            on_run(done, outcome.row)
+    with contextlib.closing(perform_all(missing, workers)) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome, Failure):
+                failed.append(outcome)
+            else:
+                results.add(outcome.row, outcome.trace)
+            done += 1
+            if on_run is not None:
+                on_run(done, outcome if isinstance(outcome, Failure) else outcome.row)
+    return failed
 
 
 def _flat(line: Line) -> dict[str, Any]:

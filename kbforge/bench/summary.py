@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kbforge.bench.results import Row, TraceRow
+from kbforge.bench.runs import Run
+from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
 
 
@@ -128,6 +130,21 @@ def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
             for (done, planned), names in missing.items()
         ]
     return out
+
+
+def failures(failed: Iterable[Failure]) -> list[str]:
+    """A sentence for each reason why runs have no result."""
+    by_reason: dict[str, list[Run]] = {}
+    for failure in failed:
+        by_reason.setdefault(failure.why, []).append(failure.run)
+    return [
+        f"{runs[0].called}{_and_others(len(runs) - 1)} failed: {why}"
+        for why, runs in by_reason.items()
+    ]
+
+
+def _and_others(count: int) -> str:
+    return f", and {count:,} other run{'s' * (count > 1)}" if count else ""
 
 
 def verdicts(found: Sequence[Line], plan: Plan) -> list[Verdict]:

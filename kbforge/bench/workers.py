@@ -10,9 +10,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbforge.errors import KBForgeError, quoted
 
@@ -23,29 +25,38 @@ if TYPE_CHECKING:
     from kbforge.bench.runs import Run
 
 _SHOWN = 400  # characters of what a plugin says of its failure
+_SECONDS_TO_DIE = 10.0  # between the end of its pipe and that of a process
 
 
-def perform_all(runs: Sequence[Run], workers: int) -> Iterator[Outcome]:
-    """The outcomes as they come; with one worker, in the order of the runs.
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run without a result, and one sentence on why."""
+
+    run: Run
+    why: str
+
+
+def perform_all(runs: Sequence[Run], workers: int) -> Generator[Outcome | Failure]:
+    """What comes of each run, as it comes; with one worker, in the order of the runs.
+
+    A run that fails, or whose process dies, hurts no other.
 
     Raises:
-        KBForgeError: a run failed, or its process died; the sentence names the run.
+        KBForgeError: no process can be started.
 
     """
-    waiting = list(reversed(runs))
+    waiting = deque(runs)
     crew = [_Worker() for _ in range(min(workers, len(runs)))]
+    busy: dict[Any, _Worker] = {}
     try:
         for worker in crew:
-            worker.begin(waiting.pop())
-        busy = {worker.pipe: worker for worker in crew}
+            busy[worker.begin(waiting.popleft())] = worker
         while busy:
             for pipe in wait(list(busy)):
-                worker = busy[pipe]  # type: ignore[index]  # only pipes were waited for
+                worker = busy.pop(pipe)
                 outcome = worker.finish()
                 if waiting:
-                    worker.begin(waiting.pop())
-                else:
-                    del busy[worker.pipe]
+                    busy[worker.begin(waiting.popleft())] = worker
                 yield outcome
     finally:
         for worker in crew:
@@ -53,46 +64,61 @@ def perform_all(runs: Sequence[Run], workers: int) -> Iterator[Outcome]:
 
 
 class _Worker:
-    """The near end of a worker process."""
+    """The near end of a worker process, which is started when there is a run and no process."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, far = context.Pipe()
-        self._process: SpawnProcess = context.Process(target=_serve, args=(far,), daemon=True)
-        self._process.start()
-        # only the worker holds that end now, so that its death is the end of the pipe
-        far.close()
-        self._run: Run | None = None
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection
+        self._run: Run
 
-    def begin(self, run: Run) -> None:
-        """Hand over a run; that the process is dead is what `finish` finds out."""
+    def begin(self, run: Run) -> Connection:
+        """Hand over a run; returns the pipe that has something to say when it is over."""
+        if self._process is None:
+            self._start()
         self._run = run
+        # that the process is dead is what `finish` finds out
         with contextlib.suppress(OSError):
-            self.pipe.send(run)
+            self._pipe.send(run)
+        return self._pipe
 
-    def finish(self) -> Outcome:
-        """The outcome of the run begun last."""
-        assert self._run is not None
+    def finish(self) -> Outcome | Failure:
+        """What came of the run begun last."""
         try:
-            outcome: Outcome | str = self.pipe.recv()
+            outcome: Outcome | str = self._pipe.recv()
         except (EOFError, OSError):
-            self._process.join()
-            code = self._process.exitcode
-            # the system kills who takes too much
-            why = " (out of memory?)" if code == -signal.SIGKILL else ""
-            raise KBForgeError(
-                f"{self._run.called}: its process ended with exit code {code}{why}; "
-                "the finished runs are kept, the same command goes on from them"
-            ) from None
-        if isinstance(outcome, str):
-            raise KBForgeError(f"{self._run.called}: {outcome}")
-        return outcome
+            return Failure(self._run, self._death())
+        return Failure(self._run, outcome) if isinstance(outcome, str) else outcome
 
     def end(self) -> None:
-        """Stop it, in the middle of a run if need be."""
-        self.pipe.close()
-        self._process.terminate()
-        self._process.join()
+        """Stop the process, in the middle of a run if need be."""
+        if self._process is not None:
+            self._pipe.close()
+            self._process.terminate()
+            self._process.join()
+            self._process = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe()
+        process = context.Process(target=_serve, args=(far,), daemon=True)
+        try:
+            process.start()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise KBForgeError(f"cannot start a process for a run: {reason}") from error
+        finally:
+            # only the worker holds that end now, so that its death is the end of the pipe
+            far.close()
+        self._process = process
+
+    def _death(self) -> str:
+        assert self._process is not None
+        self._process.join(_SECONDS_TO_DIE)
+        code = self._process.exitcode
+        self.end()
+        # the system kills who takes too much
+        why = " (out of memory?)" if code == -signal.SIGKILL else ""
+        return f"its process ended with exit code {code}{why}"
 
 
 def _serve(pipe: Connection) -> None:

@@ -12,6 +12,7 @@ from kbforge.errors import EXIT_ERROR, UsageError
 if TYPE_CHECKING:
     from kbforge.bench.laboratory import Benched
     from kbforge.bench.results import Row
+    from kbforge.bench.workers import Failure
 
 app = typer.Typer(add_completion=False)
 
@@ -67,7 +68,8 @@ def bench(
 
     Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
     way), figures, and FOLDER/report.md with the table. Runs that the folder already has are not
-    repeated, so the same command goes on after an interruption.
+    repeated, so the same command goes on after an interruption. A run that fails does not end the
+    others; the exit code then is 1.
 
     Examples:
 
@@ -108,7 +110,7 @@ def bench(
         console.print_json(done.summary())
     else:
         _print(done, folder)
-    if check and not done.holds:
+    if done.failed or (check and not done.holds):
         raise typer.Exit(EXIT_ERROR)
 
 
@@ -116,12 +118,16 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _said(row: Row | None) -> str:
-    if row is None:
+def _said(last: Row | Failure | None) -> str:
+    from kbforge.bench.workers import Failure
+
+    if last is None:
         return "none yet"
+    if isinstance(last, Failure):
+        return f"{last.run.called} failed"
     return (
-        f"{row.method}, {row.task}, order {row.shuffle}: log posterior {row.log_posterior:,.1f}, "
-        f"F1 {row.f1:.3f}, {row.seconds:.2f} s"
+        f"{last.method}, {last.task}, order {last.shuffle}: "
+        f"log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, {last.seconds:.2f} s"
     )
 
 
@@ -152,4 +158,5 @@ def _print(done: Benched, folder: str) -> None:
     for verdict in done.verdicts:
         screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False, soft_wrap=True)
     again = f", {done.finished_before} of them finished before" if done.finished_before else ""
-    console.note(f"{done.runs} runs{again}; wrote {folder}/report.md")
+    failed = f"; {len(done.failed)} failed, the same command tries again" if done.failed else ""
+    console.note(f"{done.runs} runs{again}{failed}; wrote {folder}/report.md")

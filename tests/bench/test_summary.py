@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kbforge.bench.report import table
-from kbforge.bench.summary import Spread, lines, shortfalls, verdicts
+from kbforge.bench.summary import Spread, failures, lines, shortfalls, verdicts
+from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Published
-from tests.bench.toys import GREEDY, SPLIT, plan, row
+from tests.bench.toys import GREEDY, SPLIT, plan, row, run
 
 ROWS = [
     row(GREEDY, 0, log_posterior=-110.0, f1=0.5, cpu_seconds=1.0),
@@ -50,6 +51,15 @@ def test_what_ran_less_than_planned_is_said() -> None:
         "toy: 0 of 3 planned orders of Absent",
     ]
     assert shortfalls(lines([row(GREEDY, 0), row(SPLIT, 0)], plan()), plan(shuffles=1)) == []
+
+
+def test_failures_are_told_by_their_reason() -> None:
+    failed = [Failure(run(shuffle=s), why) for s, why in enumerate(["a", "b", "a", "a"])]
+    assert failures(failed) == [
+        "Split SMC (P=10) on toy, order 0, and 2 other runs failed: a",
+        "Split SMC (P=10) on toy, order 1 failed: b",
+    ]
+    assert failures([]) == []
 
 
 def test_runs_that_were_cut_are_counted() -> None:

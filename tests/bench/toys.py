@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,26 @@ from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.suite import Method, Model, Plan, Task
+from tests.registry.distributions import Distribution
 
 GREEDY = Method("Greedy", "greedy")
 SPLIT = Method("Split SMC", "split-smc", particles=10)
+FAILING = Method("Failing", "failing")
+
+_STRANGER = """
+import os
+from kbforge_plugins.clusterers.greedy import Greedy
+from tests.bench.toys import FAILING, GREEDY, plan
+
+class Failing(Greedy):
+    def cluster(self, *given):
+        {body}
+        return super().cluster(*given)
+
+class Toys:
+    def plan(self, quick=False):
+        return plan(methods=(GREEDY, FAILING), reference="Greedy")
+"""
 
 
 def task(n: int = 40, clusters: int = 5) -> Task:
@@ -91,6 +109,16 @@ def trace_row(
         recall=0.7,
     )
     return replace(made, **changes)
+
+
+def install_failing(folder: Path, body: str) -> None:
+    """A stranger's clusterer `failing`, which does as told, and a suite `toys` that has it run."""
+    entries = {
+        "kbforge.clusterers": {"failing": "stranger:Failing"},
+        "kbforge.suites": {"toys": "stranger:Toys"},
+    }
+    modules = {"stranger": _STRANGER.format(body=body)}
+    Distribution("stranger", entry_points=entries, modules=modules).write(folder)
 
 
 def die(pipe: object) -> None:

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.bench.toys import install_failing
 from tests.program import Run
+from tests.registry.distributions import kbforge
 
+ROOT = Path(__file__).parents[2]
 # three clusterers, two orders of 60 points: a second of work
 SMALL = ("gauss", "--quick", "--set", "suite.points=60", "--shuffles", "2", "--methods")
 METHODS = "greedy,smc,split smc"
@@ -85,6 +88,31 @@ def test_a_killed_bench_goes_on_where_it_was(program: Run, tmp_path: Path) -> No
     assert ran.json["finished_before"] == early.count(b"\n")
     assert results.read_bytes().startswith(early)
     assert timeless(killed) == timeless(whole)
+
+
+def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    failing = f"if not os.path.exists({str(ready)!r}): raise ZeroDivisionError('no [b]such[/b]')"
+    install_failing(tmp_path / "path", failing)
+    job = ("bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
+    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    sentence = "Failing on toy, order 0, and 1 other run failed: ZeroDivisionError: no [b]such[/b]"
+    assert ran.code == 1
+    assert ran.err.splitlines() == [
+        f"note: {sentence}",
+        "note: toy: 0 of 2 planned orders of Failing",
+        f"2 runs; 2 failed, the same command tries again; wrote {tmp_path / 'b'}/report.md",
+    ]
+    assert f"- {sentence}" in (tmp_path / "b" / "report.md").read_text()
+    assert [row["method"] for row in rows(tmp_path / "b")] == ["Greedy", "Greedy"]
+    ready.touch()
+    again = kbforge(*job, "--json", path=tmp_path / "path", cwd=ROOT)
+    assert again.code == 0, again.err
+    summary = json.loads(again.out)
+    assert (summary["runs"], summary["finished_before"], summary["failed"]) == (4, 2, [])
+    ready.unlink()
+    # nothing runs, so nothing fails
+    assert kbforge(*job, path=tmp_path / "path", cwd=ROOT).code == 0
 
 
 def test_expectations_that_fail_are_an_exit_code_with_check(
