@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,28 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.following import following
 from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kbforge.clustering import Clustering
-    from kbforge.contracts import Progress
+    from kbforge.contracts import OnStep, Progress
 
 app = typer.Typer(add_completion=False)
-
-_COLUMNS = (
-    "{task.fields[fragments_per_second]} fragments/s",
-    "{task.fields[subproblems]} subproblems",
-    "10^{task.fields[log10_effective_particles]} particles",
-    "{task.fields[model_evaluations]} evaluations",
-)
-_OFFLINE_COLUMNS = (
-    "{task.fields[rounds_per_second]} rounds/s",
-    "{task.fields[clusters]} clusters",
-    "log posterior {task.fields[log_posterior]}",
-    "{task.fields[model_evaluations]} evaluations",
-)
 
 
 @app.command()
@@ -117,83 +102,35 @@ def cluster(
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Iterator[OnStep]:
     """A progress bar that a step can update; Ctrl-C ends the run after the current step.
 
     Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
     """
-    import time
-
     from kbforge.contracts import Interrupted
 
-    stopped = False
+    stopped = stepping = False
 
     def stop(*_: Any) -> None:
         nonlocal stopped
-        if stopped or bar is None:  # a second Ctrl-C does not wait for the step
+        if stopped or not stepping:  # a second Ctrl-C does not wait for the step
             raise KeyboardInterrupt
         stopped = True
 
-    begin = time.monotonic()
-    shown = -math.inf
-    bar: Any = None
     previous = signal.signal(signal.SIGINT, stop)
     try:
-        with contextlib.ExitStack() as stack:
-            before = stack.enter_context(contextlib.ExitStack())
-            before.enter_context(console.working("preparing"))
+        with following() as show:
 
             def on_step(progress: Progress) -> None:
-                nonlocal shown, bar
+                nonlocal stepping
                 if stopped:
                     raise Interrupted
-                if bar is None:  # the first step tells what there is to count
-                    before.close()
-                    bar = stack.enter_context(_bar_for(progress))
-                now = time.monotonic()
-                done, total, fields = _figures(progress, max(now - begin, 1e-9))
-                if now - shown < 0.1 and done != total:
-                    return
-                shown = now
-                bar.update(done, **fields)
+                stepping = True
+                show(progress)
 
             yield on_step
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def _bar_for(progress: Progress) -> Any:
-    """A bar of fragments, or of rounds for a method that goes over all of them again and again."""
-    rounds = progress.rounds
-    columns = _COLUMNS if rounds is None else _OFFLINE_COLUMNS
-    total = progress.total if rounds is None else rounds.most
-    return console.progress(*columns, total=total, description="clustering")
-
-
-def _figures(progress: Progress, seconds: float) -> tuple[int, int | None, dict[str, str]]:
-    """How much is done, of how much if that is known, and the bar's fields."""
-    rounds, evaluations = progress.rounds, f"{progress.model_evaluations:,}"
-    if rounds is None:
-        return (
-            progress.fragments,
-            progress.total,
-            {
-                "fragments_per_second": f"{progress.fragments / seconds:,.0f}",
-                "subproblems": f"{progress.subproblems:,}",
-                "log10_effective_particles": f"{progress.log10_effective_particles:,.0f}",
-                "model_evaluations": evaluations,
-            },
-        )
-    return (
-        rounds.done,
-        rounds.most,
-        {
-            "rounds_per_second": f"{rounds.done / seconds:,.1f}",
-            "clusters": f"{rounds.clusters:,}",
-            "log_posterior": f"{rounds.log_posterior:,.1f}",
-            "model_evaluations": evaluations,
-        },
-    )
 
 
 def _share(done: Clustering, total: int) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.following import following
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from kbforge.clustering import Choices, Clustering
-    from kbforge.contracts import Fragment, Progress
+    from kbforge.contracts import Fragment, OnStep, Progress
 
 app = typer.Typer(add_completion=False)
 
@@ -119,9 +120,10 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
-    from kbforge.pictures.animation import Recorder, write_animation
+    from kbforge.pictures.animation import write_animation
     from kbforge.pictures.canvas import save
     from kbforge.pictures.draw import draw
+    from kbforge.pictures.recorder import Recorder
     from kbforge.pictures.scene import scene_of_posterior
 
     recorder = Recorder(fragments, frames) if animate is not None else None
@@ -132,19 +134,20 @@ def _cluster_and_draw(
         save(draw(scene_of_posterior(fragments, done.posterior, top)), target)
         console.note(f"wrote {target}")
     if animate is not None and recorder is not None:
+        recorder.finish(done.posterior)
         write_animation(fragments, recorder.frames, animate)
         console.note(f"wrote {animate}")
 
 
 def _clustered(
-    fragments: Sequence[Fragment], choices: Choices, record: Callable[[Progress], None] | None
+    fragments: Sequence[Fragment], choices: Choices, record: OnStep | None
 ) -> Clustering:
     from kbforge.clustering import cluster
 
-    with console.progress(total=len(fragments), description="clustering") as bar:
+    with following() as show:
 
         def on_step(progress: Progress) -> None:
-            bar.update(progress.fragments)
+            show(progress)
             if record is not None:
                 record(progress)
 

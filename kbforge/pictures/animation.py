@@ -1,21 +1,21 @@
-"""Online clustering as it happens: a GIF of the best grouping after every few fragments."""
+"""Clustering as it happens, as a GIF."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbforge.contracts import Fragment, Posterior, Progress
+from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError
 from kbforge.io import open_output
 from kbforge.pictures.canvas import INK, new_figure
 from kbforge.pictures.colours import Colours
 from kbforge.pictures.draw import draw_view
-from kbforge.pictures.scene import View, points_of, scene_of_posterior
+from kbforge.pictures.recorder import Frame
+from kbforge.pictures.scene import points_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,45 +24,6 @@ _INCHES = 4.2
 _DOTS_PER_INCH = 110
 _MILLISECONDS, _LAST_MILLISECONDS = 120, 3000
 _COLOURS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The state after `fragments` fragments."""
-
-    fragments: int
-    view: View
-    subproblems: int
-    log10_effective_particles: float
-
-
-class Recorder:
-    """An `on_step` that keeps frames, at most `count` of them, evenly spread over the run.
-
-    Args:
-        fragments: what is clustered, in order.
-        count: how many frames.
-
-    """
-
-    def __init__(self, fragments: Sequence[Fragment], count: int) -> None:
-        marks = np.linspace(1, len(fragments), num=min(count, len(fragments)))
-        self._fragments = fragments
-        self._marks = set(np.rint(marks).astype(int).tolist())
-        self.frames: list[Frame] = []
-
-    def __call__(self, progress: Progress) -> None:
-        """Keep the state if its turn has come."""
-        if progress.fragments in self._marks:
-            if progress.posterior is None:
-                raise UsageError("this clusterer does not show its states, so there is no film")
-            self._marks.remove(progress.fragments)
-            self.frames.append(self._frame(progress, progress.posterior()))
-
-    def _frame(self, progress: Progress, posterior: Posterior) -> Frame:
-        (view,) = scene_of_posterior(self._fragments, posterior).views
-        figures = (progress.subproblems, progress.log10_effective_particles)
-        return Frame(progress.fragments, view, *figures)
 
 
 def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path: str) -> None:
@@ -83,7 +44,7 @@ def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path
     for frame in frames:
         axes.clear()
         draw_view(axes, points, frame.view, colours)
-        _decorate(axes, points, frame, len(fragments))
+        _decorate(axes, points, frame)
         canvas.draw()
         rendered: Any = canvas
         pictures.append(np.asarray(rendered.buffer_rgba())[..., :3].copy())
@@ -97,16 +58,12 @@ def require_gif(path: str) -> None:
         raise UsageError(f"{path}: expected a name that ends in .gif")
 
 
-def _decorate(axes: Axes, points: Any, frame: Frame, total: int) -> None:
-    newest = points[frame.fragments - 1]
-    axes.plot(*newest, "o", ms=9, mfc="none", mec=INK, mew=1.2, zorder=4)
+def _decorate(axes: Axes, points: FloatArray, frame: Frame) -> None:
+    if frame.newest is not None:
+        axes.plot(*points[frame.newest], "o", ms=9, mfc="none", mec=INK, mew=1.2, zorder=4)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    axes.set_title(
-        f"{frame.fragments} of {total} fragments: {len(frame.view.clusters)} entities\n"
-        f"{frame.subproblems} subproblems stand for "
-        f"$10^{{{frame.log10_effective_particles:.0f}}}$ groupings"
-    )
+    axes.set_title(frame.view.title)
 
 
 def _gif(pictures: Sequence[Any]) -> bytes:

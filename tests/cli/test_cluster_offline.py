@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from kbforge.cli.cluster import _bar_for, _figures
 from kbforge.cluster.ratios import Clusters
 from kbforge.cluster.visits import Visits
-from kbforge.contracts import Progress, Rounds
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
 
@@ -145,23 +143,3 @@ def test_bad_choices_get_one_sentence(
     assert ran.code != 0
     assert sentence in ran.err
     assert ran.err.count("\n") == 1
-
-
-def test_the_bar_counts_rounds_and_shows_how_good_it_is() -> None:
-    progress = Progress(700, 700, 1, 0.0, 12345, rounds=Rounds(40, 500, 82, -1430.25))
-    done, total, fields = _figures(progress, 8.0)
-    assert (done, total) == (40, 500)
-    assert fields == {
-        "rounds_per_second": "5.0",
-        "clusters": "82",
-        "log_posterior": "-1,430.2",
-        "model_evaluations": "12,345",
-    }
-    with _bar_for(progress) as bar:
-        bar.update(done, **fields)
-
-
-def test_the_bar_of_an_online_method_counts_fragments() -> None:
-    done, total, fields = _figures(Progress(350, 700, 31, 12.3, 999), 2.0)
-    assert (done, total) == (350, 700)
-    assert fields["fragments_per_second"] == "175"

@@ -29,6 +29,22 @@ def test_clusters_and_draws(program: Run, points: Path, tmp_path: Path) -> None:
     assert picture.read_bytes() == before
 
 
+@pytest.mark.parametrize("clusterer", ["gibbs", "agglomerative"])
+def test_an_offline_method_is_shown_by_rounds(
+    program: Run, points: Path, tmp_path: Path, clusterer: str
+) -> None:
+    from PIL import Image
+
+    films = [tmp_path / "one.gif", tmp_path / "two.gif"]
+    job = ("plot", points, "--alpha", 1, "--clusterer", clusterer, "--frames", 4)
+    for film in films:
+        ran = program(*job, "--animate", film)
+        assert ran.code == 0, ran.err
+    assert films[0].read_bytes() == films[1].read_bytes()
+    with Image.open(films[0]) as shown:
+        assert 2 < shown.n_frames <= 4
+
+
 def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
     kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
     assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0
