@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
-from kbforge.pictures.colours import Colours
 from kbforge.pictures.matching import matched, moved
 from kbforge.pictures.scene import heaviest, points_of, scene_of_kb, scene_of_posterior
 
@@ -154,17 +152,3 @@ def test_clusters_are_recognised_by_their_bulk(
 ) -> None:
     assert matched(before, after) == same
     assert moved(before, after) == left
-
-
-def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
-    points = np.array([[float(i), 0.0] for i in range(40)])
-    colours = Colours(points)
-    before = [tuple(range(i, i + 2)) for i in range(0, 40, 2)]
-    first = colours.paint(before)
-    assert all(a != b for a, b in itertools.pairwise(first))
-    # the first two merge, a fragment of the fifth leaves; everyone else is as before
-    after = [(0, 1, 2, 3), *before[2:4], (8,), *before[5:], (9,)]
-    second = colours.paint(after)
-    assert second[0] == first[0]
-    assert second[1:4] == first[2:5]
-    assert second[4:-1] == first[5:]
