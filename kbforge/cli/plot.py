@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_OF_A_KB = ("fragments", "output", "kb", "limit")
+
 
 @app.command()
 def plot(
+    context: typer.Context,
     fragments: Annotated[
         str, typer.Argument(help="Fragments with vectors of two numbers, JSON lines; - for stdin.")
     ],
@@ -33,7 +36,8 @@ def plot(
         typer.Option(help="Draw this knowledge base of the fragments instead of clustering them."),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=1, help="How many groupings side by side, most probable first.")
+        int,
+        typer.Option(min=1, max=24, help="How many groupings side by side, most probable first."),
     ] = 1,
     animate: Annotated[
         str | None, typer.Option(help="Also show the clustering as it happens, in this .gif.")
@@ -74,12 +78,10 @@ def plot(
     from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.pictures.scene import points_of
 
-    if kb is not None and (animate is not None or top > 1):
-        raise UsageError(
-            "a knowledge base keeps one grouping; leave out --kb to cluster for --top and --animate"
-        )
+    if kb is not None:
+        _require_no_clustering(context)
     require_matplotlib()
-    target = output or ("clusters.png" if animate is None else None)
+    target = "clusters.png" if output is None and animate is None else output
     if target is not None:
         require_format(target)
     if animate is not None:
@@ -100,6 +102,17 @@ def plot(
         options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
     )
     _cluster_and_draw(held, choices, target, top, animate, frames)
+
+
+def _require_no_clustering(context: typer.Context) -> None:
+    """Refuse the options of a clustering: they would do nothing."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name not in _OF_A_KB and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(
+                "--kb draws the one grouping that a knowledge base keeps; "
+                f"leave out {option.opts[0]}, or --kb to cluster"
+            )
 
 
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:

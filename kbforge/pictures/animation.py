@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
 from kbforge.pictures.canvas import INK, new_figure
 from kbforge.pictures.colours import Colours
@@ -55,7 +55,7 @@ def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path
 def require_gif(path: str) -> None:
     """Refuse a name that is not a GIF's."""
     if not path.lower().endswith(".gif"):
-        raise UsageError(f"{path}: expected a name that ends in .gif")
+        raise UsageError(f'"{quoted(path, 400)}": expected a name that ends in .gif')
 
 
 def _decorate(axes: Axes, points: FloatArray, frame: Frame) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def require_format(path: str) -> None:
 
     """
     if Path(path).suffix.lower().removeprefix(".") not in FORMATS:
-        raise UsageError(f"{path}: expected a name that ends in .png or .svg")
+        raise UsageError(f'"{quoted(path, 400)}": expected a name that ends in .png or .svg')
 
 
 def save(figure: Figure, path: str) -> None:

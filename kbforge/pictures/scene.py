@@ -82,8 +82,8 @@ def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Sc
         unknown = [f for f in entity.fragments if f not in index]
         if unknown:
             raise UsageError(
-                f'entity {entity.id} has the fragment "{quoted(unknown[0])}", which the fragments '
-                "lack: give those that were clustered"
+                f'entity "{quoted(entity.id)}" has the fragment "{quoted(unknown[0])}", which the '
+                "fragments lack: give those that were clustered"
             )
         members = tuple(sorted(index[f] for f in entity.fragments))
         clusters.append(members)

@@ -48,7 +48,7 @@ def test_an_offline_method_is_shown_by_rounds(
 def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
     kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
     assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0
-    assert program("plot", points, "--kb", kb, "-o", picture).code == 0
+    assert program("plot", points, "--kb", kb, "-o", picture, "--limit", 100).code == 0
     assert "3 entities" in _text(picture.read_text())
 
 
@@ -68,10 +68,26 @@ def test_without_a_name_the_picture_is_clusters_png(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--kb", "kb.jsonl", "--top", "2"), "leave out --kb"),
-        (("--kb", "kb.jsonl", "--animate", "a.gif"), "leave out --kb"),
-        (("-o", "a.jpg"), ".png or .svg"),
-        (("--animate", "a.png"), ".gif"),
+        *(
+            (("--kb", "kb.jsonl", *option), f"leave out {option[0]}, or --kb to cluster")
+            for option in (
+                ("--top", "2"),
+                ("--animate", "a.gif"),
+                ("--frames", "9"),
+                ("--clusterer", "split-smc"),
+                ("--likelihood", "gaussian"),
+                ("--surrogate", "gaussian"),
+                ("--particles", "3"),
+                ("--max-evals", "3"),
+                ("--alpha", "1"),
+                ("--seed", "0"),
+                ("--set", "likelihood.a=2"),
+            )
+        ),
+        (("-o", "a.jpg"), '"a.jpg": expected a name that ends in .png or .svg'),
+        (("-o", ""), '"": expected a name that ends in .png or .svg'),
+        (("--animate", "a.png"), '"a.png": expected a name that ends in .gif'),
+        (("--animate", ""), '"": expected a name that ends in .gif'),
         (("--likelihood", "no-such"), "no-such"),
     ],
 )
@@ -82,6 +98,13 @@ def test_wrong_usage_is_one_sentence(
     assert ran.code != 0
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+def test_the_groupings_side_by_side_are_not_too_many(program: Run, points: Path) -> None:
+    ran = program("plot", points, "--top", 25)
+    assert ran.code == 2
+    assert "'--top'" in ran.err
+    assert "less than or equal to 24" in ran.err
 
 
 def test_names_cannot_be_drawn(program: Run, tmp_path: Path) -> None:

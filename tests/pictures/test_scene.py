@@ -113,8 +113,8 @@ def test_a_knowledge_base_shows_its_entities_and_subproblems() -> None:
 
 
 def test_a_knowledge_base_of_other_fragments_is_refused() -> None:
-    with pytest.raises(UsageError, match='"p9"'):
-        scene_of_kb([entity("a", ("p9",), 0)], POINTS)
+    with pytest.raises(UsageError, match=r'^entity "a\\x1b" has the fragment "p9"'):
+        scene_of_kb([entity("a\x1b", ("p9",), 0)], POINTS)
     with pytest.raises(UsageError, match="lacks 4"):
         scene_of_kb([entity("a", ("p0",), 0)], POINTS)
 
