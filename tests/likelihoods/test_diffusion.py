@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
 from kbforge.models import make_likelihood
-from kbforge_plugins.likelihoods.diffusion import Diffusion
+from kbforge_plugins.likelihoods.diffusion import Diffusion, shipped_model
 from kbforge_plugins.likelihoods.diffusion_density import (
     SetDensity,
     adams_bashforth,
@@ -25,6 +25,7 @@ from kbforge_plugins.likelihoods.diffusion_density import (
     in_order,
     probe_directions,
 )
+from kbforge_training.circles import Circles
 from kbforge_training.set_diffusion import SetDenoiser
 from tests.training.circles_models import diffusion, random_model, untrained, write
 
@@ -224,3 +225,29 @@ def test_errors_are_sentences(folder: Path, tmp_path: Path) -> None:
         Diffusion(str(folder), probes=-1)
     with pytest.raises(ModelError, match="there is no model bundle"):
         Diffusion(str(tmp_path / "nowhere"))
+
+
+# --- the model that ships -------------------------------------------------------------------------
+
+
+def test_the_model_that_ships_knows_circles() -> None:
+    """Its card: within two nats of the evidence on average, deviations of at most about one."""
+    folder = shipped_model()
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 2 * 2**20
+    rng = np.random.default_rng(3)
+    circles, shipped = Circles(noise=0.05), Diffusion()
+    for n in (1, 3, 10, 20):
+        drawn = circles.points(circles.centres(12, rng), n, rng)
+        scores = shipped.log_marginal([fragments(points) for points in drawn])
+        exact = np.array([circles.log_evidence(points, cells=150) for points in drawn])
+        assert -2.5 < (scores - exact).mean() < 0.5
+        assert (scores - exact).std() < 1.5
+
+
+def test_the_model_that_ships_tells_a_circle_from_a_disc() -> None:
+    rng = np.random.default_rng(4)
+    circles = Circles(noise=0.05)
+    (ring,) = circles.points(np.zeros((1, 2)), 12, rng)
+    disc = ring * rng.random((12, 1)) ** 0.5
+    on, within = Diffusion().log_marginal([fragments(ring), fragments(disc)])
+    assert on > within + 10
