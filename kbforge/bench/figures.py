@@ -9,7 +9,8 @@
 | `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
 
 Each takes rows of one task and returns a figure, or None where there is nothing to show. Points
-are means over shuffles, bars and bands one standard deviation.
+are means over shuffles, bars and bands one standard deviation. All points of a curve are of the
+same shuffles, those that all its settings have: orders of the data differ more than settings do.
 """
 
 from __future__ import annotations
@@ -53,21 +54,23 @@ def metric_by_runtime(
     figure, panels = _panels("seconds a run")
     colours = _colours(rows)
     for metric, axes in panels.items():
-        for name in colours:
+        for name in sorted(_names(plain)):
             own = [row for row in plain if row.method == name]
             groups = [group for _, group in _grouped(own, "particles")]
-            seconds = [_mean([row.seconds for row in group]) for group in groups]
-            _draw_curve(axes, seconds, groups, metric, name, colours[name])
+            called, shared = _on_shared_orders(name, groups)
+            seconds = [_mean([row.seconds for row in group]) for group in shared]
+            _draw_curve(axes, seconds, shared, metric, called, colours[name])
             _draw_way(axes, [t for t in trace if t.method == name], metric, colours[name])
-            for second, group in zip(seconds, groups, strict=True):
+            for group in groups:
                 if any(is_of(group[0], method) for method in table):
+                    at = _mean([row.seconds for row in group])
                     mean = _mean([float(getattr(row, metric)) for row in group])
-                    axes.plot([second], [mean], "*", ms=12, color=colours[name], zorder=3)
+                    axes.plot([at], [mean], "*", ms=12, color=colours[name], zorder=3)
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")
-    _finish(figure, panels, "curves join settings of P; stars: the settings of the table")
+    _finish(figure, panels, "curves join settings of P; stars: the table's, on all orders")
     return figure
 
 
@@ -81,8 +84,9 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
     for metric, axes in panels.items():
         for name in _names(plain):
             curve = _grouped([row for row in plain if row.method == name], "particles")
+            called, groups = _on_shared_orders(name, [group for _, group in curve])
             xs = [float(p) for p, _ in curve]
-            _draw_curve(axes, xs, [g for _, g in curve], metric, name, colours[name])
+            _draw_curve(axes, xs, groups, metric, called, colours[name])
         _log_axis(axes, sorted({float(row.particles or 0) for row in plain}))
     _finish(figure, panels, "")
     return figure
@@ -137,11 +141,12 @@ def subproblems_and_particles(
         "log10_effective_particles": "effective particles (log10)",
     }
     curve = _grouped(own, "particles")
+    called, groups = _on_shared_orders(method.name, [group for _, group in curve])
     for (upper, lower), (field, label) in zip(grid.T, shown.items(), strict=True):
         _draw_band(upper, _by_fragments(way, field), method.name, colour)
         upper.set(xlabel=f"fragments seen (P = {method.particles})", ylabel=label)
         xs = [float(p) for p, _ in curve]
-        _draw_curve(lower, xs, [g for _, g in curve], field, method.name, colour)
+        _draw_curve(lower, xs, groups, field, called, colour)
         _log_axis(lower, xs)
         lower.set(xlabel="particles P", ylabel=label)
     return figure
@@ -151,11 +156,12 @@ def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
     """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end."""
     limited = [row for row in rows if row.surrogate and row.max_evals is not None]
     settings = {(row.method, row.particles) for row in limited}
-    # without a limit M is P
+    # without a limit M is P, where there is a P
     proposed = limited + [
         replace(row, max_evals=row.particles)
         for row in rows
         if row.surrogate and row.max_evals is None and (row.method, row.particles) in settings
+        if row.particles is not None
     ]
     values = sorted({row.max_evals or 0 for row in proposed} - {0})
     if not values:
@@ -166,15 +172,16 @@ def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
     colours = _colours(rows)
     for metric, axes in panels.items():
         for name in _names(proposed):
-            own = [row for row in proposed if row.method == name]
-            curve = _grouped([row for row in own if row.max_evals], "max_evals")
+            own = _grouped((row for row in proposed if row.method == name), "max_evals")
             own_free = [row for row in free if row.method == name]
-            xs = [float(m) for m, _ in curve] + ([unlimited] if own_free else [])
-            groups = [g for _, g in curve] + ([own_free] if own_free else [])
-            _draw_curve(axes, xs, groups, metric, name, colours[name])
-            alone = [float(getattr(row, metric)) for row in own if row.max_evals == 0]
-            if alone:
-                axes.axhline(_mean(alone), ls="--", lw=1, color=colours[name])
+            xs = [float(m) for m, _ in own] + ([unlimited] if own_free else [])
+            held = [group for _, group in own] + ([own_free] if own_free else [])
+            called, groups = _on_shared_orders(name, held)
+            if xs[0] == 0:
+                alone, *groups = groups
+                mean = _mean([float(getattr(row, metric)) for row in alone])
+                axes.axhline(mean, ls="--", lw=1, color=colours[name])
+            _draw_curve(axes, [x for x in xs if x], groups, metric, called, colours[name])
         _log_axis(axes, [*map(float, values), *([unlimited] if free else [])], {unlimited: "all"})
     note = "dashed: clustered by the surrogate alone"
     _finish(figure, panels, note + ("; all: without a surrogate" if free else ""))
@@ -185,6 +192,23 @@ def _of_the_table(rows: Sequence[Row], table: Sequence[Method]) -> list[Row]:
     """The rows that differ from a line of the table in P alone."""
     settings = {(method.name, method.surrogate, method.max_evals) for method in table}
     return [row for row in rows if (row.method, row.surrogate, row.max_evals) in settings]
+
+
+def _on_shared_orders(
+    name: str, groups: Sequence[Sequence[Row]]
+) -> tuple[str, Sequence[Sequence[Row]]]:
+    """The rows of a curve's points on the orders that all of them have; all rows if none is shared.
+
+    The name comes back with how many orders those are, where a point has more.
+    """
+    orders = [{row.shuffle for row in group} for group in groups]
+    shared = set.intersection(*orders)
+    most = max(map(len, orders))
+    if not shared:
+        return f"{name} (different orders)", groups
+    if len(shared) < most:
+        name = f"{name} ({len(shared)} of {most} orders)"
+    return name, [[row for row in group if row.shuffle in shared] for group in groups]
 
 
 def _panels(x_label: str) -> tuple[Figure, dict[Metric, Axes]]:

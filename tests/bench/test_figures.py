@@ -134,13 +134,59 @@ def test_subproblems_and_particles() -> None:
 def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     found = axes_of(figures.surrogate_ablation(ROWS))
     axes = found["B-cubed F1"]
-    xs, ys = curves(axes)["Split SMC"]
+    xs, ys = curves(axes)["Split SMC (2 of 3 orders)"]
     assert xs[:2] == [1, 10]
-    assert ys == pytest.approx([0.41, 0.5, 0.71])
+    # without a surrogate there is a third order, which the others lack
+    assert ys == pytest.approx([0.41, 0.5, 0.705])
     ticks = found["B-cubed recall"].get_xticklabels()
     assert [text.get_text() for text in ticks] == ["1", "10", "all"]
     (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
+
+
+ORDERS = {3: range(1, 4), 10: (0, 1, 5), 30: range(2)}  # all have the order 1
+UNEVEN = [
+    row(replace(SPLIT, particles=p), s, f1=p / 100 + s / 10, seconds=p + s)
+    for p, orders in ORDERS.items()
+    for s in orders
+]
+
+
+def test_a_curve_is_of_the_orders_that_all_its_points_have() -> None:
+    on_one = ([3, 10, 30], pytest.approx([0.13, 0.2, 0.4]))
+    found = axes_of(figures.metric_by_particles(UNEVEN, TABLE))["B-cubed F1"]
+    assert curves(found) == {"Split SMC (1 of 3 orders)": on_one}
+    by_time = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
+    assert curves(by_time) == {"Split SMC (1 of 3 orders)": ([4, 11, 31], on_one[1])}
+    # what the table says of its setting is of all orders
+    (star,) = [line for line in by_time.lines if line.get_marker() == "*"]
+    assert np.asarray(star.get_xydata()).tolist() == [[12, pytest.approx(0.3)]]
+    way = [trace_row(SPLIT, 0, n) for n in (10, 40)]
+    figure = figures.subproblems_and_particles(UNEVEN, way, SPLIT)
+    axes_of(figure)
+    assert figure is not None
+    assert list(curves(figure.axes[2])) == ["Split SMC (1 of 3 orders)"]
+
+
+def test_the_surrogate_alone_is_of_the_same_orders() -> None:
+    settings = [(True, 0, range(1, 3)), (True, 1, range(3)), (False, None, range(2))]
+    rows = [
+        row(replace(SPLIT, surrogate=surrogate, max_evals=m), s, f1=0.3 + s / 10)
+        for surrogate, m, orders in settings
+        for s in orders
+    ]
+    axes = axes_of(figures.surrogate_ablation(rows))["B-cubed F1"]
+    assert curves(axes)["Split SMC (1 of 3 orders)"][1] == pytest.approx([0.4, 0.4])
+    (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
+
+
+def test_points_that_share_no_order_are_drawn_and_said_to_differ() -> None:
+    rows = [row(replace(SPLIT, particles=p), s, f1=0.5 + s / 10) for s, p in enumerate(PS)]
+    found = axes_of(figures.metric_by_particles(rows, TABLE))["B-cubed F1"]
+    assert curves(found) == {
+        "Split SMC (different orders)": (list(PS), pytest.approx([0.5, 0.6, 0.7]))
+    }
 
 
 def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
