@@ -25,6 +25,7 @@ from kbforge_plugins.likelihoods.diffusion_density import (
     in_order,
     probe_directions,
 )
+from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_training.circles import Circles
 from kbforge_training.set_diffusion import SetDenoiser
 from tests.training.circles_models import diffusion, random_model, untrained, write
@@ -251,3 +252,14 @@ def test_the_model_that_ships_tells_a_circle_from_a_disc() -> None:
     disc = ring * rng.random((12, 1)) ** 0.5
     on, within = Diffusion().log_marginal([fragments(ring), fragments(disc)])
     assert on > within + 10
+
+
+def test_its_surrogate_is_as_good_as_the_published_one() -> None:
+    rng = np.random.default_rng(5)
+    circles, surrogate = Circles(), Diffusion().surrogate
+    published = Gaussian(a=(1400, 1700), b=(270, 300), mu=(-0.096, -0.032), lam=(0.021, 0.020))
+    for n in (2, 5, 20):
+        drawn = [fragments(x) for x in circles.points(circles.centres(300, rng), n, rng)]
+        ours, theirs = surrogate.log_marginal(drawn), published.log_marginal(drawn)
+        assert ours.mean() == pytest.approx(theirs.mean(), abs=0.2)
+        assert (ours - theirs).std() < 0.5

@@ -21,16 +21,21 @@ from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
 from kbforge_plugins.likelihoods.diffusion_density import SetDensity, in_order
+from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.vectors import vector_of
-from kbforge_training.diffusion_model import from_bundle
+from kbforge_training.diffusion_model import SetDiffusion, from_bundle
 
 _MEBIBYTE = 1 << 20
 _ENTRY_BYTES = 250  # of a score held, beside its points
 _BATCH_POINTS = 2_048
+_SURE = 1_000.0  # half the points that the surrogate's variance within a cluster is worth
 
 
 class Diffusion:
     """A diffusion model of sets of points in the plane; one of circles ships with the package.
+
+    Its surrogate, unless the user names one, is a Gaussian whose clusters are as wide, and as far
+    apart, as those that the model was trained on.
 
     Args:
         model: the folder that `kbforge train-diffusion` wrote; `none` takes the one that ships.
@@ -54,6 +59,7 @@ class Diffusion:
             raise UsageError("likelihood diffusion: probes and cache_mb cannot be negative")
         path = shipped_model() if model is None else Path(model)
         trained = from_bundle(read_bundle(path), quoted(str(path), 400))
+        self.surrogate = _gaussian_as(trained)
         self._density = SetDensity(trained, steps, probes, _BATCH_POINTS)
         self._memory: BoundedMemory[bytes, float] = BoundedMemory(cache_mb * _MEBIBYTE)
 
@@ -87,6 +93,17 @@ class Diffusion:
                 known[key] = score
                 self._memory.put(key, score, len(key) + _ENTRY_BYTES)
         return np.array([known[key] for key in keys], dtype=np.float64)
+
+
+def _gaussian_as(trained: SetDiffusion) -> Gaussian:
+    """The Gaussian clusters with the variances that the model takes them to have."""
+    within, standard = trained.denoiser.shape.within, trained.standard
+    return Gaussian(
+        a=_SURE,
+        b=_SURE * within * standard.scale**2,
+        mu=standard.centre,
+        lam=within / (1.0 - within),
+    )
 
 
 def shipped_model() -> Path:

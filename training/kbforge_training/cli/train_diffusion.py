@@ -59,7 +59,7 @@ def train_diffusion(
 
         kbforge train-diffusion --recipe circles -o model/
 
-        kbforge cluster points.jsonl --likelihood model/ --surrogate gaussian -o kb.jsonl
+        kbforge cluster points.jsonl --likelihood model/ -o kb.jsonl
     """
     from dataclasses import asdict, replace
 
