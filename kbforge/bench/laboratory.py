@@ -18,11 +18,17 @@ from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
 from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge.bench.workers import Failure, perform_all
 from kbforge.contracts.suite import Plan, Suite
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, quoted
 from kbforge.pictures.canvas import require_matplotlib
 
 OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
 """Called with how many runs are over and what came of the last one, None at the start."""
+
+
+class Stopped(KBForgeError):
+    """Ctrl-C in the middle of the runs; says what is kept of them."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,7 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     Raises:
         KBForgeError: the folder cannot be written, holds something else, or nothing where a
             report is all that is wanted; or no process can be started.
+        Stopped: Ctrl-C.
 
     """
     plan, runs = planned.plan, planned.runs
@@ -136,7 +143,10 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
         if len(missing) == len(runs):
             raise KBForgeError(f"{quoted(str(folder), 400)} holds no run of this bench")
     elif missing:
-        failed = _perform(missing, results, how.workers, len(runs), on_run)
+        try:
+            failed = _perform(missing, results, how.workers, len(runs), on_run)
+        except KeyboardInterrupt:
+            raise Stopped(_kept(runs, folder)) from None
         notes += failures(failed)
     runs = [run for run in runs if run.key in results.rows]
     if how.format == "parquet":
@@ -171,6 +181,16 @@ def _perform(
             if on_run is not None:
                 on_run(done, outcome if isinstance(outcome, Failure) else outcome.row)
     return failed
+
+
+def _kept(runs: Sequence[Run], folder: Path) -> str:
+    # from the disk: the last one may have been interrupted on its way there or just behind it
+    held = Results(folder, repair=False).rows
+    kept = sum(run.key in held for run in runs)
+    return (
+        f"interrupted: {kept:,} of {len(runs):,} runs are kept in {quoted(str(folder), 400)}; "
+        "the same command goes on from them"
+    )
 
 
 def _flat(line: Line) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Workers: runs in processes of their own, a fixed number at a time.
 
-A worker is a fresh interpreter at the other end of a pipe: it takes one run after another, and it
-ends when the pipe does, so that none outlives a bench that is killed.
+A worker is a fresh interpreter at the other end of a pipe: it takes one run after another. It ends
+when the pipe does, and in the middle of a run when the bench is killed, so that none outlives it.
+Ctrl-C, which the whole process group hears, is the bench's to act on; a worker never does.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +105,8 @@ class _Worker:
         self._pipe, far = context.Pipe()
         process = context.Process(target=_serve, args=(far,), daemon=True)
         try:
-            process.start()
+            with _uninterrupted():
+                process.start()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise KBForgeError(f"cannot start a process for a run: {reason}") from error
@@ -121,15 +125,38 @@ class _Worker:
         return f"its process ended with exit code {code}{why}"
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits, and a process that is started here is deaf to it from its first moment."""
+    if not hasattr(signal, "pthread_sigmask"):  # not on this system
+        yield
+        return
+    # it goes with the first process, and would let the signal through again
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(pipe: Connection) -> None:
     """The far end: one run after another until the pipe closes."""
-    # Ctrl-C reaches the whole process group; the parent decides what it means
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_bench, daemon=True).start()
     # before NumPy is imported: runs side by side must not fight for the cores
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with contextlib.suppress(EOFError, OSError):  # the bench has ended, or was killed
         while True:
             pipe.send(_outcome(pipe))
+
+
+def _end_with_the_bench() -> None:
+    """A killed bench must not leave a run behind that computes for half an hour."""
+    bench = multiprocessing.parent_process()
+    assert bench is not None
+    wait([bench.sentinel])
+    os._exit(1)
 
 
 def _outcome(pipe: Connection) -> Outcome | str:

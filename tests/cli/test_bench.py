@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from tests.program import Run
 from tests.registry.distributions import kbforge
 
 ROOT = Path(__file__).parents[2]
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 # three clusterers, two orders of 60 points: a second of work
 SMALL = ("gauss", "--quick", "--set", "suite.points=60", "--shuffles", "2", "--methods")
 METHODS = "greedy,smc,split smc"
@@ -58,18 +63,107 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     assert (folder / "results.jsonl").read_bytes() == before
 
 
+@contextlib.contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The program in a process group of its own, as a terminal has it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "kbforge.cli.main", *arguments],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        yield process
+
+
+def wait_for(bench: subprocess.Popen[bytes], happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not happened():
+        assert bench.poll() is None, bench.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
+    program: Run, tmp_path: Path
+) -> None:
+    folder, results = tmp_path / "b", tmp_path / "b" / "results.jsonl"
+    job = ("bench", *SMALL, METHODS, "--no-figures", "-o", str(folder), "--workers", "2")
+    with started(*job) as bench:
+        wait_for(bench, lambda: results.is_file() and results.read_bytes().count(b"\n") >= 2)
+        # a terminal sends it to all processes of the group
+        os.killpg(bench.pid, signal.SIGINT)
+        out, err = bench.communicate()
+    kept = len(rows(folder))
+    assert kept >= 2
+    # a slow one says how far it is, too
+    *progress, last = err.decode().splitlines()
+    assert all(line.startswith("bench gauss: ") for line in progress)
+    said = re.fullmatch(
+        rf"kbforge: interrupted: {kept} of (\d+) runs are kept in \S+/b; "
+        "the same command goes on from them",
+        last,
+    )
+    assert said, (kept, last)
+    assert (bench.returncode, out) == (130, b"")
+    assert not (folder / "report.md").exists()
+    ran = program(*job, "--json")
+    assert (ran.json["finished_before"], ran.json["runs"]) == (kept, int(said[1]))
+
+
+@LINUX
+def test_a_worker_is_deaf_to_ctrl_c_from_its_first_moment(tmp_path: Path) -> None:
+    with started("bench", *SMALL, METHODS, "--no-figures", "-o", str(tmp_path / "b")) as bench:
+        wait_for(bench, lambda: bool(workers_of(bench.pid)))
+        (worker,) = workers_of(bench.pid)
+        status = (worker / "status").read_text()
+        bench.send_signal(signal.SIGINT)
+        bench.communicate()
+    masks = re.findall(r"^Sig(?:Blk|Ign):\s*(\w+)$", status, re.MULTILINE)
+    assert any(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in masks), status
+    assert bench.returncode == 130
+
+
+@LINUX
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_bench_leaves_no_run_behind(tmp_path: Path, end: signal.Signals) -> None:
+    begun = tmp_path / "begun"
+    endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(3600)"
+    install_failing(tmp_path / "path", endless)
+    job = ("bench", "toys", "--methods", "failing", "--no-figures", "-o", str(tmp_path / "b"))
+    path = f"{tmp_path / 'path'}{os.pathsep}{ROOT}"
+    with started(*job, PYTHONPATH=path) as bench:
+        wait_for(bench, begun.exists)
+        (worker,) = workers_of(bench.pid)
+        bench.send_signal(end)
+        bench.wait()
+    deadline = time.monotonic() + 300
+    while _command(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def workers_of(bench: int) -> list[Path]:
+    """The folders under /proc of the bench's worker processes."""
+    found = Path(f"/proc/{bench}/task/{bench}/children").read_text().split()
+    children = [Path("/proc") / number for number in found]
+    return [child for child in children if b"spawn_main" in _command(child)]
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it is over
+        return b""
+
+
 def test_a_killed_bench_goes_on_where_it_was(program: Run, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     job = ("bench", *SMALL, METHODS, "--no-figures")
     assert program(*job, "-o", whole).code == 0
-    command = [sys.executable, "-m", "kbforge.cli.main", *job, "-o", str(killed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bench:
-        results = killed / "results.jsonl"
-        deadline = time.monotonic() + 300
-        while not (results.is_file() and results.read_bytes().count(b"\n") >= 3):
-            assert bench.poll() is None, bench.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+    results = killed / "results.jsonl"
+    with started(*job, "-o", str(killed)) as bench:
+        wait_for(bench, lambda: results.is_file() and results.read_bytes().count(b"\n") >= 3)
         bench.send_signal(signal.SIGKILL)
         bench.communicate()
     early = results.read_bytes()
