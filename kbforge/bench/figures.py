@@ -37,6 +37,8 @@ _METRICS: Mapping[Metric, str] = {
     "recall": "B-cubed recall",
 }
 _WIDTH, _HEIGHT = 9.0, 6.0
+_LEGEND = 100  # characters that fit on a line of names
+_APART = 1.04  # from one method's bar to the next one's
 
 
 def metric_by_runtime(
@@ -44,7 +46,8 @@ def metric_by_runtime(
 ) -> Figure | None:
     """Metrics against seconds: curves over P, stars for the table's settings.
 
-    An offline method's way is shown, too: the mean of its estimate while it runs.
+    An offline method's way is shown, too: the mean of its estimate while it runs. It may begin far
+    below where all end, and has no say in what part of the axis is shown.
     """
     plain = _of_the_table(rows, table)
     if not plain:
@@ -52,25 +55,29 @@ def metric_by_runtime(
     from matplotlib.ticker import LogLocator
 
     figure, panels = _panels("seconds a run")
-    colours = _colours(rows)
+    colours = _colours(method.name for method in table)
+    ways = {name: _ways([t for t in trace if t.method == name]) for name in _names(plain)}
     for metric, axes in panels.items():
-        for name in sorted(_names(plain)):
+        for name in sorted(ways):
             own = [row for row in plain if row.method == name]
             groups = [group for _, group in _grouped(own, "particles")]
             called, shared = _on_shared_orders(name, groups)
-            seconds = [_mean([row.seconds for row in group]) for group in shared]
-            _draw_curve(axes, seconds, shared, metric, called, colours[name])
-            _draw_way(axes, [t for t in trace if t.method == name], metric, colours[name])
-            for group in groups:
-                if any(is_of(group[0], method) for method in table):
-                    at = _mean([row.seconds for row in group])
-                    mean = _mean([float(getattr(row, metric)) for row in group])
-                    axes.plot([at], [mean], "*", ms=12, color=colours[name], zorder=3)
+            _draw_curve(axes, _seconds(shared), shared, metric, called, colours[name])
+            stars = [group for group in groups if any(is_of(group[0], m) for m in table)]
+            _draw_stars(axes, stars, metric, colours[name])
+        axes.set_ylim(*axes.get_ylim())
+        for name, runs in ways.items():
+            _draw_way(axes, runs, metric, colours[name])
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter("")
-    _finish(figure, panels, "curves join settings of P; stars: the table's, on all orders")
+    note = "curves join settings of P; stars: the settings of the table, on all their orders"
+    if any(ways.values()):
+        note += (
+            "\nfaint: what an offline method has found by then, unless that is below the picture"
+        )
+    _finish(figure, panels, note)
     return figure
 
 
@@ -80,12 +87,13 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
     if len({row.particles for row in plain}) < 2:
         return None
     figure, panels = _panels("particles P")
-    colours = _colours(rows)
+    colours = _colours(method.name for method in table)
+    dodge = _dodge(_names(plain))
     for metric, axes in panels.items():
         for name in _names(plain):
             curve = _grouped([row for row in plain if row.method == name], "particles")
             called, groups = _on_shared_orders(name, [group for _, group in curve])
-            xs = [float(p) for p, _ in curve]
+            xs = [p * dodge[name] for p, _ in curve]
             _draw_curve(axes, xs, groups, metric, called, colours[name])
         _log_axis(axes, sorted({float(row.particles or 0) for row in plain}))
     _finish(figure, panels, "")
@@ -106,36 +114,45 @@ def metric_by_observations(
     reference = reference if reference in names else names[0]
     figure = new_figure(_WIDTH, _HEIGHT / 1.7)
     left, right = figure.subplots(1, 2)
-    colours = _colours(trace)
-    base = _by_fragments([row for row in online if row.method == reference], "log_posterior")
+    colours = _colours(method.name for method in table)
+    base = {(r.shuffle, r.fragments): r.log_posterior for r in online if r.method == reference}
     for name in names:
         own = [row for row in online if row.method == name]
-        _draw_band(left, _by_fragments(own, "f1"), name, colours[name])
-        ahead = {
-            n: [value - _mean(base[n]) for value in values]
-            for n, values in _by_fragments(own, "log_posterior").items()
-            if n in base
-        }
-        _draw_band(right, ahead, name, colours[name])
+        _draw_band(left, _by_fragments(own, "f1"), name, colours[name], within=(0.0, 1.0))
+        ahead = [
+            replace(row, log_posterior=row.log_posterior - base[row.shuffle, row.fragments])
+            for row in own
+            if (row.shuffle, row.fragments) in base
+        ]
+        _draw_band(right, _by_fragments(ahead, "log_posterior"), name, colours[name])
     left.set_ylabel(_METRICS["f1"] + " so far")
-    right.set_ylabel(f"log posterior less the mean of {reference} (nats)")
+    right.set_ylabel(f"log posterior less that of {reference} (nats)")
     for axes in (left, right):
         axes.set_xlabel("fragments seen")
-    _finish(figure, {"f1": left, "log_posterior": right}, "")
+    note = "bands: one standard deviation; on the right, of the differences in the same order"
+    _finish(figure, {"f1": left, "log_posterior": right}, note)
     return figure
 
 
 def subproblems_and_particles(
-    rows: Sequence[Row], trace: Sequence[TraceRow], method: Method
+    rows: Sequence[Row],
+    trace: Sequence[TraceRow],
+    method: Method,
+    table: Sequence[Method] = (),
 ) -> Figure | None:
-    """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
+    """Subproblems and effective particles of a splitting method: as data arrive, and by P.
+
+    The table, or without one the rows, says which colour is the method's.
+    """
     own = _of_the_table(rows, [method])
     way = [row for row in trace if is_of(row, method)]
     if not own or not way:
         return None
+    from matplotlib.ticker import MaxNLocator
+
     figure = new_figure(_WIDTH, _HEIGHT)
     grid = figure.subplots(2, 2)
-    colour = _colours(rows)[method.name]
+    colour = _colours([m.name for m in table] or _names(rows))[method.name]
     shown = {
         "subproblems": "subproblems",
         "log10_effective_particles": "effective particles (log10)",
@@ -149,11 +166,17 @@ def subproblems_and_particles(
         _draw_curve(lower, xs, groups, field, called, colour)
         _log_axis(lower, xs)
         lower.set(xlabel="particles P", ylabel=label)
+        for axes in (upper, lower):
+            axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    _finish(figure, {"by P": grid[1, 0]}, "")
     return figure
 
 
-def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
-    """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end."""
+def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method] = ()) -> Figure | None:
+    """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end.
+
+    The table, or without one the rows, says which colour is whose.
+    """
     limited = [row for row in rows if row.surrogate and row.max_evals is not None]
     settings = {(row.method, row.particles) for row in limited}
     # without a limit M is P, where there is a P
@@ -169,7 +192,8 @@ def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
     unlimited = 4.0 * values[-1]
     free = [row for row in rows if not row.surrogate and (row.method, row.particles) in settings]
     figure, panels = _panels("joins that the surrogate proposes a step, M")
-    colours = _colours(rows)
+    colours = _colours([method.name for method in table] or _names(rows))
+    dodge = _dodge(_names(proposed))
     for metric, axes in panels.items():
         for name in _names(proposed):
             own = _grouped((row for row in proposed if row.method == name), "max_evals")
@@ -181,10 +205,14 @@ def surrogate_ablation(rows: Sequence[Row]) -> Figure | None:
                 alone, *groups = groups
                 mean = _mean([float(getattr(row, metric)) for row in alone])
                 axes.axhline(mean, ls="--", lw=1, color=colours[name])
-            _draw_curve(axes, [x for x in xs if x], groups, metric, called, colours[name])
+            xs = [x * dodge[name] for x in xs if x]
+            _draw_curve(axes, xs, groups, metric, called, colours[name])
         _log_axis(axes, [*map(float, values), *([unlimited] if free else [])], {unlimited: "all"})
-    note = "dashed: clustered by the surrogate alone"
-    _finish(figure, panels, note + ("; all: without a surrogate" if free else ""))
+    notes = {
+        "dashed: clustered by the surrogate alone": any(row.max_evals == 0 for row in proposed),
+        "all: without a surrogate": bool(free),
+    }
+    _finish(figure, panels, "; ".join(note for note, is_true in notes.items() if is_true))
     return figure
 
 
@@ -230,40 +258,66 @@ def _draw_curve(
     name: str,
     colour: str,
 ) -> None:
+    look = {"fmt": "o-", "ms": 4, "lw": 1.3, "label": name}
+    _draw_points(axes, xs, groups, field, colour, look)
+
+
+def _draw_stars(axes: Axes, groups: Sequence[Sequence[Row]], field: str, colour: str) -> None:
+    _draw_points(axes, _seconds(groups), groups, field, colour, {"fmt": "*", "ms": 12, "zorder": 3})
+
+
+def _draw_points(
+    axes: Axes,
+    xs: Sequence[float],
+    groups: Sequence[Sequence[Row]],
+    field: str,
+    colour: str,
+    look: Mapping[str, Any],
+) -> None:
     values = [[float(getattr(row, field)) for row in group] for group in groups]
     means = [_mean(v) for v in values]
     errors = [float(np.std(v, ddof=1)) if len(v) > 1 else 0.0 for v in values]
-    axes.errorbar(
-        xs, means, yerr=errors, fmt="o-", ms=4, lw=1.3, elinewidth=0.8, color=colour, label=name
-    )
+    axes.errorbar(xs, means, yerr=errors, elinewidth=0.8, color=colour, **look)
 
 
-def _draw_way(axes: Axes, trace: Sequence[TraceRow], metric: Metric, colour: str) -> None:
-    """The mean estimate of an offline method at grid times: it sees all fragments at once."""
+def _ways(trace: Sequence[TraceRow]) -> list[list[TraceRow]]:
+    """The runs of an offline method, which sees all fragments at once; none of an online one."""
     if not trace or min(row.fragments for row in trace) < max(row.fragments for row in trace):
-        return
+        return []
     runs: dict[str, list[TraceRow]] = {}
     for row in trace:
         runs.setdefault(row.key, []).append(row)
-    begin = max(run[0].seconds for run in runs.values())
-    end = min(run[-1].seconds for run in runs.values())
+    return list(runs.values())
+
+
+def _draw_way(axes: Axes, runs: Sequence[Sequence[TraceRow]], metric: Metric, colour: str) -> None:
+    """The mean estimate at grid times."""
+    begin = max((run[0].seconds for run in runs), default=0.0)
+    end = min((run[-1].seconds for run in runs), default=0.0)
     if end <= begin:
         return
     times = np.geomspace(max(begin, 1e-3), end, 60)
     ways = []
-    for run in runs.values():
+    for run in runs:
         at = np.searchsorted([row.seconds for row in run], times, side="right") - 1
         values = np.array([getattr(row, metric) for row in run])
         ways.append(values[np.maximum(at, 0)])
-    axes.plot(times, np.mean(ways, axis=0), "-", lw=1, alpha=0.6, color=colour)
+    axes.plot(times, np.mean(ways, axis=0), "-", lw=1, alpha=0.6, color=colour, zorder=1)
 
 
-def _draw_band(axes: Axes, by_n: Mapping[int, Sequence[float]], name: str, colour: str) -> None:
+def _draw_band(
+    axes: Axes,
+    by_n: Mapping[int, Sequence[float]],
+    name: str,
+    colour: str,
+    within: tuple[float, float] = (-np.inf, np.inf),
+) -> None:
     ns = sorted(by_n)
     means = np.array([_mean(by_n[n]) for n in ns])
     sds = np.array([np.std(by_n[n], ddof=1) if len(by_n[n]) > 1 else 0.0 for n in ns])
     axes.plot(ns, means, "-", lw=1.5, color=colour, label=name)
-    axes.fill_between(ns, means - sds, means + sds, color=colour, alpha=0.15, lw=0)
+    low, high = np.clip((means - sds, means + sds), *within)
+    axes.fill_between(ns, low, high, color=colour, alpha=0.15, lw=0)
     axes.margins(x=0.01)
 
 
@@ -276,7 +330,8 @@ def _log_axis(axes: Axes, ticks: Sequence[float], names: Mapping[float, str] | N
 def _finish(figure: Figure, panels: Mapping[Any, Axes], note: str) -> None:
     first = next(iter(panels.values()))
     handles, labels = first.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    rows = 1 + sum(map(len, labels)) // _LEGEND
+    figure.legend(handles, labels, loc="outside upper center", ncols=-(-len(labels) // rows))
     if note:
         figure.supxlabel(note, fontsize=8, color=INK)
 
@@ -313,10 +368,18 @@ def _names(rows: Iterable[Row | TraceRow]) -> list[str]:
     return list(dict.fromkeys(row.method for row in rows))
 
 
-def _colours(rows: Iterable[Row | TraceRow]) -> dict[str, str]:
+def _colours(names: Iterable[str]) -> dict[str, str]:
     """A colour a method, by name, so that a method keeps it from figure to figure."""
-    names = sorted(_names(rows))
-    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(sorted(set(names)))}
+
+
+def _dodge(names: Sequence[str]) -> dict[str, float]:
+    """By what a method's places on a logarithmic axis are multiplied: bars stand side by side."""
+    return {name: _APART ** (i - (len(names) - 1) / 2) for i, name in enumerate(names)}
+
+
+def _seconds(groups: Sequence[Sequence[Row]]) -> list[float]:
+    return [_mean([row.seconds for row in group]) for group in groups]
 
 
 def _mean(values: Sequence[float]) -> float:
