@@ -80,9 +80,12 @@ class Benched:
     figures: list[str]
 
     @property
-    def holds(self) -> bool:
-        """Whether no expectation failed."""
-        return all(verdict.held is not False for verdict in self.verdicts)
+    def holds(self) -> bool | None:
+        """Whether every expectation held; None if none failed but not all could be tested."""
+        held = [verdict.held for verdict in self.verdicts]
+        if False in held:
+            return False
+        return None if None in held or not held else True
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge bench --json` prints."""

@@ -76,8 +76,7 @@ def write_report(
     """
     parts = [f"# Bench: {suite}", *(_task_part(task.name, plan, lines) for task in plan.tasks)]
     if judged:
-        marks = {True: "held", False: "**FAILED**", None: "not tested"}
-        items = [f"- {marks[v.held]}: {v.sentence}" for v in judged]
+        items = [f"- {_bold_if(v.held is False, v.mark)}: {v.sentence}" for v in judged]
         parts.append("\n".join(["## What must hold", "", *items]))
     if notes:
         parts.append("\n".join(["## Notes", "", *(f"- {note}" for note in notes)]))
@@ -85,6 +84,10 @@ def write_report(
         parts.append("\n\n".join(["## Figures", *map(_picture, pictures)]))
     with open_output(str(folder / REPORT)) as out:
         out.write(("\n\n".join(parts) + "\n").encode())
+
+
+def _bold_if(wanted: bool, text: str) -> str:
+    return f"**{text}**" if wanted else text
 
 
 def _picture(file: str) -> str:

@@ -67,11 +67,23 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an expectation held; `held` is None if a method that it is about did not run."""
+    """Whether an expectation held.
+
+    Attributes:
+        held: None if it could not be tested, because a method that it is about did not run or did
+            not get to the end.
+        sentence: by how much, or why it could not.
+
+    """
 
     expectation: Expectation
     held: bool | None
     sentence: str
+
+    @property
+    def mark(self) -> str:
+        """`held` in words."""
+        return {True: "held", False: "FAILED", None: "not tested"}[self.held]
 
 
 def is_of(row: Row | TraceRow, method: Method) -> bool:
@@ -162,14 +174,14 @@ def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict
         if held is not None and held.fragments < held.of:
             # the figures of a part are of another problem
             ended = f"a run of {name} ended at {held.fragments:,} of {held.of:,} fragments"
-            return Verdict(wanted, None, f"{what}: not tested, {ended}")
+            return Verdict(wanted, None, f"{what}: {ended}")
     if line is None:
-        return Verdict(wanted, None, f"{what}: not tested, it did not run")
+        return Verdict(wanted, None, f"{what}: it did not run")
     bound, against = wanted.at_least, "the bound"
     if wanted.no_worse_than is not None:
         other = by_name.get((wanted.task, wanted.no_worse_than))
         if other is None:
-            return Verdict(wanted, None, f"{what}: not tested, {wanted.no_worse_than} did not run")
+            return Verdict(wanted, None, f"{what}: {wanted.no_worse_than} did not run")
         bound = other.metric(wanted.metric).mean - wanted.slack
         apart = f" {'less' if wanted.slack > 0 else 'plus'} {abs(wanted.slack):g}"
         against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from kbforge.cli import console, options
-from kbforge.errors import EXIT_ERROR, UsageError
+from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 
 if TYPE_CHECKING:
     from kbforge.bench.laboratory import Benched
@@ -33,7 +33,10 @@ def bench(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of the suite.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if what the suite expects does not hold.")
+        bool,
+        typer.Option(
+            "--check", help="Exit with 1 unless what the suite expects was tested and holds."
+        ),
     ] = False,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Run nothing; report on what the folder has.")
@@ -110,8 +113,18 @@ def bench(
         console.print_json(done.summary())
     else:
         _print(done, folder)
+    if check:
+        _require_all_tested(done)
     if done.failed or (check and not done.holds):
         raise typer.Exit(EXIT_ERROR)
+
+
+def _require_all_tested(done: Benched) -> None:
+    if not done.verdicts:
+        raise KBForgeError("--check: the suite expects nothing of these tasks")
+    untested = [verdict.sentence for verdict in done.verdicts if verdict.held is None]
+    if untested:
+        raise KBForgeError(f"--check: not tested: {'; '.join(untested)}")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -154,9 +167,8 @@ def _print(done: Benched, folder: str) -> None:
     screen.print(table)
     if any(line.cut for line in done.lines):
         screen.print("* some of these runs were ended by the time budget", markup=False)
-    marks = {True: "held", False: "FAILED", None: "not tested"}
     for verdict in done.verdicts:
-        screen.print(f"{marks[verdict.held]}: {verdict.sentence}", markup=False, soft_wrap=True)
+        screen.print(f"{verdict.mark}: {verdict.sentence}", markup=False, soft_wrap=True)
     again = f", {done.finished_before} of them finished before" if done.finished_before else ""
     failed = f"; {len(done.failed)} failed, the same command tries again" if done.failed else ""
     console.note(f"{done.runs} runs{again}{failed}; wrote {folder}/report.md")

@@ -97,7 +97,7 @@ def test_runs_that_were_cut_are_counted() -> None:
             False,
             "0.6000, 0.5000 below that of Split SMC plus 0.2, 1.1000, and none can be above 1",
         ),
-        (Expectation("toy", "Gibbs", "f1", 0.1), None, "not tested, it did not run"),
+        (Expectation("toy", "Gibbs", "f1", 0.1), None, "toy: F1 of Gibbs: it did not run"),
         (Expectation("toy", "Greedy", "f1", no_worse_than="Gibbs"), None, "Gibbs did not run"),
     ],
 )
@@ -112,7 +112,7 @@ def test_runs_that_saw_a_part_decide_nothing() -> None:
     wanted = Expectation("toy", "Split SMC", "f1", no_worse_than="Greedy")
     (verdict,) = verdicts(lines(rows, plan()), plan(expectations=(wanted,)))
     assert verdict.held is None
-    assert verdict.sentence.endswith("not tested, a run of Split SMC ended at 30 of 40 fragments")
+    assert verdict.sentence.endswith(": a run of Split SMC ended at 30 of 40 fragments")
 
 
 def test_the_table_has_the_papers_figures_beside_ours() -> None:

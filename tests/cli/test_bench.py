@@ -217,14 +217,30 @@ def test_expectations_that_fail_are_an_exit_code_with_check(
     def hopeless(*arguments: Any) -> list[Verdict]:
         return [Verdict(v.expectation, False, v.sentence) for v in verdicts(*arguments)]
 
-    job = ("bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
-    # greedy alone: nothing to compare it with, so nothing fails
+    job = ("bench", *SMALL, METHODS, "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
     assert program(*job, "--check").code == 0
     monkeypatch.setattr("kbforge.bench.laboratory.verdicts", hopeless)
     assert program(*job).code == 0
+    ran = program(*job, "--check", "--json")
+    assert (ran.code, ran.json["holds"]) == (1, False)
     ran = program(*job, "--check")
     assert ran.code == 1
     assert b"FAILED" in ran.out
+
+
+def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
+    program: Run, tmp_path: Path
+) -> None:
+    # greedy alone: nothing to compare it with, so nothing fails and nothing holds
+    job = ("bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
+    ran = program(*job, "--json")
+    assert (ran.code, ran.json["holds"]) == (0, None)
+    ran = program(*job, "--check")
+    assert ran.code == 1
+    assert b"not tested: gauss: log posterior of SMC: it did not run\n" in ran.out
+    last = ran.err.splitlines()[-1]
+    assert last.startswith("kbforge: --check: not tested: gauss: log posterior of SMC: it did not")
+    assert "; gauss: F1 of Split SMC: it did not run" in last
 
 
 @pytest.mark.parametrize(
