@@ -159,7 +159,7 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     trace = [row for row in results.trace if row.key in keys]
     found = lines(rows, plan)
     notes += shortfalls(found, plan)
-    judged = verdicts(found, plan)
+    judged = verdicts(rows, plan)
     pictures = draw(plan, rows, trace, folder) if how.figures else []
     write_report(planned.suite, plan, found, judged, notes, pictures, folder)
     before = len(planned.runs) - len(missing)

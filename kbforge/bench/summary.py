@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbforge.bench.results import Row, TraceRow
@@ -58,11 +58,6 @@ class Line:
     seconds: Spread
     cpu_seconds: Spread
     model_evaluations: Spread
-
-    def metric(self, name: Metric) -> Spread:
-        """The metric of that name."""
-        found: Spread = getattr(self, name)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,36 +154,76 @@ def _and_others(count: int) -> str:
     return f", and {count:,} other run{'s' * (count > 1)}" if count else ""
 
 
-def verdicts(found: Sequence[Line], plan: Plan) -> list[Verdict]:
-    """Every expectation of the plan, judged."""
-    by_name = {(line.task, line.method.name): line for line in found}
-    return [_judge(expectation, by_name) for expectation in plan.expectations]
+def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:
+    """Every expectation of the plan, judged by the rows of its table.
+
+    Two methods are compared on the orders of the data that both have: orders differ more than
+    methods do.
+    """
+    held = list(rows)
+    return [_judge(expectation, held, plan) for expectation in plan.expectations]
 
 
-def _judge(wanted: Expectation, by_name: dict[tuple[str, str], Line]) -> Verdict:
+def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
     called = {"log_posterior": "log posterior", "f1": "F1"}.get(wanted.metric, wanted.metric)
     what = f"{wanted.task}: {called} of {wanted.method}"
-    line = by_name.get((wanted.task, wanted.method))
-    for name in filter(None, (wanted.method, wanted.no_worse_than)):
-        held = by_name.get((wanted.task, name))
-        if held is not None and held.fragments < held.of:
-            # the figures of a part are of another problem
-            ended = f"a run of {name} ended at {held.fragments:,} of {held.of:,} fragments"
-            return Verdict(wanted, None, f"{what}: {ended}")
-    if line is None:
-        return Verdict(wanted, None, f"{what}: it did not run")
+    names = [wanted.method] + ([wanted.no_worse_than] if wanted.no_worse_than else [])
+    orders = [_orders(rows, plan, wanted.task, name) for name in names]
+    shared = sorted(set.intersection(*map(set, orders)))
+    compared = [[own[shuffle] for shuffle in shared] for own in orders]
+    if (why := _untested(wanted, names, orders, compared)) is not None:
+        return Verdict(wanted, None, f"{what}: {why}")
+    got = _mean(compared[0], wanted.metric)
     bound, against = wanted.at_least, "the bound"
     if wanted.no_worse_than is not None:
-        other = by_name.get((wanted.task, wanted.no_worse_than))
-        if other is None:
-            return Verdict(wanted, None, f"{what}: {wanted.no_worse_than} did not run")
-        bound = other.metric(wanted.metric).mean - wanted.slack
+        bound = _mean(compared[1], wanted.metric) - wanted.slack
         apart = f" {'less' if wanted.slack > 0 else 'plus'} {abs(wanted.slack):g}"
         against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"
-    got = line.metric(wanted.metric).mean
     digits = 2 if wanted.metric == "log_posterior" else 4
     relation = "at least" if got >= bound else f"{bound - got:.{digits}f} below"
     sentence = f"{what} is {got:.{digits}f}, {relation} {against}, {bound:.{digits}f}"
     if bound > 1 and wanted.metric != "log_posterior":
         sentence += ", and none can be above 1"
+    planned = min(_planned(plan, name) for name in names)
+    if len(shared) < planned:
+        both = " that both have" if len(names) > 1 else ""
+        sentence += f" (on {len(shared)} of {planned} planned orders{both})"
     return Verdict(wanted, got >= bound, sentence)
+
+
+def _orders(rows: Iterable[Row], plan: Plan, task: str, name: str) -> dict[int, Row]:
+    """What a method of the table did on each order of a task."""
+    meant = [method for method in plan.methods if method.name == name]
+    return {
+        row.shuffle: row
+        for row in rows
+        if row.task == task and any(is_of(row, method) for method in meant)
+    }
+
+
+def _untested(
+    wanted: Expectation,
+    names: Sequence[str],
+    orders: Sequence[Mapping[int, Row]],
+    compared: Sequence[Sequence[Row]],
+) -> str | None:
+    for name, own in zip(names, orders, strict=True):
+        if not own:
+            return f"{'it' if name == wanted.method else name} did not run"
+    if not compared[0]:
+        return f"it and {names[1]} ran on no order that both have"
+    for name, own in zip(names, compared, strict=True):
+        # the figures of a part are of another problem
+        for row in own:
+            if row.fragments < row.of:
+                return f"a run of {name} ended at {row.fragments:,} of {row.of:,} fragments"
+    return None
+
+
+def _planned(plan: Plan, name: str) -> int:
+    (method,) = (method for method in plan.methods if method.name == name)
+    return method.shuffles or plan.shuffles
+
+
+def _mean(rows: Sequence[Row], metric: Metric) -> float:
+    return statistics.fmean(float(getattr(row, metric)) for row in rows)
