@@ -212,9 +212,9 @@ def _untested(
             return f"{'it' if name == wanted.method else name} did not run"
     if not compared[0]:
         return f"it and {names[1]} ran on no order that both have"
-    for name, own in zip(names, compared, strict=True):
+    for name, judged in zip(names, compared, strict=True):
         # the figures of a part are of another problem
-        for row in own:
+        for row in judged:
             if row.fragments < row.of:
                 return f"a run of {name} ended at {row.fragments:,} of {row.of:,} fragments"
     return None
