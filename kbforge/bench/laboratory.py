@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kbforge import registry
 from kbforge.bench.report import draw, write_report
-from kbforge.bench.results import Format, Results, Row
+from kbforge.bench.results import Format, Results, Row, alone_in
 from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
 from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge.bench.workers import Failure, perform_all
@@ -131,11 +131,16 @@ def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None)
     """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes.
 
     Raises:
-        KBForgeError: the folder cannot be written, holds something else, or nothing where a
-            report is all that is wanted; or no process can be started.
+        KBForgeError: the folder cannot be written, is written to by another bench, holds something
+            else, or nothing where a report is all that is wanted; or no process can be started.
         Stopped: Ctrl-C.
 
     """
+    with contextlib.nullcontext() if how.report_only else alone_in(folder):
+        return _bench(planned, folder, how, on_run)
+
+
+def _bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None) -> Benched:
     plan, runs = planned.plan, planned.runs
     failed: list[Failure] = []
     results = Results(folder, repair=not how.report_only)

@@ -2,6 +2,7 @@
 
     FOLDER/results.jsonl   one `Row` a line, appended when the run is finished
     FOLDER/trace.jsonl     some `TraceRow`s a run, appended just before its row
+    FOLDER/.lock           held by the bench that writes to the folder
 
 A process that is killed leaves at most half a line, or a trace whose row never came. Opening the
 folder again drops both, so what is there is always whole runs.
@@ -9,21 +10,34 @@ folder again drops both, so what is there is always whole runs.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 import orjson
 
+from kbforge import __version__
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.io import open_output
 
-ROWS, TRACE = "results.jsonl", "trace.jsonl"
+ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 
 Format: TypeAlias = Literal["jsonl", "parquet"]
+
+
+# a share may be above 1 by the last bit; the rest is 0 or more
+_SHARE = (0, 1 + 1e-9)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "log_posterior": (-math.inf, math.inf),
+    "log10_effective_particles": (-math.inf, math.inf),
+    "f1": _SHARE,
+    "precision": _SHARE,
+    "recall": _SHARE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,37 @@ class TraceRow(_Identity):
     recall: float
 
 
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other benches from writing to a folder, which is made; a killed one holds nothing.
+
+    Raises:
+        KBForgeError: one is, or the folder cannot be made or written.
+
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / LOCK, "wb")  # noqa: SIM115
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    with file:
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise KBForgeError(
+                f"{quoted(str(folder), 400)} is in use: another bench is writing to it; wait for "
+                "it, or give another --output"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
 class Results:
     """The folder's rows, in memory and on disk.
 
@@ -163,25 +208,56 @@ def _read(path: Path, kind: type[_R], repair: bool) -> list[_R]:
     if repair and len(whole) < len(data):
         with open_output(str(path)) as out:
             out.write(whole)
-    rows = []
+    rows, types = [], _types(kind)
     for number, line in enumerate(whole.splitlines(), 1):
         where = f"{path}:{number}"
         try:
             value = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise BadRecord(where, "a JSON object", f"invalid JSON ({error.msg})") from error
-        rows.append(_checked(kind, value, where))
+        rows.append(kind(**_checked(value, types, where)))
     return rows
 
 
-def _checked(kind: type[_R], value: Any, where: str) -> _R:
-    names = [field.name for field in fields(kind)]
-    if not isinstance(value, dict) or sorted(value) != sorted(names):
-        expected = f"an object with the keys {', '.join(names)}"
-        raise BadRecord(where, expected, "something else: a file of another version or program")
+def _checked(value: Any, types: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or value.keys() != types.keys():
+        raise BadRecord(
+            where,
+            f"a row as kbforge {__version__} writes it",
+            "one of another version or program; give another --output",
+        )
     if value["log_posterior"] is None:  # JSON has no -inf
         value["log_posterior"] = -math.inf
-    return kind(**value)
+    for name, wanted in types.items():
+        if (expected := _amiss(name, wanted, value[name])) is not None:
+            raise BadRecord(where, expected, quoted(value[name]), name)
+    return value
+
+
+def _types(kind: type[Row] | type[TraceRow]) -> dict[str, Any]:
+    """The type of each column."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _amiss(name: str, wanted: Any, value: object) -> str | None:
+    """What should be there instead; None if nothing is wrong."""
+    if wanted is str:
+        return None if isinstance(value, str) else "a string"
+    if wanted is bool:
+        return None if isinstance(value, bool) else "true or false"
+    if value is None and wanted == int | None:
+        return None
+    low, high = _RANGES.get(name, (0, math.inf))
+    whole = wanted is not float
+    taken = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    # only the log posterior may be infinite, and only downwards
+    if taken and low <= value < math.inf and value <= high:  # type: ignore[operator]
+        return None
+    kind = "a whole number" if whole else "a number"
+    if low == -math.inf:
+        return kind
+    return f"{kind} of at least {low}" if high == math.inf else f"{kind} from {low} to {high:g}"
 
 
 def _append(path: Path, rows: Sequence[Row | TraceRow]) -> None:

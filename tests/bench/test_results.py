@@ -6,9 +6,11 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
+import orjson
 import pytest
 
-from kbforge.bench.results import ROWS, TRACE, Results
+from kbforge import __version__
+from kbforge.bench.results import ROWS, TRACE, Results, alone_in
 from kbforge.errors import BadRecord, KBForgeError
 from tests.bench.toys import row, trace_row
 
@@ -77,10 +79,68 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, line: bytes) -> 
     assert (tmp_path / ROWS).read_bytes() == line
 
 
+def test_a_row_of_another_version_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ROWS).write_text('{"key": "a"}\n')
+    with pytest.raises(BadRecord) as raised:
+        Results(tmp_path)
+    assert str(raised.value) == (
+        f"{tmp_path}/{ROWS}:1: expected a row as kbforge {__version__} writes it, "
+        "got one of another version or program; give another --output"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("key", 7, "a string"),
+        ("cut", 0, "true or false"),
+        ("particles", 2.5, "a whole number of at least 0"),
+        ("shuffle", None, "a whole number of at least 0"),
+        ("shuffle", True, "a whole number of at least 0"),
+        ("fragments", -1, "a whole number of at least 0"),
+        ("f1", "0.5", "a number from 0 to 1"),
+        ("recall", 1.01, "a number from 0 to 1"),
+        ("seconds", None, "a number of at least 0"),
+        ("log_posterior", [], "a number"),
+    ],
+)
+def test_a_value_that_is_none_is_named(
+    tmp_path: Path, field: str, value: object, expected: str
+) -> None:
+    good, bad = asdict(row()), asdict(row()) | {field: value}
+    (tmp_path / ROWS).write_bytes(orjson.dumps(good) + b"\n" + orjson.dumps(bad) + b"\n")
+    with pytest.raises(BadRecord) as raised:
+        Results(tmp_path)
+    error = raised.value
+    assert (error.where, error.field) == (f"{tmp_path}/{ROWS}:2", field)
+    assert error.expected == expected
+
+
+def test_whole_numbers_and_the_last_bit_are_good_figures(tmp_path: Path) -> None:
+    fine = row(f1=math.nextafter(1, 2), log_posterior=-3, particles=None)
+    (tmp_path / ROWS).write_bytes(orjson.dumps(fine) + b"\n")
+    assert list(Results(tmp_path).rows.values()) == [fine]
+
+
+def test_two_benches_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    with alone_in(tmp_path / "new" / "folder"):
+        with (
+            pytest.raises(KBForgeError, match="folder is in use: another bench is writing to it"),
+            alone_in(tmp_path / "new" / "folder"),
+        ):
+            pass
+        with alone_in(tmp_path / "other"):
+            pass
+    with alone_in(tmp_path / "new" / "folder"):
+        pass
+
+
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KBForgeError, match="cannot write"):
         Results(tmp_path / "file" / "folder")
+    with pytest.raises(KBForgeError, match="cannot write"), alone_in(tmp_path / "file" / "folder"):
+        pass
 
 
 def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:

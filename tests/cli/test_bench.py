@@ -135,6 +135,12 @@ def test_a_killed_bench_leaves_no_run_behind(tmp_path: Path, end: signal.Signals
     with started(*job, PYTHONPATH=path) as bench:
         wait_for(bench, begun.exists)
         (worker,) = workers_of(bench.pid)
+        second = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+        assert (second.code, second.out) == (1, "")
+        assert second.err == (
+            f"kbforge: {tmp_path / 'b'} is in use: another bench is writing to it; "
+            "wait for it, or give another --output\n"
+        )
         bench.send_signal(end)
         bench.wait()
     deadline = time.monotonic() + 300
