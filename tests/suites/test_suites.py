@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 import pytest
 
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt import Gpt
 from kbforge_plugins.suites.gauss import Gauss
 from kbforge_plugins.suites.text import Text
@@ -25,12 +28,63 @@ def test_published_figures_stand_only_beside_the_published_points() -> None:
     assert not Gauss().plan().published
 
 
-def test_without_data_the_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_data_the_sentence_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("KBFORGE_DATA", raising=False)
-    with pytest.raises(KBForgeError, match=r"KBFORGE_DATA .* suite\.data=generated"):
+    needs = r"gauss/gauss700\.csv and gauss/orders\.json in the folder that KBFORGE_DATA names"
+    with pytest.raises(KBForgeError, match=rf"{needs}, which is not set; .*data=generated"):
         Gauss(data="published").plan()
-    with pytest.raises(KBForgeError, match="KBFORGE_DATA"):
+    needs = (
+        r"confusable/wd50_dev\.jsonl and confusable/dwie50_dev\.jsonl and "
+        r"webnlg/webnlg_1text_per_entry\.jsonl\.gz in the folder that KBFORGE_DATA names"
+    )
+    with pytest.raises(KBForgeError, match=rf"{needs}, which is not set; .* suite\.data=FILE"):
         Text().plan()
+    monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
+    with pytest.raises(KBForgeError, match=r"there is no \S+/wd50_dev\.jsonl; .* suite\.data=FILE"):
+        Text().plan(quick=True)
+
+
+def write_fragments(path: Path, *labels: str | None) -> str:
+    records = [
+        {"id": f"f{i}", "properties": {"name": [f"name {i}"]}, "label": label}
+        for i, label in enumerate(labels)
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(path)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_any_labelled_fragments_are_a_task_for_text(tmp_path: Path, quick: bool) -> None:
+    file = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
+    plan = Text(data=file).plan(quick)
+    (task,) = plan.tasks
+    assert (task.name, [f.label for f in task.fragments]) == ("people", ["a", "a", "b"])
+    assert task.alpha == pytest.approx(math.exp(9.35))
+    assert [wanted.task for wanted in plan.expectations] == ["people"]
+    assert Text(data=file, alpha=3.0).plan().tasks[0].alpha == 3.0
+
+
+def test_fragments_without_labels_cannot_be_compared_on(tmp_path: Path) -> None:
+    file = write_fragments(tmp_path / "people.jsonl", "a", None, None)
+    with pytest.raises(KBForgeError, match=r'people.jsonl: expected a label .* 2 of 3 .* "f1"'):
+        Text(data=file).plan()
+    with pytest.raises(KBForgeError, match="holds no fragment"):
+        Text(data=write_fragments(tmp_path / "empty.jsonl")).plan()
+    with pytest.raises(KBForgeError, match=r"cannot read \S+/none.jsonl"):
+        Text(data=str(tmp_path / "none.jsonl")).plan()
+
+
+class TestTextOnAFile(SuiteContract):
+    name = "text"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path: Path) -> None:
+        self._path = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
+
+    def make(self) -> Text:
+        return Text(data=self._path)
 
 
 def test_a_damaged_data_folder_is_a_sentence(
@@ -39,6 +93,9 @@ def test_a_damaged_data_folder_is_a_sentence(
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
     (tmp_path / "gauss").mkdir()
     (tmp_path / "gauss/gauss700.csv").write_text("x,y,label\n1,2,a\n3,4,b\n")
+    with pytest.raises(KBForgeError, match=r"there is no \S+/gauss/orders.json"):
+        Gauss(data="published").plan()
+    (tmp_path / "gauss/orders.json").write_text("{")
     with pytest.raises(KBForgeError, match="does not hold the published points"):
         Gauss(data="published").plan()
     (tmp_path / "gauss/orders.json").write_text('{"0": [0, 0]}')

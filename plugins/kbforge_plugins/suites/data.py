@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from kbforge.errors import KBForgeError
+from kbforge.errors import KBForgeError, quoted
 
 
-def data_folder(suite: str, instead: str = "") -> Path:
-    """The folder that KBFORGE_DATA names.
+def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
+    """Files of the folder that KBFORGE_DATA names.
 
     Args:
         suite: who asks, for the error.
+        names: their paths in that folder.
         instead: what a user without the data can do, for the error.
 
     Raises:
-        KBForgeError: the variable is not set.
+        KBForgeError: the variable is not set, or a file is not there.
 
     """
-    name = os.environ.get("KBFORGE_DATA")
-    if not name:
-        hint = f"; {instead}" if instead else ""
-        raise KBForgeError(
-            f"suite {suite} reads its data from the folder that KBFORGE_DATA names, "
-            f"which is not set{hint}"
-        )
-    return Path(name)
+    folder = os.environ.get("KBFORGE_DATA")
+    needs = f"suite {suite} reads {' and '.join(names)} in the folder that KBFORGE_DATA names"
+    if not folder:
+        raise KBForgeError(f"{needs}, which is not set; {instead}")
+    paths = [Path(folder) / name for name in names]
+    for path in paths:
+        if not path.is_file():
+            raise KBForgeError(f"{needs}; there is no {quoted(str(path), 400)}; {instead}")
+    return paths

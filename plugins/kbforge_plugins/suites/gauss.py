@@ -13,7 +13,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.suite import Expectation, Method, Metric, Model, Plan, Published, Task
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_plugins.suites.data import data_folder
+from kbforge_plugins.suites.data import data_files
 from kbforge_plugins.suites.gaussian_mixture import GaussianMixture
 from kbforge_plugins.suites.methods import AGGLOMERATIVE, GREEDY, gibbs, smc, split_smc
 
@@ -105,8 +105,9 @@ class Gauss:
         return _task(tuple(drawn.fragments()))
 
     def _published(self) -> Task:
-        folder = data_folder("gauss", "--set suite.data=generated needs no data")
-        return _task(*_read_published(folder / "gauss"))
+        names = ["gauss/gauss700.csv", "gauss/orders.json"]
+        points, _ = data_files("gauss", names, "--set suite.data=generated needs no data")
+        return _task(*_read_published(points.parent))
 
 
 def _task(fragments: tuple[Fragment, ...], orders: tuple[tuple[int, ...], ...] = ()) -> Task:

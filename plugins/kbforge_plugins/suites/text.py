@@ -8,26 +8,36 @@
 The target is the bigram model of `name` with its prior fitted to the names of the set itself, or
 another likelihood that is named. Alpha of the bigram model is what `kbforge calibrate --calibrator
 bcubed --low 100 --high 1e9` finds on the train set of each family; webnlg-names, which has none,
-takes that of wd50. A black box comes with its own, and the bigram model proposes for it.
+takes that of wd50, as does any other file (`data`). A black box comes with its own, and the bigram
+model proposes for it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.contracts.suite import Expectation, Method, Model, Plan, Task
-from kbforge.errors import UsageError
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.io import called
 from kbforge.load import read_fragments
 from kbforge.models import default_alpha, make_likelihood
-from kbforge_plugins.suites.data import data_folder
+from kbforge_plugins.suites.data import data_files
 from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 from kbforge_plugins.suites.name_variants import name_variants
 
 _NAMES = "webnlg-names"
 _LOG_ALPHAS = {"wd50": 9.35, "dwie50": 8.20, _NAMES: 9.35}
+_FILES = {
+    "wd50": "confusable/wd50_dev.jsonl",
+    "dwie50": "confusable/dwie50_dev.jsonl",
+    _NAMES: "webnlg/webnlg_1text_per_entry.jsonl.gz",
+}
+_INSTEAD = "any labelled fragments do: --set suite.data=FILE"
+_OTHER = "wd50"  # whose alpha other data take
 _ENTITIES = 200
 _DEFAULT = "bigram"
 # as the published surrogate for text; the target's own scale is 1
@@ -41,6 +51,8 @@ class Text:
     """Names of confusable entities, and all names of large ones, from the folder KBFORGE_DATA.
 
     Args:
+        data: a file of labelled fragments to compare on instead, one task that is called as the
+            file is; alpha of the bigram model then is that of wd50.
         likelihood: the target: a plugin's name or a model folder.
         alpha: concentration for all sets; needed with another conjugate likelihood than the
             default.
@@ -56,7 +68,9 @@ class Text:
         alpha: float | None = None,
         surrogate: str = _DEFAULT,
         sweeps: int | None = None,
+        data: str | None = None,
     ) -> None:
+        self._data = data
         self._likelihood = Model(likelihood)
         self._alpha = alpha
         self._black_box = False
@@ -75,7 +89,7 @@ class Text:
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
-        names = ("wd50",) if quick else tuple(_LOG_ALPHAS)
+        tasks = self._tasks(quick)
         shuffles = 1 if quick else None
         offline = tuple(replace(method, shuffles=shuffles) for method in self._offline)
         online = (self._greedy(), self._smc(100), self._split(100))
@@ -85,14 +99,14 @@ class Text:
             sweep += [replace(method, surrogate=True, max_evals=m) for method in online]
         seconds = _BLACK_BOX_SECONDS if self._black_box else _SECONDS
         return Plan(
-            tasks=tuple(self._task(name) for name in names),
+            tasks=tasks,
             methods=(*online, *offline),
             sweeps=() if quick else tuple(replace(method, shuffles=3) for method in sweep),
             shuffles=2 if quick else 5,
             seconds=5.0 if quick else seconds,
             expectations=tuple(
-                Expectation(name, "Split SMC", "log_posterior", no_worse_than="Greedy")
-                for name in names
+                Expectation(task.name, "Split SMC", "log_posterior", no_worse_than="Greedy")
+                for task in tasks
             ),
         )
 
@@ -106,14 +120,36 @@ class Text:
     def _split(self, particles: int) -> Method:
         return split_smc(particles, surrogate=self._black_box)
 
-    def _task(self, name: str) -> Task:
-        alpha = math.exp(_LOG_ALPHAS[name]) if self._alpha is None else self._alpha
-        return Task(name, _fragments(name), self._likelihood, alpha, self._surrogate)
+    def _tasks(self, quick: bool) -> tuple[Task, ...]:
+        if self._data is not None:
+            name = Path(self._data).name.split(".")[0]
+            return (self._task(name, _labelled(self._data), _LOG_ALPHAS[_OTHER]),)
+        names = list(_LOG_ALPHAS)[: 1 if quick else None]
+        files = data_files("text", [_FILES[name] for name in names], _INSTEAD)
+        return tuple(
+            self._task(name, _fragments(name, file), _LOG_ALPHAS[name])
+            for name, file in zip(names, files, strict=True)
+        )
+
+    def _task(self, name: str, fragments: tuple[Fragment, ...], log_alpha: float) -> Task:
+        alpha = math.exp(log_alpha) if self._alpha is None else self._alpha
+        return Task(name, fragments, self._likelihood, alpha, self._surrogate)
 
 
-def _fragments(name: str) -> tuple[Fragment, ...]:
-    folder = data_folder("text")
-    if name == _NAMES:
-        path = folder / "webnlg" / "webnlg_1text_per_entry.jsonl.gz"
-        return tuple(name_variants(read_fragments(str(path)), _ENTITIES))
-    return tuple(read_fragments(str(folder / "confusable" / f"{name}_dev.jsonl")))
+def _fragments(name: str, file: Path) -> tuple[Fragment, ...]:
+    fragments = read_fragments(str(file))
+    return tuple(name_variants(fragments, _ENTITIES) if name == _NAMES else fragments)
+
+
+def _labelled(file: str) -> tuple[Fragment, ...]:
+    fragments = tuple(read_fragments(file))
+    where = f"suite text: {quoted(called(file), 400)}"
+    if not fragments:
+        raise KBForgeError(f"{where} holds no fragment")
+    bare = [fragment.id for fragment in fragments if not fragment.label]
+    if bare:
+        raise KBForgeError(
+            f"{where}: expected a label on every fragment, which groupings are scored by, got "
+            f'{len(bare):,} of {len(fragments):,} without, the first of them "{quoted(bare[0])}"'
+        )
+    return fragments
