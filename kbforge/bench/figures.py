@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbforge.bench.results import Row, TraceRow
-from kbforge.bench.summary import is_of
+from kbforge.bench.summary import Spread, is_of
 from kbforge.contracts.suite import Method, Metric
 from kbforge.pictures.canvas import INK, PALETTE, new_figure
 
@@ -274,9 +274,9 @@ def _draw_points(
     colour: str,
     look: Mapping[str, Any],
 ) -> None:
-    values = [[float(getattr(row, field)) for row in group] for group in groups]
-    means = [_mean(v) for v in values]
-    errors = [float(np.std(v, ddof=1)) if len(v) > 1 else 0.0 for v in values]
+    spreads = [Spread.of([float(getattr(row, field)) for row in group]) for group in groups]
+    means = [spread.mean for spread in spreads]
+    errors = [spread.sd or 0.0 for spread in spreads]
     axes.errorbar(xs, means, yerr=errors, elinewidth=0.8, color=colour, **look)
 
 
@@ -313,8 +313,9 @@ def _draw_band(
     within: tuple[float, float] = (-np.inf, np.inf),
 ) -> None:
     ns = sorted(by_n)
-    means = np.array([_mean(by_n[n]) for n in ns])
-    sds = np.array([np.std(by_n[n], ddof=1) if len(by_n[n]) > 1 else 0.0 for n in ns])
+    spreads = [Spread.of(by_n[n]) for n in ns]
+    means = np.array([spread.mean for spread in spreads])
+    sds = np.array([spread.sd or 0.0 for spread in spreads])
     axes.plot(ns, means, "-", lw=1.5, color=colour, label=name)
     low, high = np.clip((means - sds, means + sds), *within)
     axes.fill_between(ns, low, high, color=colour, alpha=0.15, lw=0)

@@ -13,14 +13,16 @@ from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
 from kbforge.pictures.canvas import INK, new_figure
 from kbforge.pictures.colours import Colours
-from kbforge.pictures.draw import draw_view
+from kbforge.pictures.draw import draw_view, shape
 from kbforge.pictures.recorder import Frame
 from kbforge.pictures.scene import points_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INCHES = 4.2
+_INCHES = 4.2  # of the longer side
+_SHORTEST = (3.4, 1.0)  # the title is as wide
+_TITLE = 0.35
 _DOTS_PER_INCH = 110
 _MILLISECONDS, _LAST_MILLISECONDS = 120, 3000
 _COLOURS = 64
@@ -36,7 +38,8 @@ def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path
     """
     require_gif(path)
     points = points_of(fragments)
-    figure = new_figure(_INCHES, _INCHES + 0.35)
+    width, height = np.maximum(_INCHES * shape(points), _SHORTEST).tolist()
+    figure = new_figure(width, height + _TITLE)
     figure.set_dpi(_DOTS_PER_INCH)
     axes, canvas = figure.subplots(), figure.canvas
     colours = Colours(points)

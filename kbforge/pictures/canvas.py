@@ -7,7 +7,7 @@ that no window system is asked for, and without dates: same data, same bytes.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
@@ -66,7 +66,9 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(
+    width: float, height: float, layout: Literal["constrained"] | None = "constrained"
+) -> Figure:
     """An empty figure of so many inches in the common look."""
     require_matplotlib()
     import matplotlib as mpl
@@ -75,7 +77,7 @@ def new_figure(width: float, height: float) -> Figure:
 
     parameters: Any = mpl.rcParams
     parameters.update(_STYLE)
-    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout=layout)
     FigureCanvasAgg(figure)
     return figure
 

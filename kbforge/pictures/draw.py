@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,26 +16,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL = 4.6  # inches
+# inches: layout engines of matplotlib cut off titles of panels whose shape is given
+_PANEL = 3.8  # longer side
+_SHORTEST = (2.4, 1.2)  # nearly as much as a title, and the name of the second axis
+_BETWEEN = (0.7, 0.9)
+_LEFT, _RIGHT, _TOP, _BOTTOM = 0.8, 0.2, 0.35, 0.75
 _MOST_COLUMNS = 3
+_RESOLVED = 1e-14  # of a number, about what float64 can tell from nothing
 _MARGIN = 0.012  # of the picture's width, around the points of a box
 
 
 def draw(scene: Scene) -> Figure:
     """All views of a scene, side by side, in one set of colours."""
     count = len(scene.views)
-    columns = min(count, _MOST_COLUMNS)
-    rows = -(-count // columns)
-    figure = new_figure(_PANEL * columns, _PANEL * rows)
-    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, panels = _panels(count, np.maximum(_PANEL * shape(scene.points), _SHORTEST))
     colours = Colours(scene.points)
     for axes, view in zip(panels.flat, scene.views, strict=False):
         draw_view(axes, scene.points, view, colours)
         axes.set_title(view.title)
     for axes in panels.flat[count:]:
         axes.set_axis_off()
-    for axes in panels[-1]:
-        axes.set_xlabel("first coordinate")
+    for column in range(panels.shape[1]):
+        lowest = panels[(count - 1 - column) // panels.shape[1], column]
+        lowest.set_xlabel("first coordinate")
+        lowest.xaxis.set_tick_params(labelbottom=True)
     for axes in panels[:, 0]:
         axes.set_ylabel("second coordinate")
     if any(view.moved for view in scene.views):
@@ -44,6 +48,25 @@ def draw(scene: Scene) -> Figure:
         note = "boxes: subproblems"
     figure.supxlabel(note, fontsize=8, color=INK)
     return figure
+
+
+def _panels(count: int, size: FloatArray) -> tuple[Figure, Any]:
+    """A figure with at least so many axes of one size, in inches."""
+    columns = min(count, _MOST_COLUMNS)
+    rows = -(-count // columns)
+    across, up = size.tolist()
+    width = _LEFT + columns * across + (columns - 1) * _BETWEEN[0] + _RIGHT
+    height = _BOTTOM + rows * up + (rows - 1) * _BETWEEN[1] + _TOP
+    figure = new_figure(width, height, layout=None)
+    figure.subplots_adjust(
+        left=_LEFT / width,
+        right=1 - _RIGHT / width,
+        bottom=_BOTTOM / height,
+        top=1 - _TOP / height,
+        wspace=_BETWEEN[0] / across,
+        hspace=_BETWEEN[1] / up,
+    )
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
 
 
 def draw_view(axes: Axes, points: FloatArray, view: View, colours: Colours) -> None:
@@ -66,10 +89,23 @@ def draw_view(axes: Axes, points: FloatArray, view: View, colours: Colours) -> N
 
 
 def limits(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Lower left and upper right corner of a picture of these points."""
+    """Lower left and upper right corner of a picture of these points.
+
+    The room around them is a part of what they span, and at least what float64 can tell from
+    nothing where they are: an axis shorter than that cannot be drawn.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
-    room = 0.05 * max(float((high - low).max()), 1e-9)
+    magnitude = float(np.abs(points).max())
+    span = float((high - low).max()) or magnitude or 1.0
+    room = max(0.05 * span, _RESOLVED * magnitude, float(np.finfo(np.float64).tiny))
     return low - room, high + room
+
+
+def shape(points: FloatArray) -> FloatArray:
+    """Width and height of a picture of these points, the longer one 1, shape [2]."""
+    low, high = limits(points)
+    out: FloatArray = (high - low) / (high - low).max()
+    return out
 
 
 def _draw_boxes(axes: Axes, points: FloatArray, blocks: Sequence[Cluster], margin: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -295,6 +296,21 @@ def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
     assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))
     black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate]))["B-cubed F1"]
     assert curves(black_box)["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_groupings_that_are_impossible_leave_gaps() -> None:
+    rows = [replace(r, log_posterior=-math.inf) if r.particles == 3 else r for r in ROWS]
+    trace = [replace(t, log_posterior=-math.inf) if t.fragments == 10 else t for t in TRACE]
+    trace += [
+        replace(t, key="other", log_posterior=-math.inf) for t in TRACE if t.method == "Gibbs"
+    ]
+    by_p = axes_of(figures.metric_by_particles(rows, TABLE))["log posterior (nats)"]
+    assert curves(by_p)["SMC"][1] == [-math.inf, -100, -100]
+    _, ahead = axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC")).values()
+    assert np.isnan(curves(ahead)["SMC"][1]).tolist() == [True, False, False, False]
+    for axes in (by_p, ahead, *axes_of(figures.metric_by_runtime(rows, trace, TABLE)).values()):
+        assert np.isfinite(axes.get_ylim()).all()
 
 
 def test_without_rows_there_is_no_figure() -> None:

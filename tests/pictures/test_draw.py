@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kbforge.contracts import Progress
+from kbforge.contracts import Fragment, Progress
 from kbforge.errors import UsageError
 from kbforge.pictures.animation import write_animation
 from kbforge.pictures.canvas import require_matplotlib, save
-from kbforge.pictures.draw import draw
+from kbforge.pictures.draw import draw, limits
 from kbforge.pictures.recorder import Recorder
-from kbforge.pictures.scene import scene_of_posterior
+from kbforge.pictures.scene import Scene, View, scene_of_posterior
 from tests.pictures.test_scene import POINTS, POSTERIOR
 
 
@@ -39,6 +41,64 @@ def test_every_view_has_its_points_boxes_and_rings() -> None:
     assert one.get_title() == "1. 3 entities, probability 54 %"
     assert one.get_xlabel()
     assert one.get_ylabel()
+
+
+def scene_of(points: Sequence[tuple[float, float]], count: int = 1) -> Scene:
+    """So many views of one entity."""
+    everyone = tuple(range(len(points)))
+    view = View("1. 12 entities, probability over 99 %", (everyone,), (everyone,))
+    return Scene(np.array(points), (view,) * count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("right", "up", "shape"),
+    [(1.0, 1.0, (3.8, 3.8)), (100.0, 50.0, (3.8, 3.8 * 60 / 110)), (1.0, 99.0, (2.4, 3.8))],
+)
+def test_the_page_has_the_shape_of_the_data(
+    right: float, up: float, shape: tuple[float, float], count: int
+) -> None:
+    figure = draw(scene_of([(0, 0), (right, 0), (0, up), (right, up)], count))
+    figure.canvas.draw()
+    columns, rows = min(count, 3), -(-count // 3)
+    width, height = figure.get_size_inches()
+    assert width == pytest.approx(columns * shape[0] + (columns - 1) * 0.7 + 1.0, abs=0.05)
+    assert height == pytest.approx(rows * shape[1] + (rows - 1) * 0.9 + 1.1, abs=0.05)
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert len(shown) == count
+    titles = [axes.title.get_window_extent(renderer) for axes in shown]
+    for title, axes in zip(titles, shown, strict=True):
+        whole = figure.bbox
+        for box in (title, axes.get_tightbbox(renderer)):
+            assert box is not None
+            assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+            assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(titles, 2))
+    # every column says what is across
+    below = [axes.get_xlabel() for axes in shown[-columns:]]
+    assert below == ["first coordinate"] * columns
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(1e15 + i % 3, 1e15 + i // 3) for i in range(12)],
+        [(1e15, 1e15)] * 3,
+        [(0.0, 0.0)],
+        [(3.0, -4.0)] * 2,
+        [(5e-324 * i, 0.0) for i in range(3)],
+        [(1e9, 0.0), (1e9 + 1e-3, 1e-3)],
+    ],
+)
+def test_points_that_float64_hardly_tells_apart(
+    points: list[tuple[float, float]], tmp_path: Path
+) -> None:
+    save(draw(scene_of(points)), str(tmp_path / "p.png"))
+    low, high = limits(np.array(points))
+    assert (low < np.min(points, axis=0)).all()
+    assert (high > np.max(points, axis=0)).all()
 
 
 def test_colours_are_those_of_the_clusters() -> None:
@@ -90,3 +150,17 @@ def test_an_animation_has_its_frames_and_ends_with_all(tmp_path: Path) -> None:
     assert (first != last).any()
     # background stays white
     assert (last[0, 0] == 255).all()
+
+
+def test_a_film_has_the_shape_of_its_points(tmp_path: Path) -> None:
+    from PIL import Image
+
+    points = [
+        Fragment(f"p{i}", {}, vector=(float(i), float(y))) for i, y in enumerate((0, 2, 1, 0, 1))
+    ]
+    recorder = Recorder(points, 2)
+    recorder.finish(POSTERIOR)
+    write_animation(points, recorder.frames, str(tmp_path / "film.gif"))
+    with Image.open(tmp_path / "film.gif") as film:
+        # 4.2 inches wide, 2.4 / 4.4 of that high, and a title
+        assert film.size == (462, pytest.approx(110 * (4.2 * 2.4 / 4.4 + 0.35), abs=1))
