@@ -102,6 +102,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "surrogate": method.surrogate,
         "max_evals": method.max_evals,
         "shuffle": run.shuffle,
+        "seed": run.seed,
     }
 
 
@@ -121,7 +122,7 @@ def _choices(run: Run, minds_its_budget: bool) -> Choices:
         particles=method.particles,
         max_evals=method.max_evals,
         alpha=task.alpha,
-        seed=run.shuffle,
+        seed=run.method_seed,
         options={
             "likelihood": task.likelihood.options,
             "surrogate": surrogate.options if surrogate else {},

@@ -14,7 +14,7 @@ import contextlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
@@ -29,6 +29,7 @@ ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 Format: TypeAlias = Literal["jsonl", "parquet"]
 
 
+_SEED = "seed"  # a column that older rows lack
 # a share may be above 1 by the last bit; the rest is 0 or more
 _SHARE = (0, 1 + 1e-9)
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -52,6 +53,7 @@ class _Identity:
     surrogate: bool
     max_evals: int | None
     shuffle: int
+    seed: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Row(_Identity):
         surrogate: whether a surrogate proposed.
         max_evals: M; None with a surrogate is P, without one unlimited.
         shuffle: the order of the data.
+        seed: what the orders were moved by; rows that do not say so are of 0.
         budget: the most seconds that the run could take.
         fragments: how many it got to, `of` how many.
         cut: whether the budget ended it; an online method's scores are then of what it got to, an
@@ -220,6 +223,8 @@ def _read(path: Path, kind: type[_R], repair: bool) -> list[_R]:
 
 
 def _checked(value: Any, types: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        value = {_SEED: 0} | value
     if not isinstance(value, dict) or value.keys() != types.keys():
         raise BadRecord(
             where,
@@ -237,7 +242,7 @@ def _checked(value: Any, types: Mapping[str, Any], where: str) -> dict[str, Any]
 def _types(kind: type[Row] | type[TraceRow]) -> dict[str, Any]:
     """The type of each column."""
     hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    return {column.name: hints[column.name] for column in fields(kind)}
 
 
 def _amiss(name: str, wanted: Any, value: object) -> str | None:

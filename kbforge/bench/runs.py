@@ -29,8 +29,9 @@ class Run:
 
     Attributes:
         suite: the suite's name.
-        shuffle: which order of the fragments, from 0; also the seed of the method.
+        shuffle: which order of the fragments, from 0.
         seconds: the time budget.
+        seed: moves all orders, and what a method draws.
 
     """
 
@@ -39,6 +40,7 @@ class Run:
     method: Method
     shuffle: int
     seconds: float
+    seed: int = 0
 
     @cached_property
     def key(self) -> str:
@@ -52,25 +54,37 @@ class Run:
             "shuffle": self.shuffle,
             "seconds": self.seconds,
         }
+        # not there where it is 0: a folder of an earlier bench then has the same runs
+        content |= {"seed": self.seed} if self.seed else {}
         return _digest(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
 
     @property
     def called(self) -> str:
         """How notes and errors call the run."""
-        return f"{self.method.name} {setting(self.method)}on {self.task.name}, order {self.shuffle}"
+        moved = f" of seed {self.seed}" if self.seed else ""
+        method = f"{self.method.name} {setting(self.method)}"
+        return f"{method}on {self.task.name}, order {self.shuffle}{moved}"
 
     def fragments(self) -> list[Fragment]:
         """The task's fragments in this run's order."""
-        return [self.task.fragments[i] for i in order(self.task, self.shuffle)]
+        return [self.task.fragments[i] for i in order(self.task, self.shuffle, self.seed)]
+
+    @property
+    def method_seed(self) -> int:
+        """What the method draws its random numbers from: another one for every order and seed."""
+        if not self.seed:
+            return self.shuffle
+        return int(np.random.SeedSequence([self.seed, self.shuffle]).generate_state(1)[0])
 
 
-def order(task: Task, shuffle: int) -> Sequence[int]:
-    """Indices of the task's fragments in a shuffle."""
+def order(task: Task, shuffle: int, seed: int = 0) -> Sequence[int]:
+    """Indices of the task's fragments in a shuffle; with a seed, none is the task's own."""
     n = len(task.fragments)
     given = task.orders or (tuple(range(n)),)
-    if shuffle < len(given):
+    if not seed and shuffle < len(given):
         return given[shuffle]
-    drawn: list[int] = np.random.default_rng([n, shuffle]).permutation(n).tolist()
+    entropy = [n, shuffle, seed] if seed else [n, shuffle]
+    drawn: list[int] = np.random.default_rng(entropy).permutation(n).tolist()
     return drawn
 
 
@@ -94,6 +108,7 @@ class Selection:
         sweeps: whether to run the settings that only the curves need.
         shuffles: most orders of the data for every method.
         seconds: longest run of every method.
+        seed: see `Run`.
 
     """
 
@@ -102,6 +117,7 @@ class Selection:
     sweeps: bool = True
     shuffles: int | None = None
     seconds: float | None = None
+    seed: int = 0
 
 
 def narrowed(plan: Plan, selection: Selection) -> Plan:
@@ -163,7 +179,7 @@ def runs_of(
                 if shuffle >= count:
                     continue
                 seconds = selection.seconds or method.seconds or plan.seconds
-                run = Run(suite, task, method, shuffle, seconds)
+                run = Run(suite, task, method, shuffle, seconds, selection.seed)
                 if run.key not in seen:
                     seen.add(run.key)
                     yield run

@@ -59,6 +59,9 @@ def bench(
     seconds: Annotated[
         float | None, typer.Option(help="Longest run.", show_default="the suite's")
     ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Moves the orders of the data, and what methods draw.")
+    ] = 0,
     figures: Annotated[bool, typer.Option(help="Draw the figures; needs matplotlib.")] = True,
     format_name: Annotated[
         Literal["jsonl", "parquet"],
@@ -97,7 +100,7 @@ def bench(
         quick=quick,
         report_only=report_only,
         workers=workers,
-        selection=Selection(_names(tasks), _names(methods), sweeps, shuffles, seconds),
+        selection=Selection(_names(tasks), _names(methods), sweeps, shuffles, seconds, seed),
         figures=figures,
         format=format_name,
         options=dict(parse_settings(settings or [], ("suite",))["suite"]),

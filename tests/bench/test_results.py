@@ -122,6 +122,12 @@ def test_whole_numbers_and_the_last_bit_are_good_figures(tmp_path: Path) -> None
     assert list(Results(tmp_path).rows.values()) == [fine]
 
 
+def test_rows_from_before_there_were_seeds_are_of_seed_0(tmp_path: Path) -> None:
+    old = {name: value for name, value in asdict(row()).items() if name != "seed"}
+    (tmp_path / ROWS).write_bytes(orjson.dumps(old) + b"\n")
+    assert list(Results(tmp_path).rows.values()) == [row()]
+
+
 def test_two_benches_do_not_write_to_one_folder(tmp_path: Path) -> None:
     with alone_in(tmp_path / "new" / "folder"):
         with (

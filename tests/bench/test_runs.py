@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
+import orjson
 import pytest
 
-from kbforge.bench.runs import Selection, narrowed, order, runs_of, select, setting
+from kbforge import __version__
+from kbforge.bench.runs import Selection, _task_digest, narrowed, order, runs_of, select, setting
 from kbforge.contracts.suite import Expectation, Method, Model, Published
 from kbforge.errors import UsageError
 from tests.bench.toys import GREEDY, SPLIT, plan, run, task
@@ -55,6 +59,35 @@ def test_shuffles_are_permutations_the_given_ones_first() -> None:
         assert sorted(drawn) == list(range(40))
         assert drawn == list(order(given, shuffle)) != list(range(40))
     assert list(order(plain, 1)) != list(order(plain, 2))
+
+
+def test_a_seed_moves_the_orders_and_what_methods_draw() -> None:
+    given = replace(task(), orders=(tuple(reversed(range(40))),))
+    orders = [tuple(order(given, shuffle, seed)) for seed in (0, 1, 2) for shuffle in (0, 1, 2)]
+    assert len(set(orders)) == 9
+    assert all(sorted(drawn) == list(range(40)) for drawn in orders)
+    (first, *_) = runs_of("toys", plan(), [SPLIT], Selection(seed=3))
+    assert first.seed == 3
+    assert [f.id for f in first.fragments()] == [f"p{i}" for i in order(task(), 0, 3)]
+    assert first.called == "Split SMC (P=10) on toy, order 0 of seed 3"
+    moved = [replace(run(shuffle=s), seed=seed) for seed in (0, 1, 2) for s in (0, 1, 2)]
+    assert len({job.method_seed for job in moved}) == len({job.key for job in moved}) == 9
+
+
+def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one() -> None:
+    content = {
+        "program": __version__,
+        "suite": "toys",
+        "task": _task_digest(task()),
+        "method": asdict(SPLIT) | {"shuffles": None, "seconds": None},
+        "shuffle": 4,
+        "seconds": 60.0,
+    }
+    data = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    assert run(shuffle=4).key == hashlib.blake2b(data, digest_size=16).hexdigest()
+    assert run(shuffle=4).method_seed == 4
+    drawn = np.random.default_rng([40, 4]).permutation(40)
+    assert list(order(task(), 4)) == drawn.tolist()
 
 
 def test_runs_come_shuffle_by_shuffle_and_each_once() -> None:

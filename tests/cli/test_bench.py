@@ -63,6 +63,16 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     assert (folder / "results.jsonl").read_bytes() == before
 
 
+def test_another_seed_is_another_bench_in_the_same_folder(program: Run, tmp_path: Path) -> None:
+    job = ("bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "-o", tmp_path, "--json")
+    first, moved, again = (program(*job, "--seed", seed) for seed in (0, 7, 7))
+    assert [ran.json["finished_before"] for ran in (first, moved, again)] == [0, 0, 2]
+    assert [row["seed"] for row in rows(tmp_path)] == [0, 0, 7, 7]
+    assert moved.json["table"] == again.json["table"]
+    scores = [[line["log_posterior"] for line in ran.json["table"]] for ran in (first, moved)]
+    assert scores[0] != scores[1]
+
+
 @contextlib.contextmanager
 def started(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """The program in a process group of its own, as a terminal has it."""
