@@ -24,7 +24,7 @@ import numpy as np
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.summary import Spread, is_of
 from kbforge.contracts.suite import Method, Metric
-from kbforge.pictures.canvas import INK, PALETTE, new_figure
+from kbforge.pictures.canvas import INK, PALETTE, look, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +41,7 @@ _LEGEND = 100  # characters that fit on a line of names
 _APART = 1.04  # from one method's bar to the next one's
 
 
+@look()
 def metric_by_runtime(
     rows: Sequence[Row], trace: Sequence[TraceRow], table: Sequence[Method]
 ) -> Figure | None:
@@ -81,6 +82,7 @@ def metric_by_runtime(
     return figure
 
 
+@look()
 def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure | None:
     """Metrics against P."""
     plain = [row for row in _of_the_table(rows, table) if row.particles is not None]
@@ -100,6 +102,7 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
     return figure
 
 
+@look()
 def metric_by_observations(
     trace: Sequence[TraceRow], table: Sequence[Method], reference: str
 ) -> Figure | None:
@@ -134,6 +137,7 @@ def metric_by_observations(
     return figure
 
 
+@look()
 def subproblems_and_particles(
     rows: Sequence[Row],
     trace: Sequence[TraceRow],
@@ -172,6 +176,7 @@ def subproblems_and_particles(
     return figure
 
 
+@look()
 def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method] = ()) -> Figure | None:
     """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end.
 

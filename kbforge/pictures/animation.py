@@ -11,7 +11,7 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
-from kbforge.pictures.canvas import INK, new_figure
+from kbforge.pictures.canvas import INK, look, new_figure
 from kbforge.pictures.colours import Colours
 from kbforge.pictures.draw import draw_view, shape
 from kbforge.pictures.recorder import Frame
@@ -28,6 +28,7 @@ _MILLISECONDS, _LAST_MILLISECONDS = 120, 3000
 _COLOURS = 64
 
 
+@look()
 def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path: str) -> None:
     """Write the frames as a GIF that repeats for ever.
 

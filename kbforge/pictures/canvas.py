@@ -1,11 +1,14 @@
 """Drawing with matplotlib: found or missed with one sentence, one look for all pictures.
 
 matplotlib is an extra, because nothing but pictures needs it. Figures are made without pyplot, so
-that no window system is asked for, and without dates: same data, same bytes.
+that no window system is asked for, and without dates: same data, same bytes. Whatever makes or
+writes one does so within `look`, so that the settings of the rest of the program stay as they are.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,17 +69,29 @@ def require_matplotlib() -> None:
         ) from error
 
 
+@contextlib.contextmanager
+def look() -> Iterator[None]:
+    """The common look, for the time of drawing; decorates a function, too.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+
+    """
+    require_matplotlib()
+    import matplotlib as mpl
+
+    parameters: Any = _STYLE
+    with mpl.rc_context(parameters):
+        yield
+
+
 def new_figure(
     width: float, height: float, layout: Literal["constrained"] | None = "constrained"
 ) -> Figure:
-    """An empty figure of so many inches in the common look."""
-    require_matplotlib()
-    import matplotlib as mpl
+    """An empty figure of so many inches, to be drawn within `look`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    parameters: Any = mpl.rcParams
-    parameters.update(_STYLE)
     figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout=layout)
     FigureCanvasAgg(figure)
     return figure
@@ -93,6 +108,7 @@ def require_format(path: str) -> None:
         raise UsageError(f'"{quoted(path, 400)}": expected a name that ends in .png or .svg')
 
 
+@look()
 def save(figure: Figure, path: str) -> None:
     """Write a figure as PNG or SVG, as its name says.
 

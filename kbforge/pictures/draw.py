@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray
-from kbforge.pictures.canvas import FAINT, INK, new_figure
+from kbforge.pictures.canvas import FAINT, INK, look, new_figure
 from kbforge.pictures.colours import Colours
 from kbforge.pictures.scene import Scene, View
 
@@ -26,6 +26,7 @@ _RESOLVED = 1e-14  # of a number, about what float64 can tell from nothing
 _MARGIN = 0.012  # of the picture's width, around the points of a box
 
 
+@look()
 def draw(scene: Scene) -> Figure:
     """All views of a scene, side by side, in one set of colours."""
     count = len(scene.views)

@@ -326,6 +326,23 @@ def test_runs_that_saw_a_part_are_drawn_only_as_far_as_they_got(tmp_path: Path) 
     assert draw(plan(methods=TABLE), rows, TRACE, tmp_path) == ["toy-observations.png"]
 
 
+def test_the_settings_of_the_program_stay_as_they_are() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    drawn = [
+        figures.metric_by_runtime(ROWS, TRACE, TABLE),
+        figures.metric_by_particles(ROWS, TABLE),
+        figures.metric_by_observations(TRACE, TABLE, "Split SMC"),
+        figures.subproblems_and_particles(ROWS, TRACE, SPLIT),
+        figures.surrogate_ablation(ROWS),
+    ]
+    assert dict(mpl.rcParams) == before
+    for figure in drawn:
+        assert figure is not None
+        assert not figure.axes[0].spines["top"].get_visible()
+
+
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_same_rows_same_bytes(tmp_path: Path, kind: str) -> None:
     written = []

@@ -13,7 +13,7 @@ import pytest
 from kbforge.contracts import Fragment, Progress
 from kbforge.errors import UsageError
 from kbforge.pictures.animation import write_animation
-from kbforge.pictures.canvas import require_matplotlib, save
+from kbforge.pictures.canvas import look, require_matplotlib, save
 from kbforge.pictures.draw import draw, limits
 from kbforge.pictures.recorder import Recorder
 from kbforge.pictures.scene import Scene, View, scene_of_posterior
@@ -129,6 +129,22 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"kbforge\[bench\]"):
         require_matplotlib()
+
+
+def test_the_settings_of_the_program_stay_as_they_are(tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    figure = draw(scene_of_posterior(POINTS, POSTERIOR))
+    save(figure, str(tmp_path / "p.svg"))
+    recorder = Recorder(POINTS, 2)
+    recorder.finish(POSTERIOR)
+    write_animation(POINTS, recorder.frames, str(tmp_path / "film.gif"))
+    assert dict(mpl.rcParams) == before
+    # and the pictures have their own
+    assert not figure.axes[0].spines["top"].get_visible()
+    with look():
+        assert mpl.rcParams["legend.frameon"] is False
 
 
 def test_an_animation_has_its_frames_and_ends_with_all(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray
 from kbforge.errors import UsageError
-from kbforge.pictures.canvas import FAINT, PALETTE, new_figure, require_matplotlib, save
+from kbforge.pictures.canvas import FAINT, PALETTE, look, new_figure, require_matplotlib, save
 from kbforge_training.loop import METRICS
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def metrics_and_picture(work: Path, say: Callable[[str], None]) -> dict[str, byt
     return files
 
 
+@look()
 def draw_losses(metrics: Path, picture: Path) -> None:
     """Draw what a run's metrics say, as PNG or SVG.
 
