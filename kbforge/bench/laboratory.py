@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from kbforge import registry
+from kbforge.bench.how import How, described
 from kbforge.bench.report import draw, write_report
-from kbforge.bench.results import Format, Results, Row, alone_in
-from kbforge.bench.runs import Run, Selection, narrowed, runs_of, select
+from kbforge.bench.results import Results, Row, alone_in
+from kbforge.bench.runs import Run, narrowed, runs_of, select
 from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge.bench.workers import Failure, perform_all
-from kbforge.contracts.suite import Plan, Suite
+from kbforge.contracts.suite import TASK_NAME, Plan, Suite
 from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, quoted
 from kbforge.pictures.canvas import require_matplotlib
 
@@ -29,30 +30,6 @@ class Stopped(KBForgeError):
     """Ctrl-C in the middle of the runs; says what is kept of them."""
 
     exit_code = EXIT_INTERRUPTED
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How to run and what to write.
-
-    Attributes:
-        quick: the suite's small plan.
-        report_only: run nothing and report on what the folder has.
-        workers: how many processes.
-        selection: what of the plan to run.
-        figures: whether to draw; needs matplotlib.
-        format: "parquet" writes the tables in that format, too.
-        options: of the suite.
-
-    """
-
-    quick: bool = False
-    report_only: bool = False
-    workers: int = 1
-    selection: Selection = field(default_factory=Selection)
-    figures: bool = True
-    format: Format = "jsonl"
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +92,28 @@ def prepare(suite_name: str, how: How) -> Planned:
     """Find out what there is to do.
 
     Raises:
-        KBForgeError: an unknown suite, option, task or method, or missing data.
+        KBForgeError: an unknown suite, option, task or method, missing data, or a task whose name
+            cannot name a file.
         UsageError: figures are wanted and matplotlib is missing.
 
     """
     if how.figures:
         require_matplotlib()
     suite: Suite = registry.create("suites", suite_name, how.options)
-    plan = narrowed(suite.plan(how.quick), how.selection)
+    plan = suite.plan(how.quick)
+    _require_names(suite_name, plan)
+    plan = narrowed(plan, how.selection)
     methods, notes = select(plan, how.selection)
     return Planned(suite_name, plan, list(runs_of(suite_name, plan, methods, how.selection)), notes)
+
+
+def _require_names(suite: str, plan: Plan) -> None:
+    for task in plan.tasks:
+        if not TASK_NAME.fullmatch(task.name):
+            raise KBForgeError(
+                f"suite {suite}: expected a task with a name of at most 100 letters, digits and "
+                f'_ . + -, which file names are made of, got "{quoted(task.name)}"'
+            )
 
 
 def bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None = None) -> Benched:
@@ -166,9 +155,11 @@ def _bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None) -> Be
     notes += shortfalls(found, plan)
     judged = verdicts(rows, plan)
     pictures = draw(plan, rows, trace, folder) if how.figures else []
-    write_report(planned.suite, plan, found, judged, notes, pictures, folder)
+    about = described(planned.suite, folder, how, [run.seconds for run in planned.runs])
+    write_report(planned.suite, about, plan, found, judged, notes, pictures, folder)
+    files = [picture.file for picture in pictures]
     before = len(planned.runs) - len(missing)
-    return Benched(plan, found, judged, notes, len(runs), before, failed, pictures)
+    return Benched(plan, found, judged, notes, len(runs), before, failed, files)
 
 
 def _perform(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.bench import figures
 from kbforge.bench.results import Row, TraceRow
@@ -31,15 +31,23 @@ _CAPTIONS = {
 }
 
 
-def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path) -> list[str]:
-    """Write all figures that the whole runs allow, `TASK-FIGURE.png`; returns their names."""
+class Picture(NamedTuple):
+    """A figure of a task, and the file in the folder that has it."""
+
+    task: str
+    figure: str
+    file: str
+
+
+def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path) -> list[Picture]:
+    """Write all figures that the whole runs allow, `TASK-FIGURE.png`."""
     written = []
     for task in plan.tasks:
         for name, figure in _figures(plan, task.name, rows, trace).items():
             if figure is not None:
                 file = f"{task.name}-{name}.png"
                 save(figure, str(folder / file))
-                written.append(file)
+                written.append(Picture(task.name, name, file))
     return written
 
 
@@ -61,20 +69,22 @@ def _figures(
 
 def write_report(
     suite: str,
+    about: str,
     plan: Plan,
     lines: Sequence[Line],
     judged: Sequence[Verdict],
     notes: Sequence[str],
-    pictures: Sequence[str],
+    pictures: Sequence[Picture],
     folder: Path,
 ) -> None:
-    """Write the page.
+    """Write the page; `about` is the paragraph on how the bench was run.
 
     Raises:
         KBForgeError: the file cannot be written.
 
     """
-    parts = [f"# Bench: {suite}", *(_task_part(task.name, plan, lines) for task in plan.tasks)]
+    parts = [f"# Bench: {suite}", about]
+    parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
     if judged:
         items = [f"- {_bold_if(v.held is False, v.mark)}: {v.sentence}" for v in judged]
         parts.append("\n".join(["## What must hold", "", *items]))
@@ -90,9 +100,9 @@ def _bold_if(wanted: bool, text: str) -> str:
     return f"**{text}**" if wanted else text
 
 
-def _picture(file: str) -> str:
-    task, _, name = file.removesuffix(".png").rpartition("-")
-    return f"{task}: {_CAPTIONS[name]}\n\n![{task}, {name}]({file})"
+def _picture(picture: Picture) -> str:
+    task, figure, file = picture
+    return f"{task}: {_CAPTIONS[figure]}\n\n![{task}, {figure}]({file})"
 
 
 def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:

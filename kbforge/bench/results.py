@@ -185,14 +185,18 @@ class Results:
         import pyarrow as pa  # arrives with datasets; only this needs it
         from pyarrow import parquet
 
-        tables: tuple[tuple[str, Iterable[Row | TraceRow]], ...] = (
-            (ROWS, self.rows.values()),
-            (TRACE, self.trace),
+        of = {str: pa.string(), bool: pa.bool_(), float: pa.float64()}
+        tables: tuple[tuple[str, type[Row] | type[TraceRow], Iterable[Row | TraceRow]], ...] = (
+            (ROWS, Row, self.rows.values()),
+            (TRACE, TraceRow, self.trace),
         )
-        for name, rows in tables:
+        for name, kind, rows in tables:
+            # said and not guessed: a column without a value has its type, too
+            schema = pa.schema([(c, of.get(t, pa.int64())) for c, t in _types(kind).items()])
+            table = pa.Table.from_pylist([asdict(row) for row in rows], schema)
             target = self._folder / Path(name).with_suffix(".parquet")
             with open_output(str(target)) as out:
-                parquet.write_table(pa.Table.from_pylist([asdict(row) for row in rows]), out)
+                parquet.write_table(table, out)
 
 
 _R = TypeVar("_R", Row, TraceRow)

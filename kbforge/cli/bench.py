@@ -89,8 +89,9 @@ def bench(
     """
     from pathlib import Path
 
-    from kbforge.bench.laboratory import How, prepare
+    from kbforge.bench.how import How
     from kbforge.bench.laboratory import bench as run
+    from kbforge.bench.laboratory import prepare
     from kbforge.bench.runs import Selection
     from kbforge.config import parse_settings
 
@@ -149,6 +150,7 @@ def _said(last: Row | Failure | None) -> str:
 
 def _print(done: Benched, folder: str) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("task", "method", "P"):
@@ -157,8 +159,8 @@ def _print(done: Benched, folder: str) -> None:
         table.add_column(column, justify="right")
     for line in done.lines:
         table.add_row(
-            line.task,
-            line.method.name,
+            Text(line.task),
+            Text(line.method.name),
             "" if line.method.particles is None else str(line.method.particles),
             f"{line.runs}{'*' * bool(line.cut)}",
             line.log_posterior.text(1),

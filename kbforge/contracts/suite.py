@@ -11,18 +11,23 @@ Laws, tested for every member by `kbforge.testing.suite`:
 1. Same options, same plan; a quick plan runs no longer than the whole one.
 2. Every fragment of a task has a label and an id of its own.
 3. Tasks have different names, so have the methods of the table, and no name is there twice with
-   the same P, surrogate and M, which is what rows are told apart by; names have no `|`.
+   the same P, surrogate and M, which is what rows are told apart by; names have no `|`, and those
+   of tasks are as `TASK_NAME` says, because files are called by them.
 4. Expectations and published figures are about tasks and methods of the plan.
 5. If a method asks for a surrogate, every task has one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from kbforge.contracts.fragment import Fragment
+
+TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
+"""The whole name of a task: letters, digits and `_ . + -`, not a mark at the beginning."""
 
 Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall"]
 """Log posterior in nats, and the B-cubed scores (F1 is the mean of the fragments' own)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kbforge.contracts.suite import Method, Plan
+from kbforge.contracts.suite import TASK_NAME, Method, Plan
 from kbforge.testing.contract import Contract
 
 
@@ -48,6 +48,7 @@ class SuiteContract(Contract):
             settings = [_setting(method) for method in (*plan.methods, *plan.sweeps)]
             assert len(set(settings)) == len(settings)
             assert not any("|" in name for name in (*tasks, *table))
+            assert all(TASK_NAME.fullmatch(name) for name in tasks)
 
     def test_expectations_and_published_figures_are_about_the_plan(self) -> None:
         for plan in self.plans():

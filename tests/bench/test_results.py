@@ -149,6 +149,23 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         pass
 
 
+def test_parquet_columns_without_a_value_have_their_type(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    results = Results(tmp_path)
+    results.add(row(max_evals=None, particles=None), [])
+    results.write_parquet()
+    types = {
+        name: {field.name: str(field.type) for field in parquet.read_schema(tmp_path / name)}
+        for name in ("results.parquet", "trace.parquet")
+    }
+    assert list(types["results.parquet"]) == list(asdict(row()))
+    assert list(types["trace.parquet"]) == list(asdict(trace_row()))
+    for columns in types.values():
+        assert (columns["particles"], columns["max_evals"]) == ("int64", "int64")
+        assert (columns["key"], columns["surrogate"], columns["f1"]) == ("string", "bool", "double")
+
+
 def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     from pyarrow import parquet
 

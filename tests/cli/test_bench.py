@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from kbforge import __version__
 from tests.bench.toys import install_failing
 from tests.program import Run
 from tests.registry.distributions import kbforge
@@ -61,6 +63,47 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     again = program("bench", *SMALL, METHODS, "-o", folder, "--json", "--no-figures")
     assert again.json == summary | {"finished_before": summary["runs"], "figures": []}
     assert (folder / "results.jsonl").read_bytes() == before
+
+
+def test_the_report_says_how_it_was_made_and_the_command_repeats_it(
+    program: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    job = (*SMALL, METHODS, "--no-sweeps", "--no-figures", "--seconds", "2.5", "--seed", "3")
+    assert program("bench", *job, "--tasks", "gauss", "-o", folder).code == 0
+    report = (folder / "report.md").read_text()
+    how, line = report.split("\n\n")[1:3]
+    plan = "the quick plan, with points = 60, at most 2.5 seconds a run:"
+    assert how == f"KBForge {__version__}, {plan}"
+    name, *command = shlex.split(line)
+    assert name == "kbforge"
+    again = program(*command, "--no-figures", "--json").json
+    assert again["finished_before"] == again["runs"] == 6
+    assert (folder / "report.md").read_text() == report
+
+
+def test_names_from_plugins_are_no_markup(tmp_path: Path) -> None:
+    install_failing(tmp_path / "path", "pass")
+    module = tmp_path / "path" / "stranger.py"
+    renamed = "replace(FAILING, name='[red]Mine[/]')"
+    source = module.read_text().replace("GREEDY, FAILING)", f"GREEDY, {renamed})")
+    module.write_text(f"from dataclasses import replace\n{source}")
+    job = ("bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
+    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    assert ran.code == 0, ran.err
+    assert "[red]Mine[/]" in ran.out
+
+
+def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
+    people = tmp_path / "my people.jsonl"
+    people.write_text('{"id": "a", "properties": {"name": ["x"]}, "label": "1"}\n')
+    ran = kbforge("bench", "text", "--set", f"suite.data={people}", "-o", str(tmp_path / "b"))
+    assert ran.code == 1
+    assert ran.err == (
+        "kbforge: suite text: expected a task with a name of at most 100 letters, digits and "
+        '_ . + -, which file names are made of, got "my people"\n'
+    )
+    assert not (tmp_path / "b").exists()
 
 
 def test_another_seed_is_another_bench_in_the_same_folder(program: Run, tmp_path: Path) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kbforge.contracts.suite import TASK_NAME, Plan
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt import Gpt
 from kbforge_plugins.suites.gauss import Gauss
 from kbforge_plugins.suites.text import Text
+from tests.bench.toys import plan, task
 
 ONLINE = ("greedy", "smc", "split-smc")
 
@@ -108,6 +112,24 @@ def test_a_damaged_data_folder_is_a_sentence(
 def test_another_likelihood_for_text_needs_its_own_alpha() -> None:
     with pytest.raises(UsageError, match="alpha"):
         Text(likelihood="trigram")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "../a", "-a", ".a", "", "a|b", "a,b", "a" * 101])
+def test_the_contract_refuses_tasks_that_cannot_name_a_file(name: str) -> None:
+    class Named(SuiteContract):
+        def make(self) -> Any:
+            return self
+
+        def plan(self, quick: bool = False) -> Plan:
+            return plan(tasks=(replace(task(), name=name),))
+
+    with pytest.raises(AssertionError):
+        Named().test_names_are_unambiguous()
+
+
+@pytest.mark.parametrize("name", ["gauss", "webnlg-names", "wd50_dev", "größe.2+3"])
+def test_the_contract_takes_plain_names(name: str) -> None:
+    assert TASK_NAME.fullmatch(name)
 
 
 @pytest.mark.data
