@@ -11,7 +11,7 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.io import open_output
-from kbforge.pictures.canvas import INK, look, new_figure
+from kbforge.pictures.canvas import INK, PALETTE, look, new_figure
 from kbforge.pictures.colours import Colours
 from kbforge.pictures.draw import draw_view, shape
 from kbforge.pictures.recorder import Frame
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 _INCHES = 4.2  # of the longer side
 _SHORTEST = (3.4, 1.0)  # the title is as wide
-_TITLE = 0.35
+_TITLE = 0.45
 _DOTS_PER_INCH = 110
 _MILLISECONDS, _LAST_MILLISECONDS = 120, 3000
 _COLOURS = 64
+_BAND = 4
 
 
 @look()
@@ -40,7 +41,8 @@ def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path
     require_gif(path)
     points = points_of(fragments)
     width, height = np.maximum(_INCHES * shape(points), _SHORTEST).tolist()
-    figure = new_figure(width, height + _TITLE)
+    figure = new_figure(width, height + _TITLE, layout=None)
+    figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=height / (height + _TITLE))
     figure.set_dpi(_DOTS_PER_INCH)
     axes, canvas = figure.subplots(), figure.canvas
     colours = Colours(points)
@@ -73,8 +75,12 @@ def _decorate(axes: Axes, points: FloatArray, frame: Frame) -> None:
 def _gif(pictures: Sequence[Any]) -> bytes:
     from PIL import Image  # arrives with matplotlib
 
-    # the last frame has all colours; one palette for all keeps unchanged pixels unchanged
-    palette = Image.fromarray(pictures[-1]).quantize(_COLOURS, Image.Quantize.MAXCOVERAGE)
+    # one palette for all keeps unchanged pixels unchanged; clusters of earlier frames may have
+    # colours that the last frame lacks
+    bands = np.zeros((len(PALETTE), *pictures[-1].shape[1:]), np.uint8)
+    bands[:] = [[list(bytes.fromhex(colour[1:]))] for colour in PALETTE]
+    every = np.concatenate([pictures[-1], np.repeat(bands, _BAND, axis=0)])
+    palette = Image.fromarray(every).quantize(_COLOURS, Image.Quantize.MAXCOVERAGE)
     frames = [
         Image.fromarray(picture).quantize(palette=palette, dither=Image.Dither.NONE)
         for picture in pictures

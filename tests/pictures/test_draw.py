@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.contracts import Fragment, Progress
+from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
 from kbforge.pictures.animation import write_animation
-from kbforge.pictures.canvas import look, require_matplotlib, save
+from kbforge.pictures.canvas import PALETTE, look, require_matplotlib, save
 from kbforge.pictures.draw import draw, limits
 from kbforge.pictures.recorder import Recorder
 from kbforge.pictures.scene import Scene, View, scene_of_posterior
-from tests.pictures.test_scene import POINTS, POSTERIOR
+from tests.pictures.test_scene import POINTS, POSTERIOR, subproblem
 
 
 def collections(axes: Any) -> tuple[Any, Any]:
@@ -179,4 +179,21 @@ def test_a_film_has_the_shape_of_its_points(tmp_path: Path) -> None:
     write_animation(points, recorder.frames, str(tmp_path / "film.gif"))
     with Image.open(tmp_path / "film.gif") as film:
         # 4.2 inches wide, 2.4 / 4.4 of that high, and a title
-        assert film.size == (462, pytest.approx(110 * (4.2 * 2.4 / 4.4 + 0.35), abs=1))
+        assert film.size == (462, pytest.approx(110 * (4.2 * 2.4 / 4.4 + 0.45), abs=1))
+
+
+def test_a_film_keeps_the_colours_that_its_end_lacks(tmp_path: Path) -> None:
+    from PIL import Image
+
+    apart = Posterior(tuple(subproblem((i,), (1.0, [(i,)])) for i in range(5)), -9.0, 5, 1)
+    together = Posterior((subproblem(tuple(range(5)), (1.0, [tuple(range(5))])),), -1.0, 5, 1)
+    recorder = Recorder(POINTS, 9)
+    recorder(Progress(5, 5, 1, 0.0, 0, lambda: apart, Rounds(1, 9, 5, -9.0)))
+    recorder(Progress(5, 5, 1, 0.0, 0, lambda: together, Rounds(2, 9, 1, -1.0)))
+    recorder.finish(together)
+    write_animation(POINTS, recorder.frames, str(tmp_path / "film.gif"))
+    with Image.open(tmp_path / "film.gif") as film:
+        seen = np.unique(np.asarray(film.convert("RGB")).reshape(-1, 3), axis=0).astype(int)
+    for colour in PALETTE[:5]:
+        wanted = list(bytes.fromhex(colour[1:]))
+        assert np.abs(seen - wanted).sum(axis=1).min() < 12
