@@ -9,7 +9,7 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge.pictures.scene import View, scene_of_posterior
+from kbforge.pictures.scene import View, counted, scene_of_posterior
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,7 @@ class Recorder:
 
     def _keep(self, when: str, posterior: Posterior) -> None:
         view = self._view(posterior)
-        title = (
-            f"{when}: {len(view.clusters):,} entities\n"
-            f"log posterior {posterior.log_posterior:,.1f} nats"
-        )
+        title = f"{when}: {_entities(view)}\nlog posterior {posterior.log_posterior:,.1f} nats"
         self.frames.append(Frame(replace(view, title=title), None))
 
     def _view(self, posterior: Posterior) -> View:
@@ -103,11 +100,15 @@ def _posterior_of(progress: Progress) -> Posterior:
 
 def _title_by_fragments(progress: Progress, view: View) -> str:
     return (
-        f"{progress.fragments} of {progress.total} fragments: {len(view.clusters)} entities\n"
-        f"{progress.subproblems} subproblems stand for "
+        f"{progress.fragments:,} of {progress.total:,} fragments: {_entities(view)}\n"
+        f"{counted(progress.subproblems, 'subproblem stands', 'subproblems stand')} for "
         f"$10^{{{progress.log10_effective_particles:.0f}}}$ groupings"
     )
 
 
 def _after(rounds: Rounds) -> str:
-    return f"after {rounds.done:,} {'round' if rounds.done == 1 else 'rounds'}"
+    return f"after {counted(rounds.done, 'round', 'rounds')}"
+
+
+def _entities(view: View) -> str:
+    return counted(len(view.clusters), "entity", "entities")

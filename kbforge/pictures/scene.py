@@ -91,7 +91,7 @@ def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Sc
     missing = len(fragments) - sum(map(len, clusters))
     if missing:
         raise UsageError(f"the knowledge base lacks {missing:,} of the fragments")
-    title = _counted(len(clusters), "entity", "entities")
+    title = counted(len(clusters), "entity", "entities")
     view = View(title, tuple(clusters), tuple(tuple(sorted(b)) for b in blocks.values()))
     return Scene(points, (view,))
 
@@ -104,7 +104,7 @@ def scene_of_posterior(
     views: list[View] = []
     for rank, (log_weight, clusters) in enumerate(heaviest(posterior.subproblems, count), 1):
         moved = matching.moved(views[0].clusters, clusters) if views else ()
-        entities = _counted(len(clusters), "entity", "entities")
+        entities = counted(len(clusters), "entity", "entities")
         title = f"{rank}. {entities}, {_percent(math.exp(log_weight))}"
         views.append(View(title, clusters, blocks, moved))
     return Scene(points_of(fragments[: posterior.n_fragments]), tuple(views))
@@ -138,7 +138,8 @@ def heaviest(
     ]
 
 
-def _counted(n: int, one: str, many: str) -> str:
+def counted(n: int, one: str, many: str) -> str:
+    """`3 entities`, `1 entity`."""
     return f"{n:,} {one if n == 1 else many}"
 
 
