@@ -63,7 +63,7 @@ def _figures(
         "particles": figures.metric_by_particles(own, plan.methods),
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
         "subproblems": figures.subproblems_and_particles(own, way, splitting),
-        "surrogate": figures.surrogate_ablation(own),
+        "surrogate": figures.surrogate_ablation(own, plan.methods),
     }
 
 

@@ -286,7 +286,8 @@ def _write(path: Path, rows: Sequence[TraceRow]) -> None:
 
 
 def _line(row: Row | TraceRow) -> bytes:
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    # a stranger's clusterer may count in NumPy's numbers
+    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _unwritable(path: Path, error: OSError) -> KBForgeError:

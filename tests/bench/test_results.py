@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
@@ -37,6 +38,13 @@ def test_minus_infinity_survives_json(tmp_path: Path) -> None:
     again = Results(tmp_path)
     assert list(again.rows.values()) == [impossible]
     assert again.trace == [trace_row(log_posterior=-math.inf)]
+
+
+def test_numbers_of_numpy_are_kept_as_numbers(tmp_path: Path) -> None:
+    made = row(log_posterior=np.float64(-1.5), model_evaluations=np.int64(7), cut=np.bool_(True))
+    Results(tmp_path).add(made, [])
+    held = list(Results(tmp_path).rows.values())
+    assert held == [row(log_posterior=-1.5, model_evaluations=7, cut=True)]
 
 
 @pytest.mark.parametrize("lost", [1, 5, 100])

@@ -40,7 +40,7 @@ def test_without_data_the_sentence_says_what_to_do(
     with pytest.raises(KBForgeError, match=rf"{needs}, which is not set; .*data=generated"):
         Gauss(data="published").plan()
     needs = (
-        r"confusable/wd50_dev\.jsonl and confusable/dwie50_dev\.jsonl and "
+        r"confusable/wd50_dev\.jsonl, confusable/dwie50_dev\.jsonl and "
         r"webnlg/webnlg_1text_per_entry\.jsonl\.gz in the folder that KBFORGE_DATA names"
     )
     with pytest.raises(KBForgeError, match=rf"{needs}, which is not set; .* suite\.data=FILE"):

@@ -22,7 +22,8 @@ def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
 
     """
     folder = os.environ.get("KBFORGE_DATA")
-    needs = f"suite {suite} reads {' and '.join(names)} in the folder that KBFORGE_DATA names"
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    needs = f"suite {suite} reads {listed} in the folder that KBFORGE_DATA names"
     if not folder:
         raise KBForgeError(f"{needs}, which is not set; {instead}")
     paths = [Path(folder) / name for name in names]

@@ -5,6 +5,9 @@
 | wd50, dwie50 | two sets of about 50 entities that share names |
 | webnlg-names | the names of the 200 entities of WebNLG that have most; nothing but names |
 
+wd50 is of mentions with Wikidata's identifiers (FewRel, KnowledgeNet and Tweeki), dwie50 of the
+news of DWIE; neither they nor WebNLG are part of KBForge.
+
 The target is the bigram model of `name` with its prior fitted to the names of the set itself, or
 another likelihood that is named. Alpha of the bigram model is what `kbforge calibrate --calibrator
 bcubed --low 100 --high 1e9` finds on the train set of each family; webnlg-names, which has none,
