@@ -62,7 +62,7 @@ def _figures(
         "runtime": figures.metric_by_runtime(own, way, plan.methods),
         "particles": figures.metric_by_particles(own, plan.methods),
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
-        "subproblems": figures.subproblems_and_particles(own, way, splitting),
+        "subproblems": figures.subproblems_and_particles(own, way, splitting, plan.methods),
         "surrogate": figures.surrogate_ablation(own, plan.methods),
     }
 
