@@ -123,19 +123,26 @@ class Metropolis:
         before = float(log_prior[here]) + here_gain
         if before == -np.inf:  # only a start can be impossible
             return self._look(fragment, u)
-        if log_q[here] == -np.inf:
-            log_ratio = 0.0 if after > -np.inf else -np.inf
-        else:
-            log_back = float(log_q[here]) - log_sum_exp(_without(log_q, index))
-            log_there = float(log_q[index]) - log_sum_exp(log_elsewhere)
-            log_ratio = after - before + log_back - log_there
+        gain = after - before
+        log_ratio = gain + _log_back(log_q, index, here) if gain > -np.inf else gain
         if index != here and u[1] < _MOVING * math.exp(min(log_ratio, 0.0)):
-            return _place(grouping, index), after - before
+            return _place(grouping, index), gain
         return _place(grouping, here), 0.0
 
     def _look(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
         """Everywhere for a possible place."""
         return self._gibbs.choose(fragment, u)
+
+
+def _log_back(log_q: FloatArray, there: int, here: int) -> float:
+    """log of how much more often it is proposed to go back than to go there, if never to stay.
+
+    +inf if q rules out `here`, which then is as good as impossible.
+    """
+    if log_q[here] == -np.inf:
+        return np.inf
+    log_there = float(log_q[there]) - log_sum_exp(_without(log_q, here))
+    return float(log_q[here]) - log_sum_exp(_without(log_q, there)) - log_there
 
 
 def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArray:
