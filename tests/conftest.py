@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ import pytest
 # processes beside each other share the cores; read when torch is first imported
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# a shell ignores Ctrl-C for what it starts in the background, and so do the programs started there
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # before they are imported: their assertions then say what was compared
 pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
