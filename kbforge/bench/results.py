@@ -23,6 +23,7 @@ import orjson
 from kbforge import __version__
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.io import open_output
+from kbforge.locks import locked
 
 ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 
@@ -126,17 +127,13 @@ def alone_in(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / LOCK, "wb")  # noqa: SIM115
+        with open(folder / LOCK, "wb"):
+            pass
     except OSError as error:
         raise _unwritable(folder, error) from error
-    with file:
+    with contextlib.ExitStack() as held:
         try:
-            import fcntl
-        except ImportError:  # no such locks on this system
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(folder / LOCK))
         except BlockingIOError:
             raise KBForgeError(
                 f"{quoted(str(folder), 400)} is in use: another bench is writing to it; wait for "

@@ -22,6 +22,7 @@ import orjson
 
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.io import open_output
+from kbforge.locks import locked
 
 RUN = "run.json"
 
@@ -73,14 +74,9 @@ def alone_in(work: Path) -> Iterator[None]:
         UsageError: one is.
 
     """
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    with open(work / _LOCK, "wb") as file:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locked(work / _LOCK))
         except OSError:
             raise UsageError(
                 f"{quoted(str(work), 400)} is in use: another process is training there"
