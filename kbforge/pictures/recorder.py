@@ -9,7 +9,8 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge.pictures.scene import View, counted, scene_of_posterior
+from kbforge.kb.words import counted
+from kbforge.pictures.scene import View, scene_of_posterior
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _title_by_fragments(progress: Progress, view: View) -> str:
 
 
 def _after(rounds: Rounds) -> str:
-    return f"after {counted(rounds.done, 'round', 'rounds')}"
+    return f"after {counted(rounds.done, 'round')}"
 
 
 def _entities(view: View) -> str:

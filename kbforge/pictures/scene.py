@@ -17,7 +17,7 @@ import numpy as np
 
 from kbforge.contracts import Cluster, Entity, FloatArray, Fragment, Posterior, Subproblem
 from kbforge.errors import UsageError, quoted
-from kbforge.kb.words import percent
+from kbforge.kb.words import counted, percent
 from kbforge.pictures import matching
 
 
@@ -136,11 +136,6 @@ def heaviest(
         )
         for weight, ranks in found
     ]
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """`3 entities`, `1 entity`."""
-    return f"{n:,} {one if n == 1 else many}"
 
 
 def _percent(probability: float) -> str:
