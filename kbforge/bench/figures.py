@@ -56,7 +56,7 @@ def metric_by_runtime(
     from matplotlib.ticker import LogLocator
 
     figure, panels = _panels("seconds a run")
-    colours = _colours(method.name for method in table)
+    colours = _colours(table)
     ways = {name: _ways([t for t in trace if t.method == name]) for name in _names(plain)}
     for metric, axes in panels.items():
         for name in sorted(ways):
@@ -89,7 +89,7 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
     if len({row.particles for row in plain}) < 2:
         return None
     figure, panels = _panels("particles P")
-    colours = _colours(method.name for method in table)
+    colours = _colours(table)
     dodge = _dodge(_names(plain))
     for metric, axes in panels.items():
         for name in _names(plain):
@@ -117,7 +117,7 @@ def metric_by_observations(
     reference = reference if reference in names else names[0]
     figure = new_figure(_WIDTH, _HEIGHT / 1.7)
     left, right = figure.subplots(1, 2)
-    colours = _colours(method.name for method in table)
+    colours = _colours(table)
     base = {(r.shuffle, r.fragments): r.log_posterior for r in online if r.method == reference}
     for name in names:
         own = [row for row in online if row.method == name]
@@ -142,12 +142,9 @@ def subproblems_and_particles(
     rows: Sequence[Row],
     trace: Sequence[TraceRow],
     method: Method,
-    table: Sequence[Method] = (),
+    table: Sequence[Method],
 ) -> Figure | None:
-    """Subproblems and effective particles of a splitting method: as data arrive, and by P.
-
-    The table, or without one the rows, says which colour is the method's.
-    """
+    """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
     own = _of_the_table(rows, [method])
     way = [row for row in trace if is_of(row, method)]
     if not own or not way:
@@ -156,7 +153,7 @@ def subproblems_and_particles(
 
     figure = new_figure(_WIDTH, _HEIGHT)
     grid = figure.subplots(2, 2)
-    colour = _colours([m.name for m in table] or _names(rows))[method.name]
+    colour = _colours(table)[method.name]
     shown = {
         "subproblems": "subproblems",
         "log10_effective_particles": "effective particles (log10)",
@@ -177,11 +174,8 @@ def subproblems_and_particles(
 
 
 @look()
-def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method] = ()) -> Figure | None:
-    """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end.
-
-    The table, or without one the rows, says which colour is whose.
-    """
+def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method]) -> Figure | None:
+    """Metrics against M; the surrogate alone as a dashed line, no surrogate at the right end."""
     limited = [row for row in rows if row.surrogate and row.max_evals is not None]
     settings = {(row.method, row.particles) for row in limited}
     # without a limit M is P, where there is a P
@@ -197,7 +191,7 @@ def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method] = ()) -> Fig
     unlimited = 4.0 * values[-1]
     free = [row for row in rows if not row.surrogate and (row.method, row.particles) in settings]
     figure, panels = _panels("joins that the surrogate proposes a step, M")
-    colours = _colours([method.name for method in table] or _names(rows))
+    colours = _colours(table)
     dodge = _dodge(_names(proposed))
     for metric, axes in panels.items():
         for name in _names(proposed):
@@ -374,9 +368,10 @@ def _names(rows: Iterable[Row | TraceRow]) -> list[str]:
     return list(dict.fromkeys(row.method for row in rows))
 
 
-def _colours(names: Iterable[str]) -> dict[str, str]:
+def _colours(table: Sequence[Method]) -> dict[str, str]:
     """A colour a method, by name, so that a method keeps it from figure to figure."""
-    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(sorted(set(names)))}
+    names = sorted({method.name for method in table})
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
 
 
 def _dodge(names: Sequence[str]) -> dict[str, float]:

@@ -184,7 +184,7 @@ def test_metric_by_observations_without_the_reference_takes_another() -> None:
 
 
 def test_subproblems_and_particles() -> None:
-    figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT)
+    figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE)
     axes_of(figure)
     assert figure is not None
     upper, _, lower, _ = figure.axes
@@ -203,7 +203,7 @@ def test_subproblems_and_particles() -> None:
 def test_subproblems_are_counted_in_whole_numbers() -> None:
     rows = [row(replace(SPLIT, particles=p), subproblems=k) for p, k in ((3, 1), (10, 2))]
     way = [trace_row(SPLIT, 0, n, subproblems=k) for n, k in ((10, 1), (40, 2))]
-    figure = figures.subproblems_and_particles(rows, way, SPLIT)
+    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
     axes_of(figure)
     assert figure is not None
     for axes in (figure.axes[0], figure.axes[2]):
@@ -211,7 +211,7 @@ def test_subproblems_are_counted_in_whole_numbers() -> None:
 
 
 def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
-    found = axes_of(figures.surrogate_ablation(ROWS))
+    found = axes_of(figures.surrogate_ablation(ROWS, TABLE))
     axes = found["B-cubed F1"]
     xs, ys = curves(axes)["Split SMC (2 of 3 orders)"]
     assert xs[:2] == [1, 10]
@@ -222,9 +222,9 @@ def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
     assert note(axes) == "dashed: clustered by the surrogate alone; all: without a surrogate"
-    without = figures.surrogate_ablation([r for r in ROWS if r.max_evals != 0])
+    without = figures.surrogate_ablation([r for r in ROWS if r.max_evals != 0], TABLE)
     assert note(axes_of(without)["B-cubed F1"]) == "all: without a surrogate"
-    bare = figures.surrogate_ablation([r for r in ROWS if r.max_evals])
+    bare = figures.surrogate_ablation([r for r in ROWS if r.max_evals], TABLE)
     assert note(axes_of(bare)["B-cubed F1"]) == ""
 
 
@@ -246,7 +246,7 @@ def test_a_curve_is_of_the_orders_that_all_its_points_have() -> None:
     (star,) = [line for line in by_time.lines if line.get_marker() == "*"]
     assert np.asarray(star.get_xydata()).tolist() == [[12, pytest.approx(0.3)]]
     way = [trace_row(SPLIT, 0, n) for n in (10, 40)]
-    figure = figures.subproblems_and_particles(UNEVEN, way, SPLIT)
+    figure = figures.subproblems_and_particles(UNEVEN, way, SPLIT, TABLE)
     axes_of(figure)
     assert figure is not None
     assert list(curves(figure.axes[2])) == ["Split SMC (1 of 3 orders)"]
@@ -259,7 +259,7 @@ def test_the_surrogate_alone_is_of_the_same_orders() -> None:
         for surrogate, m, orders in settings
         for s in orders
     ]
-    axes = axes_of(figures.surrogate_ablation(rows))["B-cubed F1"]
+    axes = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
     assert curves(axes)["Split SMC (1 of 3 orders)"][1] == pytest.approx([0.4, 0.4])
     (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
@@ -287,14 +287,16 @@ def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
     }
     runtime = axes_of(figures.metric_by_runtime(rows, trace, table))["B-cubed F1"]
     assert len([line for line in runtime.lines if line.get_marker() == "*"]) == 2
-    figure = figures.subproblems_and_particles(rows, trace, table[1])
+    figure = figures.subproblems_and_particles(rows, trace, table[1], table)
     axes_of(figure)
     assert figure is not None
     assert curves(figure.axes[2])["Split SMC"] == (list(PS), [3, 3, 3])
-    ablation = axes_of(figures.surrogate_ablation(rows))["B-cubed F1"]
+    ablation = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
     # M = 1, M = P = 10, and without a surrogate
     assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))
-    black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate]))["B-cubed F1"]
+    black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate], TABLE))[
+        "B-cubed F1"
+    ]
     assert curves(black_box)["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
 
 
@@ -317,8 +319,8 @@ def test_without_rows_there_is_no_figure() -> None:
     assert figures.metric_by_runtime([], [], TABLE) is None
     assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
-    assert figures.subproblems_and_particles(ROWS, [], SPLIT) is None
-    assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate]) is None
+    assert figures.subproblems_and_particles(ROWS, [], SPLIT, TABLE) is None
+    assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate], TABLE) is None
 
 
 def test_runs_that_saw_a_part_are_drawn_only_as_far_as_they_got(tmp_path: Path) -> None:
@@ -335,8 +337,8 @@ def test_the_settings_of_the_program_stay_as_they_are() -> None:
         figures.metric_by_runtime(ROWS, TRACE, TABLE),
         figures.metric_by_particles(ROWS, TABLE),
         figures.metric_by_observations(TRACE, TABLE, "Split SMC"),
-        figures.subproblems_and_particles(ROWS, TRACE, SPLIT),
-        figures.surrogate_ablation(ROWS),
+        figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE),
+        figures.surrogate_ablation(ROWS, TABLE),
     ]
     assert dict(mpl.rcParams) == before
     for figure in drawn:
