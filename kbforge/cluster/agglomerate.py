@@ -18,13 +18,12 @@ from kbforge.cluster.pairs import PairMatrix
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.ratios import Clusters, Ratios, SetRatios, ratios_of
 from kbforge.cluster.scoring import without_model
-from kbforge.cluster.watch import OutOfTime, Watch, require_positive
+from kbforge.cluster.watch import Watch, require_positive
 from kbforge.contracts import (
     Cluster,
     FloatArray,
     Fragment,
     IntArray,
-    Interrupted,
     OnStep,
     Particle,
     Posterior,
@@ -74,14 +73,7 @@ def agglomerate(
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     run = _Run(fragments, without_model(problem), method, start, rng)
-    complete, out_of_time = True, False
-    try:
-        run.merge_until_done(Watch(method.budget, on_step))
-    except OutOfTime:
-        out_of_time = True
-    except Interrupted:
-        complete = False
-    return concluded(run.posterior(complete), fragments, run.log_terms, out_of_time)
+    return concluded(run, fragments, Watch(method.budget, on_step))
 
 
 class _Run:
@@ -101,7 +93,7 @@ class _Run:
         self._merges = 0
         self._log_posterior = self.log_terms(self._clusters.clusters()).sum()
 
-    def merge_until_done(self, watch: Watch) -> None:
+    def until_done(self, watch: Watch) -> None:
         """Returns when no merge is left that gains anything.
 
         Raises:

@@ -202,9 +202,8 @@ class SetConditionals:
         return [out[slot] for slot in slots]
 
     def held(self, fragment: int) -> float:
-        rest = float(self._sets.score([self._rest(fragment)])[0])
-        own = self._grouping.slot_of[fragment]
-        return float(self._score[own]) - max(rest, IMPOSSIBLE)
+        (gain,) = self.gains(fragment, (self._grouping.slot_of[fragment],))
+        return gain
 
     def moved(self, fragment: int, old: int, new: int) -> None:
         if new >= len(self._score):

@@ -1,33 +1,61 @@
-"""How an offline run ends: by its own rule, or out of time."""
+"""How an offline run ends: by its own rule, out of time, or interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from kbforge.contracts import Cluster, FloatArray, Fragment, Posterior
+from kbforge.cluster.watch import OutOfTime, Watch
+from kbforge.contracts import Cluster, FloatArray, Fragment, Interrupted, Posterior
 from kbforge.errors import LikelihoodError, quoted
 
-LogTerms = Callable[[Sequence[Cluster]], FloatArray]
-"""log alpha + lgamma(|C|) + L(C) of clusters: their terms of the log posterior, nats."""
+
+class Run(Protocol):
+    """What goes on until something ends it."""
+
+    def until_done(self, watch: Watch) -> None:
+        """Returns when nothing is left to do.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            Interrupted: the callback has had enough.
+
+        """
+        ...
+
+    def posterior(self, complete: bool) -> Posterior:
+        """What has been found so far."""
+        ...
+
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """What clusters contribute to the log posterior, one each, nats."""
+        ...
 
 
-def concluded(
-    posterior: Posterior, fragments: Sequence[Fragment], log_terms: LogTerms, out_of_time: bool
-) -> Posterior:
-    """A run's posterior, complete only if it is possible.
+def concluded(run: Run, fragments: Sequence[Fragment], watch: Watch) -> Posterior:
+    """Let a run go on to its end; its posterior, complete only if it is of all and possible.
 
     Raises:
         LikelihoodError: a run ended by its own rule without having found a place for a fragment,
             which the message names. With more time it might have found one.
 
     """
-    if not posterior.complete or posterior.log_posterior > -np.inf:
-        return posterior
-    if out_of_time:
-        return replace(posterior, complete=False)
-    clusters = posterior.clusters()
-    stuck = fragments[clusters[int(log_terms(clusters).argmin())][0]]
-    raise LikelihoodError(f'fragment "{quoted(stuck.id)}": the fragment has no finite assignment')
+    try:
+        run.until_done(watch)
+    except OutOfTime:
+        found = run.posterior(True)
+        possible = found.n_fragments == len(fragments) and found.log_posterior > -np.inf
+        return replace(found, complete=possible)
+    except Interrupted:
+        return run.posterior(False)
+    found = run.posterior(True)
+    if found.log_posterior == -np.inf:
+        clusters = found.clusters()
+        stuck = fragments[clusters[int(run.log_terms(clusters).argmin())][0]]
+        raise LikelihoodError(
+            f'fragment "{quoted(stuck.id)}": the fragment has no finite assignment'
+        )
+    return found

@@ -15,11 +15,11 @@ from kbforge.cluster.grouping import Grouping, leaders
 from kbforge.cluster.kernels import Kernel
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.visits import Visits, subproblems_of
-from kbforge.cluster.watch import OutOfTime, Watch, require_positive
+from kbforge.cluster.watch import Watch, require_positive
 from kbforge.contracts import (
     Cluster,
+    FloatArray,
     Fragment,
-    Interrupted,
     OnStep,
     Posterior,
     Problem,
@@ -78,16 +78,8 @@ def run_chain(
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    chain = Chain(fragments, kernel, grouping, prior, rng)
-    run = _Run(chain, schedule, start)
-    complete, out_of_time = True, False
-    try:
-        run.sweep_until_done(Watch(schedule.budget, on_step))
-    except OutOfTime:
-        complete, out_of_time = chain.placed == len(fragments), True
-    except Interrupted:
-        complete = False
-    return concluded(run.posterior(complete), fragments, chain.log_terms, out_of_time)
+    run = _Run(Chain(fragments, kernel, grouping, prior, rng), schedule, start)
+    return concluded(run, fragments, Watch(schedule.budget, on_step))
 
 
 class _Run:
@@ -98,7 +90,7 @@ class _Run:
         self._visits = Visits(chain.n_fragments)
         self._sweeps = 0
 
-    def sweep_until_done(self, watch: Watch) -> None:
+    def until_done(self, watch: Watch) -> None:
         """Returns when a stop rule holds.
 
         Raises:
@@ -136,6 +128,10 @@ class _Run:
     def posterior(self, complete: bool) -> Posterior:
         chain = self._chain
         subproblems, log_posterior = subproblems_of(
-            self._visits.after_burn_in(), chain.best, self._schedule.particles, chain.log_terms
+            self._visits.after_burn_in(), chain.best, self._schedule.particles, self.log_terms
         )
         return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, complete)
+
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """See `Chain.log_terms`."""
+        return self._chain.log_terms(clusters)

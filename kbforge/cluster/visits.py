@@ -23,14 +23,15 @@ most probable grouping that was visited as a whole, which counts as one more vis
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kbforge.cluster.ending import LogTerms
-from kbforge.contracts import Cluster, IntArray, Particle, Subproblem
+from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Subproblem
 
 _MOST_BYTES = 2**26
 _MOST_GROUPINGS = 4096
@@ -73,6 +74,10 @@ class Visits:
         keys = list(self._numbers)
         chosen = [keys[number] for number in self._order[len(self._order) // 2 :]]
         return np.array([np.frombuffer(key, dtype=np.int32) for key in chosen])
+
+
+LogTerms = Callable[[Sequence[Cluster]], FloatArray]
+"""log alpha + lgamma(|C|) + L(C) of clusters: their terms of the log posterior, nats."""
 
 
 def subproblems_of(
