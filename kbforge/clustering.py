@@ -123,6 +123,7 @@ class Clustering:
             "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
             "alpha": self.alpha,
             "complete": posterior.complete,
+            "ended": posterior.ended,
         }
 
 

@@ -16,7 +16,7 @@ from kbforge.bench.runs import Run
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.clustering import Choices, prepare
 from kbforge.config import option_parameters
-from kbforge.contracts import Fragment, Interrupted, Posterior, Problem, Progress
+from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem, Progress
 from kbforge.evaluate.scores import Scores, compare
 
 _MARKS = 50
@@ -63,7 +63,7 @@ def perform(run: Run) -> Outcome:
         budget=run.seconds,
         fragments=posterior.n_fragments,
         of=len(fragments),
-        cut=not posterior.complete or (minds and spent.wall + watch.own.wall >= run.seconds),
+        cut=posterior.ended in (Ending.BUDGET, Ending.INTERRUPTED),
         log_posterior=_log_posterior(posterior, fragments, problem),
         f1=scores.bcubed_f1_item_mean,
         precision=scores.bcubed_precision,

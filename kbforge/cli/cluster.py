@@ -166,6 +166,8 @@ def _write(fragments: list[Any], done: Clustering, target: str) -> None:
 def _print_summary(done: Clustering, target: str) -> None:
     from rich.table import Table
 
+    from kbforge.contracts import Ending
+
     figures = done.summary()
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
@@ -175,6 +177,8 @@ def _print_summary(done: Clustering, target: str) -> None:
     table.add_row("subproblems", f"{figures['subproblems']:,}")
     table.add_row("effective particles", f"10^{figures['log10_effective_particles']:.1f}")
     table.add_row("log posterior (nats)", f"{figures['log_posterior']:,.2f}")
+    if figures["ended"] != Ending.DONE:
+        table.add_row("ended by", figures["ended"])
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")

@@ -21,6 +21,7 @@ from kbforge.cluster.scoring import without_model
 from kbforge.cluster.watch import Watch, require_positive
 from kbforge.contracts import (
     Cluster,
+    Ending,
     FloatArray,
     Fragment,
     IntArray,
@@ -93,8 +94,8 @@ class _Run:
         self._merges = 0
         self._log_posterior = self.log_terms(self._clusters.clusters()).sum()
 
-    def until_done(self, watch: Watch) -> None:
-        """Returns when no merge is left that gains anything.
+    def until_done(self, watch: Watch) -> Ending:
+        """Go on until no merge is left that gains anything.
 
         Raises:
             OutOfTime: the budget is spent.
@@ -112,6 +113,7 @@ class _Run:
             self._merges += 1
             self._log_posterior += gain
             watch.round(self.progress)
+        return Ending.DONE
 
     def progress(self) -> Progress:
         n, left = len(self._fragments), self._started - self._merges
@@ -121,11 +123,11 @@ class _Run:
             subproblems=1,
             log10_effective_particles=0.0,
             model_evaluations=self._search.models[0].evaluations,
-            posterior=partial(self.posterior, False),
+            posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(self._merges, self._started - 1, left, float(self._log_posterior)),
         )
 
-    def posterior(self, complete: bool) -> Posterior:
+    def posterior(self, ended: Ending) -> Posterior:
         """One grouping, each cluster a subproblem of its own."""
         clusters = self._clusters.clusters()
         return Posterior(
@@ -133,7 +135,7 @@ class _Run:
             float(self.log_terms(clusters).sum()),
             len(self._fragments),
             self._search.models[0].evaluations,
-            complete,
+            ended,
         )
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:

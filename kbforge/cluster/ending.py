@@ -9,15 +9,15 @@ from typing import Protocol
 import numpy as np
 
 from kbforge.cluster.watch import OutOfTime, Watch
-from kbforge.contracts import Cluster, FloatArray, Fragment, Interrupted, Posterior
+from kbforge.contracts import Cluster, Ending, FloatArray, Fragment, Interrupted, Posterior
 from kbforge.errors import LikelihoodError, quoted
 
 
 class Run(Protocol):
     """What goes on until something ends it."""
 
-    def until_done(self, watch: Watch) -> None:
-        """Returns when nothing is left to do.
+    def until_done(self, watch: Watch) -> Ending:
+        """Go on until a rule of its own ends it; which one.
 
         Raises:
             OutOfTime: the budget is spent.
@@ -26,7 +26,7 @@ class Run(Protocol):
         """
         ...
 
-    def posterior(self, complete: bool) -> Posterior:
+    def posterior(self, ended: Ending) -> Posterior:
         """What has been found so far."""
         ...
 
@@ -36,7 +36,7 @@ class Run(Protocol):
 
 
 def concluded(run: Run, fragments: Sequence[Fragment], watch: Watch) -> Posterior:
-    """Let a run go on to its end; its posterior, complete only if it is of all and possible.
+    """Let a run go on to its end; its posterior, which says what ended it.
 
     Raises:
         LikelihoodError: a run ended by its own rule without having found a place for a fragment,
@@ -44,14 +44,14 @@ def concluded(run: Run, fragments: Sequence[Fragment], watch: Watch) -> Posterio
 
     """
     try:
-        run.until_done(watch)
+        ended = run.until_done(watch)
     except OutOfTime:
-        found = run.posterior(True)
+        found = run.posterior(Ending.BUDGET)
         possible = found.n_fragments == len(fragments) and found.log_posterior > -np.inf
-        return replace(found, complete=possible)
+        return found if possible else replace(found, ended=Ending.INTERRUPTED)
     except Interrupted:
-        return run.posterior(False)
-    found = run.posterior(True)
+        return run.posterior(Ending.INTERRUPTED)
+    found = run.posterior(ended)
     if found.log_posterior == -np.inf:
         clusters = found.clusters()
         stuck = fragments[clusters[int(run.log_terms(clusters).argmin())][0]]

@@ -18,6 +18,7 @@ from kbforge.cluster.visits import Visits, subproblems_of
 from kbforge.cluster.watch import Watch, require_positive
 from kbforge.contracts import (
     Cluster,
+    Ending,
     FloatArray,
     Fragment,
     OnStep,
@@ -90,8 +91,8 @@ class _Run:
         self._visits = Visits(chain.n_fragments)
         self._sweeps = 0
 
-    def until_done(self, watch: Watch) -> None:
-        """Returns when a stop rule holds.
+    def until_done(self, watch: Watch) -> Ending:
+        """Go on until a stop rule holds; which one.
 
         Raises:
             OutOfTime: the budget is spent.
@@ -110,6 +111,7 @@ class _Run:
             idle = idle + 1 if chain.best_log_posterior == before else 0
             self._visits.record(leaders(chain.grouping.slot_of))
             watch.round(self.progress)
+        return Ending.SWEEPS if self._sweeps == schedule.sweeps else Ending.PATIENCE
 
     def progress(self) -> Progress:
         chain = self._chain
@@ -119,18 +121,18 @@ class _Run:
             subproblems=1,
             log10_effective_particles=0.0,
             model_evaluations=chain.evaluations,
-            posterior=partial(self.posterior, False),
+            posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(
                 self._sweeps, self._schedule.sweeps, chain.best_clusters, chain.best_log_posterior
             ),
         )
 
-    def posterior(self, complete: bool) -> Posterior:
+    def posterior(self, ended: Ending) -> Posterior:
         chain = self._chain
         subproblems, log_posterior = subproblems_of(
             self._visits.after_burn_in(), chain.best, self._schedule.particles, self.log_terms
         )
-        return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, complete)
+        return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, ended)
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
         """See `Chain.log_terms`."""

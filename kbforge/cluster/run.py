@@ -12,6 +12,7 @@ from kbforge.cluster.scoring import make_scorer
 from kbforge.cluster.state import Block, State
 from kbforge.cluster.step import Rules, step
 from kbforge.contracts import (
+    Ending,
     Fragment,
     Interrupted,
     OnStep,
@@ -56,15 +57,16 @@ def run(
                         len(state.blocks),
                         state.log10_effective_particles,
                         scorer.evaluations,
-                        partial(posterior_of, state, scorer.evaluations, False),
+                        partial(posterior_of, state, scorer.evaluations, Ending.INTERRUPTED),
                     )
                 )
     except Interrupted:
         pass  # what has been taken in is the result
-    return posterior_of(state, scorer.evaluations, state.n_fragments == len(fragments))
+    done = state.n_fragments == len(fragments)
+    return posterior_of(state, scorer.evaluations, Ending.DONE if done else Ending.INTERRUPTED)
 
 
-def posterior_of(state: State, evaluations: int, complete: bool = True) -> Posterior:
+def posterior_of(state: State, evaluations: int, ended: Ending) -> Posterior:
     """The state as plain tuples."""
     blocks = [state.blocks[name] for name in sorted(state.blocks)]
     return Posterior(
@@ -74,7 +76,7 @@ def posterior_of(state: State, evaluations: int, complete: bool = True) -> Poste
         ),
         n_fragments=state.n_fragments,
         model_evaluations=evaluations,
-        complete=complete,
+        ended=ended,
     )
 
 

@@ -4,6 +4,7 @@ from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import (
     Cluster,
     Clusterer,
+    Ending,
     Interrupted,
     OnStep,
     Particle,
@@ -50,6 +51,7 @@ __all__ = [
     "Clusterer",
     "ConjugateLikelihood",
     "EditableClusters",
+    "Ending",
     "Entity",
     "Explaining",
     "Explanation",

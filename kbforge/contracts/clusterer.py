@@ -12,7 +12,7 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 4. Same fragments, problem and seed give the same posterior, bit for bit.
 5. Gold labels are not read.
 6. An `on_step` that raises `Interrupted` ends the run early with the posterior of a prefix of
-   the fragments, marked incomplete: those taken in so far by an online method, all of them, as
+   the fragments, marked `INTERRUPTED`: those taken in so far by an online method, all of them, as
    well as they are grouped by then, by one that goes over them again and again.
 
 What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -74,6 +75,25 @@ class Subproblem:
     particles: tuple[Particle, ...]
 
 
+class Ending(StrEnum):
+    """What ended a run."""
+
+    DONE = "done"
+    """Nothing is left to do: every fragment is taken in, no merge gains anything."""
+
+    PATIENCE = "patience"
+    """So many sweeps in a row brought no more probable grouping."""
+
+    SWEEPS = "sweeps"
+    """So many sweeps were asked for."""
+
+    BUDGET = "budget"
+    """So many seconds were."""
+
+    INTERRUPTED = "interrupted"
+    """The callback, or a budget that was spent before all fragments had a possible grouping."""
+
+
 @dataclass(frozen=True, slots=True)
 class Posterior:
     """What is known about the grouping of fragments 0..n_fragments-1.
@@ -86,7 +106,7 @@ class Posterior:
         n_fragments: how many fragments were clustered.
         model_evaluations: sets scored: distinct ones by a black box; by a conjugate likelihood,
             clusters made.
-        complete: False when the run was interrupted.
+        ended: why the run did not go on.
 
     """
 
@@ -94,7 +114,12 @@ class Posterior:
     log_posterior: float
     n_fragments: int
     model_evaluations: int
-    complete: bool = True
+    ended: Ending = Ending.DONE
+
+    @property
+    def complete(self) -> bool:
+        """Whether this is the result, and not what an interrupted run had by then."""
+        return self.ended is not Ending.INTERRUPTED
 
     @property
     def log10_effective_particles(self) -> float:

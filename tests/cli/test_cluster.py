@@ -27,6 +27,7 @@ SUMMARY = {
     "fragments_per_second",
     "alpha",
     "complete",
+    "ended",
 }
 GAUSSIAN = ("--likelihood", "gaussian", "--alpha", "1")
 

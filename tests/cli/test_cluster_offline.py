@@ -21,6 +21,7 @@ QUICK = {
     "agglomerative": (),
     "agglomerative, sampled": ("--set", "clusterer.batch=200"),
 }
+ENDED = {"gibbs": "sweeps", "metropolis": "sweeps", "agglomerative": "done"}
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def test_every_fragment_is_in_exactly_one_entity(
     job = ("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", case.split(",")[0], *QUICK[case])
     first, again = (program(*job, "--json") for _ in range(2))
     assert (first.code, first.json["complete"]) == (0, True)
+    assert first.json["ended"] == ENDED[case.split(",")[0]]
     entities = [json.loads(line) for line in kb.read_text().splitlines()]
     held = [fragment for entity in entities for fragment in entity["fragments"]]
     assert sorted(held) == sorted(f"p{i}" for i in range(60))

@@ -16,11 +16,12 @@ from kbforge.cluster.chain import Chain as MarkovChain
 from kbforge.cluster.grouping import Grouping, leaders
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.visits import Visits, subproblems_of
-from kbforge.contracts import Interrupted, Posterior, Problem, Progress
+from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers import gibbs, metropolis
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
 from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.cluster.oracle import Target, partitions
@@ -99,7 +100,7 @@ def test_out_of_time_before_there_is_a_possible_grouping(
     monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
     likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
     found = run(clusterer(budget=0.5), likelihood)
-    assert not found.complete
+    assert found.ended is Ending.INTERRUPTED
     assert found.log_posterior == -np.inf
     assert found.n_fragments == len(POINTS)
 
@@ -158,6 +159,22 @@ def sweeps_of(clusterer: Any, likelihood: Any = None, points: list[Point] = LOOS
     return done[-1]
 
 
+@pytest.mark.parametrize(
+    ("clusterer", "ended"),
+    [
+        (Gibbs(sweeps=7), Ending.SWEEPS),
+        (Metropolis(sweeps=7, patience=7), Ending.SWEEPS),
+        (Gibbs(patience=20, sweeps=9_999), Ending.PATIENCE),
+        (Metropolis(patience=20, sweeps=9_999), Ending.PATIENCE),
+        (Agglomerative(), Ending.DONE),
+        (Agglomerative(batch=5), Ending.DONE),
+        (Greedy(), Ending.DONE),
+    ],
+)
+def test_it_says_what_ended_it(clusterer: Any, ended: Ending) -> None:
+    assert run(clusterer, Gaussian(), LOOSE).ended is ended
+
+
 @pytest.mark.parametrize("clusterer", SAMPLERS)
 def test_it_stops_after_so_many_sweeps(clusterer: Any) -> None:
     assert sweeps_of(clusterer(sweeps=7)) == 7
@@ -185,7 +202,7 @@ def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.M
     ticks = itertools.count()
     monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
     found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
-    assert found.complete
+    assert (found.ended, found.complete) == (Ending.BUDGET, True)
     assert next(ticks) < 16
     assert found.n_fragments == len(LOOSE)
 
@@ -217,7 +234,7 @@ def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer: An
     )
     assert found == shown[-1]
     assert len(shown) == 2
-    assert not found.complete
+    assert found.ended is Ending.INTERRUPTED
     assert found.n_fragments == len(LOOSE)
 
 

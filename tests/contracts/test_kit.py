@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import Entity, FloatArray, Fragment, Grammar, IntArray, OnBad
+from kbforge.contracts import Ending, Entity, FloatArray, Fragment, Grammar, IntArray, OnBad
 from kbforge.errors import GrammarError
 from kbforge.testing import (
     Categorical,
@@ -211,7 +211,7 @@ def rounds(found: Any, fragments: Any, call: int) -> Any:
 
 
 def pretends(found: Any, fragments: Any, call: int) -> Any:
-    return replace(found, complete=True)
+    return replace(found, ended=Ending.DONE)
 
 
 @pytest.mark.parametrize(
