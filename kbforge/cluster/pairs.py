@@ -47,17 +47,25 @@ class PairMatrix:
 
     def heaviest(self, count: int) -> tuple[IntArray, IntArray]:
         """The `count` pairs that gain most (fewer if there are fewer), best first."""
+        # every pair is there twice, and is at most what either row has best
+        rows = _largest(self._best, 2 * count)
+        gain = self._gain[rows].ravel()
+        index = _largest(gain, 2 * count)
+        index = index[gain[index] > -np.inf]
         n = len(self._best)
-        flat = self._gain.ravel()
-        # every pair is there twice
-        index = np.argpartition(-flat, 2 * count)[: 2 * count] if 2 * count < n * n else None
-        index = np.arange(n * n) if index is None else index
-        index = index[flat[index] > -np.inf]
-        pair = np.unique(np.minimum(index // n, index % n) * n + np.maximum(index // n, index % n))
-        pair = pair[np.argsort(-flat[pair], kind="stable")][:count]
+        one, other = rows[index // n], index % n
+        pair = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
+        pair = pair[np.argsort(-self._gain.ravel()[pair], kind="stable")][:count]
         return pair // n, pair % n
 
     def _refresh(self, stale: np.ndarray) -> None:
         rows = stale.nonzero()[0]
         partner = self._gain[rows].argmax(axis=1)
         self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]
+
+
+def _largest(values: FloatArray, count: int) -> IntArray:
+    """Where the `count` largest are, or all if there are fewer, in no order."""
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.asarray(np.argpartition(-values, count)[:count])

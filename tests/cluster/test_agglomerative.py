@@ -171,7 +171,7 @@ def test_sampled_batches_get_close_and_are_seeded() -> None:
     assert all(run.model_evaluations < 36 + 36 * 35 / 2 for run in runs)
 
 
-@given(seed=st.integers(0, 10_000), n=st.integers(2, 9), count=st.integers(1, 40))
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
 @settings(max_examples=40, deadline=None)
 def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int, count: int) -> None:
     rng = np.random.default_rng(seed)
