@@ -26,6 +26,7 @@ from kbforge.contracts import (
     OnStep,
     Posterior,
     Problem,
+    Unindexed,
 )
 from kbforge.devices import require_device
 from kbforge.errors import KBForgeError, UsageError
@@ -160,7 +161,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     likelihood = _likelihood(fragments, choices, notes)
     surrogate = _surrogate(choices, likelihood)
-    index = _index(fragments, choices, likelihood)
+    index = _index(fragments, choices, likelihood, clusterer)
     for model in (likelihood, surrogate):
         said = fit_to_input(model, fragments)
         if said:
@@ -240,21 +241,30 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
 
 
 def _index(
-    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood
+    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood, clusterer: Clusterer
 ) -> CandidateIndex | None:
-    if choices.index is not None and choices.index != NO_INDEX:
-        index: CandidateIndex = registry.create("indexes", choices.index, choices.of("index"))
+    named = None if choices.index == NO_INDEX else choices.index
+    if choices.of("index") and named is None:
+        raise UsageError(
+            f"--set index.{next(iter(choices.of('index')))}: there is no index; "
+            "name one with --index"
+        )
+    if isinstance(clusterer, Unindexed):
+        if named is not None:
+            raise UsageError(
+                f"--index {named}: {choices.clusterer} compares with all clusters in any case; "
+                "leave out --index, or name another clusterer"
+            )
+        return None
+    if named is not None:
+        index: CandidateIndex = registry.create("indexes", named, choices.of("index"))
         fit_to_input(index, fragments)
         if not any(index.keys(fragment) for fragment in fragments):
             raise UsageError(
-                f"--index {choices.index}: it finds no key in any fragment, so that nothing would "
+                f"--index {named}: it finds no key in any fragment, so that nothing would "
                 f"be compared with anything; --index {NO_INDEX} compares with all"
             )
         return index
-    if choices.of("index"):
-        raise UsageError(
-            f"--set index.{next(iter(choices.of('index')))}: name an index with --index"
-        )
     if choices.index is None and isinstance(likelihood, Indexed):
         return likelihood.index
     return None

@@ -90,6 +90,7 @@ def load(
     """
     from kbforge import registry
     from kbforge.config import parse_settings
+    from kbforge.kb.words import counted
     from kbforge.load import default_quarantine
     from kbforge.load import load as run
 
@@ -128,8 +129,8 @@ def load(
             }
         )
         return
-    console.note(f"{report.fragments:,} fragments in {report.seconds:.2f} s")
+    console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
     for rule, count in report.counts.items():
         console.note(f"  {count:,} {rule}")
     if report.set_aside:
-        console.note(f"{report.set_aside:,} bad records set aside in {aside}")
+        console.note(f"{counted(report.set_aside, 'bad record')} set aside in {aside}")

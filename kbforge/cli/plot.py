@@ -80,6 +80,8 @@ def plot(
 
     if kb is not None:
         _require_no_clustering(context)
+    if animate is None and _is_given(context, "frames"):
+        raise UsageError("--frames limits an animation; name one with --animate")
     require_matplotlib()
     target = "clusters.png" if output is None and animate is None else output
     if target is not None:
@@ -107,12 +109,16 @@ def plot(
 def _require_no_clustering(context: typer.Context) -> None:
     """Refuse the options of a clustering: they would do nothing."""
     for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if option.name not in _OF_A_KB and source is not None and source.name == "COMMANDLINE":
+        if option.name not in _OF_A_KB and _is_given(context, option.name or ""):
             raise UsageError(
                 "--kb draws the one grouping that a knowledge base keeps; "
                 f"leave out {option.opts[0]}, or --kb to cluster"
             )
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:

@@ -40,6 +40,7 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
+    from kbforge.kb.words import counted
     from kbforge.pipeline import How, run_pipeline, summary
 
     how = How(dry_run, force, first, only, print_to_stderr=json)
@@ -49,7 +50,7 @@ def run(
         return
     counts = {status: sum(r.status == status for r in reports) for status in _STATUSES}
     parts = [f"{count} {status}" for status, count in counts.items() if count]
-    console.note(f"{len(reports)} steps: {', '.join(parts)}")
+    console.note(f"{counted(len(reports), 'step')}: {', '.join(parts)}")
 
 
 _STATUSES = ("ran", "skipped", "would run")

@@ -37,6 +37,7 @@ def confusable(
 
         kbforge sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
     """
+    from kbforge.kb.words import counted
     from kbforge.load import read_fragments
     from kbforge.sample import sample_confusable, write_splits
 
@@ -56,6 +57,6 @@ def confusable(
         return
     for split in drawn:
         console.note(
-            f"{output / split.name}.jsonl: {split.entities} entities in {len(split.groups)} "
-            f"groups, {len(split.fragments):,} fragments"
+            f"{output / split.name}.jsonl: {counted(split.entities, 'entity', 'entities')} in "
+            f"{counted(len(split.groups), 'group')}, {counted(len(split.fragments), 'fragment')}"
         )

@@ -13,6 +13,7 @@ from kbforge.contracts.clusterer import (
     Progress,
     Rounds,
     Subproblem,
+    Unindexed,
 )
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
@@ -80,5 +81,6 @@ __all__ = [
     "Serializer",
     "Source",
     "Subproblem",
+    "Unindexed",
     "Value",
 ]

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -203,3 +203,10 @@ class Clusterer(Protocol):
 
         """
         ...
+
+
+@runtime_checkable
+class Unindexed(Protocol):
+    """A clusterer that compares with all clusters, whatever the problem's index says."""
+
+    unindexed: Literal[True]

@@ -13,6 +13,7 @@ from tests.program import Run
 NAMES = (("abcd", "Lund"), ("abcd", "Lund"), ("efgh", "Lund"), ("jklm", "Oslo"), ("nopq", "Rome"))
 # so small an alpha puts any two fragments together that are compared at all
 TOGETHER = ("--likelihood", "bigram", "--alpha", "1e-9", "--json")
+NO_INDEX = "--set index.families: there is no index; name one with --index"
 VERBS = {
     "cluster": ("-o", "kb.jsonl"),
     "calibrate": ("-o", "c.toml", "--calibrator", "bcubed", "--low", "1e-9", "--high", "1e-8"),
@@ -96,8 +97,8 @@ def test_every_verb_that_clusters_takes_one(program: Run, fragments: Path, verb:
     ("arguments", "sentence"),
     [
         (("--index", "magic"), 'there is no index "magic"; available: '),
-        (("--set", "index.families=2"), "name an index with --index"),
-        (("--index", "none", "--set", "index.families=2"), "name an index with --index"),
+        (("--set", "index.families=2"), NO_INDEX),
+        (("--index", "none", "--set", "index.families=2"), NO_INDEX),
         (("--index", "selective", "--set", "index.q=2"), 'index selective has no option "q"'),
         (("--index", "selective", "--set", "index.families=0"), "must be at least 1"),
     ],
@@ -109,6 +110,23 @@ def test_bad_choices_get_one_sentence(
     assert ran.code != 0
     assert sentence in ran.err
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("clusterer", ["gibbs", "metropolis", "agglomerative"])
+def test_offline_clusterers_compare_with_all(
+    program: Run, tmp_path: Path, fragments: Path, clusterer: str
+) -> None:
+    kb = tmp_path / "kb.jsonl"
+    job = ("cluster", fragments, "-o", kb, "--clusterer", clusterer, "--json")
+    quick = () if clusterer == "agglomerative" else ("--set", "clusterer.sweeps=5")
+    ran = program(*job, "--index", "selective")
+    assert ran.code == 2
+    assert f"--index selective: {clusterer} compares with all clusters in any case" in ran.err
+    assert not kb.exists()
+    # neither an index that the likelihood brings nor `none` is the user's mistake
+    default, none = (program(*job, *quick, *more) for more in ((), ("--index", "none")))
+    assert (default.code, none.code) == (0, 0)
+    assert default.json["log_posterior"] == none.json["log_posterior"]
 
 
 def test_an_index_without_a_key_is_refused(program: Run, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_plain_summary_names_filtered_and_set_aside(program, tmp_path):
     _, *rest = ran.err.splitlines()
     assert rest == [
         "  1 tweets without an entity",
-        f"1 bad records set aside in {output}.quarantine.jsonl",
+        f"1 bad record set aside in {output}.quarantine.jsonl",
     ]
 
 

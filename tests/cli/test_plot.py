@@ -88,6 +88,7 @@ def test_without_a_name_the_picture_is_clusters_png(
         (("-o", ""), '"": expected a name that ends in .png or .svg'),
         (("--animate", "a.png"), '"a.png": expected a name that ends in .gif'),
         (("--animate", ""), '"": expected a name that ends in .gif'),
+        (("--frames", "9"), "--frames limits an animation; name one with --animate"),
         (("--likelihood", "no-such"), "no-such"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class Agglomerative:
             never does.
 
     """
+
+    unindexed: Literal[True] = True
 
     def __init__(
         self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Gibbs:
             never does.
 
     """
+
+    unindexed: Literal[True] = True
 
     def __init__(
         self,

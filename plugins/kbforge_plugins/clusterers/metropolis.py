@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class Metropolis:
             never does.
 
     """
+
+    unindexed: Literal[True] = True
 
     def __init__(
         self,
