@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import i0e, logsumexp
 from scipy.stats import multivariate_normal
 
 from kbforge.errors import UsageError
@@ -41,6 +42,25 @@ def test_evidence_is_what_simulation_estimates() -> None:
     spread = density.std() / density.mean() / math.sqrt(len(density))
     estimate = math.log(density.mean())
     assert circles.log_evidence(points) == pytest.approx(estimate, abs=4 * spread)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.4])
+def test_evidence_leaves_out_no_centre_that_matters(noise: float) -> None:
+    """The plain sum over all centres; also of points that no circle would have."""
+    circles, rng = Circles(noise=noise), np.random.default_rng(2)
+    sets = [*circles.points(circles.centres(4, rng), 6, rng), rng.normal(size=(5, 2)) / 2]
+    for points in (*sets, *(one[:1] for one in sets)):
+        near, cells = 0.6 + 8 * noise, 60
+        low = np.maximum(points[0] - near, -5)
+        high = np.minimum(points[0] + near, 5)
+        step = (high - low) / cells
+        x, y = (low[axis] + step[axis] * (np.arange(cells) + 0.5) for axis in (0, 1))
+        centres = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 1, 2)
+        d = np.hypot(*np.moveaxis(points - centres, -1, 0))
+        logs = -((d - 0.6) ** 2) / (2 * noise**2) + np.log(i0e(d * 0.6 / noise**2))
+        logs -= math.log(2 * math.pi * noise**2)
+        plain = logsumexp(logs.sum(axis=1)) + math.log(step.prod() / 100)
+        assert circles.log_evidence(points, cells=cells) == pytest.approx(plain, abs=1e-9)
 
 
 @pytest.mark.parametrize("wrong", [{"radius": 0.0}, {"reach": math.inf}, {"noise": -0.1}])

@@ -22,6 +22,9 @@ from scipy.special import i0e, logsumexp
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 
+# nats below the best centre, so that all others together are less than a float can tell
+_NEGLIGIBLE = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Circles:
@@ -82,9 +85,25 @@ class Circles:
             steps.append((high - low) / cells)
             sides.append(low + steps[-1] * (np.arange(cells) + 0.5))
         centres = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 1, 2)
-        total = self._log_density(points, centres).sum(axis=1)
+        total = self._log_likelihoods(points, centres)
         area = math.log(steps[0]) + math.log(steps[1]) - 2 * math.log(2 * self.reach)
         return float(logsumexp(total)) + area
+
+    def _log_likelihoods(self, points: FloatArray, centres: FloatArray) -> FloatArray:
+        """log p(x_1..x_n | c) of the centres [k, 1, 2] that matter, in no more than k places.
+
+        A centre is given up when the points that are left cannot bring it to within
+        `_NEGLIGIBLE` of one that is known. So most points meet a few centres only.
+        """
+        rim = np.linspace(0.0, self.radius + 8 * self.noise, 1_001)
+        highest = self._log_density(rim[:, None] * [1.0, 0.0], np.zeros((1, 1, 2))).max()
+        total, known = np.zeros(len(centres)), -math.inf
+        for left, point in zip(range(len(points) - 1, -1, -1), points, strict=True):
+            total = total + self._log_density(point[None], centres)[:, 0]
+            known = max(known, self._log_density(points, centres[total.argmax()][None]).sum())
+            matters = total + left * highest > known - _NEGLIGIBLE
+            total, centres = total[matters], centres[matters]
+        return total
 
     def _log_density(self, points: FloatArray, centres: FloatArray) -> FloatArray:
         """log p(x | c) of points [n, 2] and centres [k, 1, 2], shape [k, n]."""
