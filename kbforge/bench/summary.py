@@ -12,6 +12,10 @@ from kbforge.bench.runs import Run
 from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
 
+# equal groupings differ by less, which are summed in another order or, by a language model, scored
+# in other batches in single precision; relative, and absolute for what is near 0
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -180,7 +184,8 @@ def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
         apart = f" {'less' if wanted.slack > 0 else 'plus'} {abs(wanted.slack):g}"
         against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"
     digits = 2 if wanted.metric == "log_posterior" else 4
-    relation = "at least" if got >= bound else f"{bound - got:.{digits}f} below"
+    held = got >= bound or math.isclose(got, bound, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    relation = "at least" if held else f"{_shown(bound - got, digits)} below"
     sentence = f"{what} is {got:.{digits}f}, {relation} {against}, {bound:.{digits}f}"
     if bound > 1 and wanted.metric != "log_posterior":
         sentence += ", and none can be above 1"
@@ -188,7 +193,13 @@ def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
     if len(shared) < planned:
         both = " that both have" if len(names) > 1 else ""
         sentence += f" (on {len(shared)} of {planned} planned orders{both})"
-    return Verdict(wanted, got >= bound, sentence)
+    return Verdict(wanted, held, sentence)
+
+
+def _shown(difference: float, digits: int) -> str:
+    """To so many decimals, or to as many as show that it is not 0."""
+    text = f"{difference:.{digits}f}"
+    return text if float(text) else f"{difference:.1g}"
 
 
 def _orders(rows: Iterable[Row], plan: Plan, task: str, name: str) -> dict[int, Row]:

@@ -109,6 +109,36 @@ def test_verdicts(wanted: Expectation, held: bool | None, said: str) -> None:
     assert said in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("greedy", "split", "held"),
+    [
+        # one grouping, its clusters summed in another order
+        (374.00000000000017, 374.0, True),
+        # and scored in single precision
+        (-20_291.399, -20_291.401, True),
+        (-1e-9, -2e-9, True),
+        (-math.inf, -math.inf, True),
+        (374.002, 374.0, False),
+        (0.0, -math.inf, False),
+    ],
+)
+def test_a_tie_up_to_rounding_holds(greedy: float, split: float, held: bool) -> None:
+    rows = [row(GREEDY, log_posterior=greedy), row(SPLIT, log_posterior=split)]
+    wanted = Expectation("toy", "Split SMC", "log_posterior", no_worse_than="Greedy")
+    (verdict,) = verdicts(rows, plan(expectations=(wanted,), shuffles=1))
+    assert verdict.held is held
+    bound = replace(wanted, no_worse_than=None, at_least=greedy)
+    (verdict,) = verdicts(rows, plan(expectations=(bound,), shuffles=1))
+    assert verdict.held is held
+
+
+def test_what_is_below_is_never_said_to_be_below_by_nothing() -> None:
+    rows = [row(GREEDY, log_posterior=374.002), row(SPLIT, log_posterior=374.0)]
+    wanted = Expectation("toy", "Split SMC", "log_posterior", no_worse_than="Greedy")
+    (verdict,) = verdicts(rows, plan(expectations=(wanted,), shuffles=1))
+    assert verdict.sentence.endswith(" is 374.00, 0.002 below that of Greedy, 374.00")
+
+
 def test_runs_that_saw_a_part_decide_nothing() -> None:
     rows = [row(GREEDY), row(GREEDY, 1), row(SPLIT), row(SPLIT, 1, fragments=30, cut=True)]
     wanted = Expectation("toy", "Split SMC", "f1", no_worse_than="Greedy")
