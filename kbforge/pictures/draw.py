@@ -28,10 +28,10 @@ _MARGIN = 0.012  # of the picture's width, around the points of a box
 
 @look()
 def draw(scene: Scene) -> Figure:
-    """All views of a scene, side by side, in one set of colours."""
+    """All views of a scene, side by side, entities in the colours that they have in the first."""
     count = len(scene.views)
     figure, panels = _panels(count, np.maximum(_PANEL * shape(scene.points), _SHORTEST))
-    colours = Colours(scene.points)
+    colours = Colours(scene.points, of_the_first=True)  # as the rings are
     for axes, view in zip(panels.flat, scene.views, strict=False):
         draw_view(axes, scene.points, view, colours)
         axes.set_title(view.title)

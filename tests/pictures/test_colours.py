@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kbforge.pictures.canvas import PALETTE
 from kbforge.pictures.colours import Colours
+from kbforge.pictures.matching import moved
 
 
 def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
@@ -22,6 +25,40 @@ def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:
     assert second[0] == first[0]
     assert second[1:4] == first[2:5]
     assert second[4:-1] == first[5:]
+
+
+def test_a_new_cluster_does_not_take_the_colour_of_one_that_is_gone() -> None:
+    points = np.array([[float(i), 0.0] for i in range(12)])
+    colours = Colours(points)
+    before = colours.paint([(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)])
+    # the second joins the first; what leaves the third is not the second
+    after = colours.paint([(0, 1, 2, 3, 4, 5, 6, 7), (8, 9, 10), (11,)])
+    assert after[:2] == [before[0], before[2]]
+    assert after[2] not in before
+
+
+def test_compared_with_the_first_a_cluster_has_its_colour_again() -> None:
+    points = np.array([[float(i), 0.0] for i in range(6)])
+    colours = Colours(points, of_the_first=True)
+    first = colours.paint([(0, 1), (2, 3), (4, 5)])
+    assert colours.paint([(0, 1, 2, 3), (4,), (5,)])[0] == first[0]
+    assert colours.paint([(4, 5), (2, 3), (0, 1)]) == first[::-1]
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 2), min_size=8, max_size=8), min_size=2, max_size=4))
+def test_where_colours_suffice_one_changes_where_the_rings_are(labels: list[list[int]]) -> None:
+    """At most three clusters in each grouping, so that no new one needs a colour of the first."""
+    points = np.random.default_rng(3).normal(size=(8, 2))
+    groupings = [
+        [tuple(np.flatnonzero(np.array(own) == k).tolist()) for k in sorted(set(own))]
+        for own in labels
+    ]
+    colours = Colours(points, of_the_first=True)
+    painted = [dict(zip(clusters, colours.paint(clusters), strict=True)) for clusters in groupings]
+    of = [{i: colour for cluster, colour in own.items() for i in cluster} for own in painted]
+    for clusters, colour in zip(groupings[1:], of[1:], strict=True):
+        assert moved(groupings[0], clusters) == tuple(i for i in range(8) if colour[i] != of[0][i])
 
 
 def test_a_new_cluster_takes_the_colour_that_is_farthest() -> None:
