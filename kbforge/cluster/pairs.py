@@ -33,7 +33,8 @@ class PairMatrix:
         """C_b has gone into C_a; `gains` are those of the new C_a."""
         self._gain[b] = self._gain[:, b] = -np.inf
         self.fill(a, gains)
-        stale = (self._partner == a) | (self._partner == b)
+        # a row without a pair, as every row merged away is, has lost nothing
+        stale = ((self._partner == a) | (self._partner == b)) & (self._best > -np.inf)
         stale[[a, b]] = True
         self._refresh(stale)
         earlier = (gains == self._best) & (a < self._partner)

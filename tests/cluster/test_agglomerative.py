@@ -204,6 +204,34 @@ def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int, count: in
         matrix.update(a, b, row)
 
 
+@pytest.mark.parametrize("into", [0, 1, 7])
+def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
+    into: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among equals the earliest is the best, so that no row has its best in one of the late."""
+    looked_at: list[int] = []
+    refresh = PairMatrix._refresh
+
+    def counting(self: PairMatrix, stale: np.ndarray) -> None:
+        looked_at.append(int(stale.sum()))
+        refresh(self, stale)
+
+    monkeypatch.setattr(PairMatrix, "_refresh", counting)
+    n = 40
+    matrix = PairMatrix(n)
+    gains = np.full((n, n), 1.0)
+    gains[into] = gains[:, into] = -1.0
+    np.fill_diagonal(gains, -np.inf)
+    for a in range(n):
+        matrix.fill(a, gains[a])
+    matrix.settle()
+    looked_at.clear()
+    for b in range(n - 1, 19, -1):
+        gains[:, b] = -np.inf
+        matrix.update(into, b, gains[into])
+    assert looked_at == [2] * 20
+
+
 def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbforge.cluster.agglomerate.MOST_FRAGMENTS", 3)
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
