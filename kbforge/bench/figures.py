@@ -36,6 +36,16 @@ _METRICS: Mapping[Metric, str] = {
     "precision": "B-cubed precision",
     "recall": "B-cubed recall",
 }
+# one colour each, in whatever table they are; the suites' names
+_METHODS = (
+    "Agglomerative",
+    "Agglomerative (batch 100)",
+    "Gibbs",
+    "Greedy",
+    "Metropolis",
+    "SMC",
+    "Split SMC",
+)
 _WIDTH, _HEIGHT = 9.0, 6.0
 _LEGEND = 100  # characters that fit on a line of names
 _APART = 1.04  # from one method's bar to the next one's
@@ -369,9 +379,15 @@ def _names(rows: Iterable[Row | TraceRow]) -> list[str]:
 
 
 def _colours(table: Sequence[Method]) -> dict[str, str]:
-    """A colour a method, by name, so that a method keeps it from figure to figure."""
-    names = sorted({method.name for method in table})
-    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+    """A colour a method, by name: the suites' methods keep theirs from suite to suite.
+
+    Others share those that are left, first of all those that no suite's method has.
+    """
+    names = {method.name for method in table}
+    colours = {name: PALETTE[i] for i, name in enumerate(_METHODS) if name in names}
+    left = [colour for colour in reversed(PALETTE) if colour not in colours.values()]
+    others = sorted(names.difference(_METHODS))
+    return colours | {name: left[i % len(left)] for i, name in enumerate(others)}
 
 
 def _dodge(names: Sequence[str]) -> dict[str, float]:

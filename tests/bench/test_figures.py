@@ -14,6 +14,9 @@ from kbforge.bench import figures
 from kbforge.bench.report import draw
 from kbforge.contracts.suite import Method
 from kbforge.pictures.canvas import save
+from kbforge_plugins.suites import methods
+from kbforge_plugins.suites.circles import CirclesSuite
+from kbforge_plugins.suites.gauss import Gauss
 from tests.bench.toys import GREEDY, SPLIT, plan, row, trace_row
 
 if TYPE_CHECKING:
@@ -132,11 +135,14 @@ def test_stars_are_of_the_tables_setting_with_bars_of_their_own() -> None:
     assert (high - low) / 2 == pytest.approx(np.std([0.1, 0.2, 0.6], ddof=1))
 
 
-def test_a_method_has_its_colour_whoever_else_has_run() -> None:
-    def colour(axes: Axes) -> object:
-        handles, labels = axes.get_legend_handles_labels()
-        return getattr(handles[labels.index("Split SMC")], "lines", handles)[0].get_color()
+def colours_of(axes: Axes) -> dict[str, object]:
+    """Legend label -> colour of its curve."""
+    handles, labels = axes.get_legend_handles_labels()
+    lines = (getattr(handle, "lines", [handle])[0] for handle in handles)
+    return {label: line.get_color() for label, line in zip(labels, lines, strict=True)}
 
+
+def test_a_method_has_its_colour_whoever_else_has_run() -> None:
     rows, trace = ([r for r in held if r.method == "Split SMC"] for held in (ROWS, TRACE))
     drawn = [
         figures.metric_by_runtime(rows, trace, TABLE),
@@ -146,7 +152,41 @@ def test_a_method_has_its_colour_whoever_else_has_run() -> None:
         figures.surrogate_ablation([r for r in rows if r.shuffle < 2], TABLE),
         figures.metric_by_runtime(ROWS, TRACE, TABLE),
     ]
-    assert len({colour(next(iter(axes_of(figure).values()))) for figure in drawn}) == 1
+    shown = [next(iter(axes_of(figure).values())) for figure in drawn]
+    assert len({colours_of(axes)["Split SMC"] for axes in shown}) == 1
+
+
+def test_a_method_has_its_colour_in_every_suite() -> None:
+    online = (methods.GREEDY, methods.smc(100), methods.split_smc(100))
+    tables = [
+        Gauss().plan().methods,
+        CirclesSuite().plan().methods,
+        CirclesSuite().plan(quick=True).methods,
+        (*online, *methods.offline()),
+        *([method] for method in methods.offline()),
+    ]
+    seen: dict[str, set[object]] = {}
+    for table in tables:
+        rows = [row(method) for method in table]
+        axes = axes_of(figures.metric_by_runtime(rows, [], table))["B-cubed F1"]
+        assert len(set(colours_of(axes).values())) == len(table)
+        for name, colour in colours_of(axes).items():
+            seen.setdefault(name, set()).add(colour)
+    assert {len(colours) for colours in seen.values()} == {1}
+    assert len({colour for colours in seen.values() for colour in colours}) == len(seen) == 7
+
+
+def test_a_method_of_a_stranger_takes_no_colour_of_the_table() -> None:
+    strangers = [Method(name, "greedy") for name in ("A", "B", "Z")]
+    table = (GREEDY, *strangers, SPLIT, *methods.offline())
+    shown = colours_of(
+        axes_of(figures.metric_by_runtime([row(m) for m in table], [], table))["B-cubed F1"]
+    )
+    known = {shown[m.name] for m in table if m not in strangers}
+    assert len(known) == 6
+    assert len({shown[m.name] for m in strangers} - known) == 3
+    alone = colours_of(axes_of(figures.metric_by_runtime([row(SPLIT)], [], (SPLIT,)))["B-cubed F1"])
+    assert alone["Split SMC"] == shown["Split SMC"]
 
 
 def test_metric_by_observations_leaves_out_who_sees_all_at_once() -> None:
