@@ -103,8 +103,8 @@ class Selection:
     """What of a plan to run; None is the plan's own.
 
     Attributes:
-        tasks: names of tasks, in any case.
-        methods: names of methods, in any case.
+        tasks: names of tasks, in any case, with hyphens or spaces.
+        methods: names of methods, likewise.
         sweeps: whether to run the settings that only the curves need.
         shuffles: most orders of the data for every method.
         seconds: longest run of every method.
@@ -139,15 +139,24 @@ def narrowed(plan: Plan, selection: Selection) -> Plan:
 
 
 def _chosen(kind: str, known: Iterable[str], wanted: Iterable[str]) -> set[str]:
-    """The known names that are wanted, whatever their case."""
-    by_name = {name.casefold(): name for name in known}
+    """The known names that are wanted, whatever their spelling."""
+    by_spelling: dict[str, set[str]] = {}
+    for name in (names := list(known)):
+        by_spelling.setdefault(_spelled(name), set()).add(name)
+    chosen: set[str] = set()
     for name in wanted:
-        if name.casefold() not in by_name:
+        if _spelled(name) not in by_spelling:
             raise UsageError(
                 f'there is no {kind} "{quoted(name)}" in this suite; '
-                f"{kind}s: {', '.join(by_name.values())}"
+                f"{kind}s: {', '.join(dict.fromkeys(names))}"
             )
-    return {by_name[name.casefold()] for name in wanted}
+        chosen |= by_spelling[_spelled(name)]
+    return chosen
+
+
+def _spelled(name: str) -> str:
+    """Equal for `Split SMC` and `split-smc`, a method and its clusterer."""
+    return " ".join(name.casefold().replace("-", " ").split())
 
 
 def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:

@@ -113,6 +113,16 @@ def test_a_selection_narrows() -> None:
     assert (only.method.name, only.method.particles, only.seconds) == ("Split SMC", 10, 3.0)
 
 
+@pytest.mark.parametrize(
+    "wanted", ["Split SMC", "split smc", "split-smc", "SPLIT-SMC", "split  smc"]
+)
+def test_methods_are_known_by_either_spelling(wanted: str) -> None:
+    methods, _ = select(plan(), Selection(methods=(wanted, "GREEDY")))
+    assert methods == [GREEDY, SPLIT]
+    with pytest.raises(UsageError, match='no method "splitsmc" in this suite; methods: Greedy, Sp'):
+        select(plan(), Selection(methods=("splitsmc",)))
+
+
 def test_a_selection_of_tasks_leaves_out_what_is_about_others() -> None:
     other = replace(task(), name="Other")
     wanted = [Expectation(name, "Greedy", "f1", 0.5) for name in ("toy", "Other")]
