@@ -20,6 +20,7 @@ from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, ve
 from kbforge.bench.workers import Failure, perform_all
 from kbforge.contracts.suite import TASK_NAME, Plan, Suite
 from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, quoted
+from kbforge.kb.words import counted
 from kbforge.pictures.canvas import require_matplotlib
 
 OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
@@ -136,7 +137,7 @@ def _bench(planned: Planned, folder: Path, how: How, on_run: OnRun | None) -> Be
     missing = [run for run in runs if run.key not in results.rows]
     notes = list(planned.notes)
     if how.report_only and missing:
-        notes.append(f"{len(missing):,} of {len(runs):,} runs are not done yet")
+        notes.append(f"{len(missing):,} of {counted(len(runs), 'run')} not done yet")
         if len(missing) == len(runs):
             raise KBForgeError(f"{quoted(str(folder), 400)} holds no run of this bench")
     elif missing:
@@ -187,7 +188,7 @@ def _kept(runs: Sequence[Run], folder: Path) -> str:
     held = Results(folder, repair=False).rows
     kept = sum(run.key in held for run in runs)
     return (
-        f"interrupted: {kept:,} of {len(runs):,} runs are kept in {quoted(str(folder), 400)}; "
+        f"interrupted: {kept:,} of {counted(len(runs), 'run')} kept in {quoted(str(folder), 400)}; "
         "the same command goes on from them"
     )
 

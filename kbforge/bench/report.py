@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kbforge.bench import figures
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
-from kbforge.bench.summary import Line, Verdict
+from kbforge.bench.summary import Line, Verdict, footnotes
 from kbforge.contracts.suite import Plan
 from kbforge.io import open_output
 from kbforge.pictures.canvas import save
@@ -115,7 +115,8 @@ def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:
     )
     if any(key[0] == task for key in plan.published):
         text += " *Paper*: the published figures."
-    return f"{text}\n\n{table(task, plan, own)}"
+    notes = [f"*{name}*: {meaning}." for name, meaning in footnotes(own).items()]
+    return "\n\n".join([text, table(task, plan, own), *notes])
 
 
 def table(task: str, plan: Plan, lines: Sequence[Line]) -> str:
@@ -132,10 +133,10 @@ def _columns(task: str, plan: Plan, reference: Line | None) -> list[Column]:
     known = {method: figures for (t, method), figures in plan.published.items() if t == task}
     scored = {name: figures.log_posterior for name, figures in known.items()}
     base = known.get(plan.reference)
-    base_cpu = reference.cpu_seconds.mean if reference else None
+    base_cpu = reference.cpu_seconds.mean if reference and reference.compares else None
     columns: list[Column] = [
         ("method", lambda line: f"{line.method.name} {setting(line.method)}".strip()),
-        ("runs", lambda line: f"{line.runs}" + (f" ({line.cut} cut short)" if line.cut else "")),
+        ("runs", lambda line: f"{line.runs}" + (f" ({line.endings})" if line.endings else "")),
         ("log posterior", lambda line: line.log_posterior.text(1)),
     ]
     if any(scored.values()):
@@ -151,7 +152,10 @@ def _columns(task: str, plan: Plan, reference: Line | None) -> list[Column]:
         ("evaluations", lambda line: f"{line.model_evaluations.mean:,.0f}"),
         ("seconds", lambda line: _rounded(line.seconds.mean, 3)),
         ("CPU seconds", lambda line: _rounded(line.cpu_seconds.mean, 3)),
-        (f"CPU x {plan.reference}", lambda line: _ratio(line.cpu_seconds.mean, base_cpu)),
+        (
+            f"CPU x {plan.reference}",
+            lambda line: _ratio(line.cpu_seconds.mean if line.compares else None, base_cpu),
+        ),
     ]
     if known:
         minutes = {name: figures.minutes for name, figures in known.items()}

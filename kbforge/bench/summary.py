@@ -11,6 +11,7 @@ from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
 from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
+from kbforge.kb.words import counted
 
 # equal groupings differ by less, which are summed in another order or, by a language model, scored
 # in other batches in single precision; relative, and absolute for what is near 0
@@ -41,10 +42,14 @@ class Spread:
 class Line:
     """What a method with one setting did on one task, over its shuffles.
 
+    The figures are of the runs that saw all fragments or, if none did, of all of them: those of a
+    part are of another problem.
+
     Attributes:
         runs: how many.
-        cut: how many of them did not end within their budget.
-        fragments: the fewest that a run got to, `of` how many.
+        cut: how many of them saw all fragments, and the budget ended them before their own rule.
+        parts: how many fragments each run got to that saw only a part, the fewest first.
+        of: how many fragments there are.
 
     """
 
@@ -52,7 +57,7 @@ class Line:
     method: Method
     runs: int
     cut: int
-    fragments: int
+    parts: tuple[int, ...]
     of: int
     log_posterior: Spread
     f1: Spread
@@ -62,6 +67,38 @@ class Line:
     seconds: Spread
     cpu_seconds: Spread
     model_evaluations: Spread
+
+    @property
+    def compares(self) -> bool:
+        """Whether the figures are of the whole problem."""
+        return len(self.parts) < self.runs
+
+    @property
+    def endings(self) -> str:
+        """How many runs the budget ended, and where; "" if none."""
+        said = []
+        if self.parts:
+            fewest, most = self.parts[0], self.parts[-1]
+            seen = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+            said.append(f"{len(self.parts)} saw a part, {seen} of {self.of:,}")
+        if self.cut:
+            said.append(f"{self.cut} cut short")
+        return ", ".join(said)
+
+
+def footnotes(found: Sequence[Line]) -> dict[str, str]:
+    """What `Line.endings` of a table says -> what that means."""
+    out = {}
+    if any(line.parts for line in found):
+        out["saw a part"] = (
+            "the time budget ended the run before it saw all fragments; its figures are of these "
+            "alone, compare with no other line, and are given only where no run saw all"
+        )
+    if any(line.cut for line in found):
+        out["cut short"] = (
+            "the run saw all fragments, and the time budget ended it before its own rule"
+        )
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +144,16 @@ def lines(rows: Iterable[Row], plan: Plan) -> list[Line]:
     return out
 
 
-def _line(task: str, method: Method, rows: Sequence[Row]) -> Line:
+def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
+    whole = [row for row in group if row.fragments == row.of]
+    rows = whole or group
     return Line(
         task=task,
         method=method,
-        runs=len(rows),
-        cut=sum(row.cut for row in rows),
-        fragments=min(row.fragments for row in rows),
-        of=rows[0].of,
+        runs=len(group),
+        cut=sum(row.cut for row in whole),
+        parts=tuple(sorted(row.fragments for row in group if row.fragments < row.of)),
+        of=group[0].of,
         log_posterior=Spread.of([row.log_posterior for row in rows]),
         f1=Spread.of([row.f1 for row in rows]),
         precision=Spread.of([row.precision for row in rows]),
@@ -155,7 +194,7 @@ def failures(failed: Iterable[Failure]) -> list[str]:
 
 
 def _and_others(count: int) -> str:
-    return f", and {count:,} other run{'s' * (count > 1)}" if count else ""
+    return f", and {counted(count, 'other run')}" if count else ""
 
 
 def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:

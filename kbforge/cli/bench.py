@@ -10,6 +10,8 @@ from kbforge.cli import console, options
 from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kbforge.bench.laboratory import Benched
     from kbforge.bench.results import Row
     from kbforge.bench.workers import Failure
@@ -51,7 +53,11 @@ def bench(
         str | None, typer.Option(help="Only these, with commas between, such as smc,greedy.")
     ] = None,
     sweeps: Annotated[
-        bool, typer.Option(help="Also the settings that only the curves need.")
+        bool,
+        typer.Option(
+            help="Also the settings that only the curves need, such as other P and M. How often a "
+            "sampler goes over the fragments is --set suite.sweeps=N."
+        ),
     ] = True,
     shuffles: Annotated[
         int | None, typer.Option(min=1, help="Most orders of the data.", show_default="the suite's")
@@ -83,7 +89,7 @@ def bench(
 
         kbforge bench gauss --set suite.data=published --workers 2 -o results/
 
-        kbforge bench text --methods "split smc,smc" --shuffles 2 --no-sweeps
+        kbforge bench text --methods split-smc,smc --shuffles 2 --no-sweeps
 
         kbforge bench text --tasks webnlg-names --set suite.likelihood=gpt --seconds 1800
     """
@@ -109,8 +115,11 @@ def bench(
     folder = output or f"bench-{suite}{'-quick' if quick else ''}"
     planned = prepare(suite, how)
     total, called = len(planned.runs), f"bench {suite}"
+    names = {one.key: one.called for one in planned.runs}
     with console.progress("last: {task.fields[last]}", total=total, description=called) as bar:
-        done = run(planned, Path(folder), how, lambda n, row: bar.update(n, last=_said(row)))
+        done = run(
+            planned, Path(folder), how, lambda n, last: bar.update(n, last=_said(last, names))
+        )
     for sentence in done.notes:
         console.note(f"note: {sentence}")
     if json:
@@ -135,7 +144,8 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _said(last: Row | Failure | None) -> str:
+def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
+    """What came of a run; `names` has what the run of each row is called."""
     from kbforge.bench.workers import Failure
 
     if last is None:
@@ -143,14 +153,17 @@ def _said(last: Row | Failure | None) -> str:
     if isinstance(last, Failure):
         return f"{last.run.called} failed"
     return (
-        f"{last.method}, {last.task}, order {last.shuffle}: "
-        f"log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, {last.seconds:.2f} s"
+        f"{names[last.key]}: log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, "
+        f"{last.seconds:.2f} s"
     )
 
 
 def _print(done: Benched, folder: str) -> None:
     from rich.table import Table
     from rich.text import Text
+
+    from kbforge.bench.summary import footnotes
+    from kbforge.kb.words import counted
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("task", "method", "P"):
@@ -162,7 +175,7 @@ def _print(done: Benched, folder: str) -> None:
             Text(line.task),
             Text(line.method.name),
             "" if line.method.particles is None else str(line.method.particles),
-            f"{line.runs}{'*' * bool(line.cut)}",
+            f"{line.runs}{f' ({line.endings})' if line.endings else ''}",
             line.log_posterior.text(1),
             line.f1.text(3),
             f"{line.entities.mean:,.1f}",
@@ -170,10 +183,10 @@ def _print(done: Benched, folder: str) -> None:
         )
     screen: Any = console.stdout()
     screen.print(table)
-    if any(line.cut for line in done.lines):
-        screen.print("* some of these runs were ended by the time budget", markup=False)
+    for name, meaning in footnotes(done.lines).items():
+        screen.print(f"{name}: {meaning}", markup=False, soft_wrap=True)
     for verdict in done.verdicts:
         screen.print(f"{verdict.mark}: {verdict.sentence}", markup=False, soft_wrap=True)
-    again = f", {done.finished_before} of them finished before" if done.finished_before else ""
+    again = f", {done.finished_before:,} finished before" if done.finished_before else ""
     failed = f"; {len(done.failed)} failed, the same command tries again" if done.failed else ""
-    console.note(f"{done.runs} runs{again}{failed}; wrote {folder}/report.md")
+    console.note(f"{counted(done.runs, 'run')}{again}{failed}; wrote {folder}/report.md")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kbforge.bench.report import table
-from kbforge.bench.summary import Spread, failures, lines, shortfalls, verdicts
+from kbforge.bench.summary import Spread, failures, footnotes, lines, shortfalls, verdicts
 from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Published
 from tests.bench.toys import GREEDY, SPLIT, plan, row, run
@@ -62,9 +62,41 @@ def test_failures_are_told_by_their_reason() -> None:
     assert failures([]) == []
 
 
-def test_runs_that_were_cut_are_counted() -> None:
-    (line,) = lines([row(SPLIT, 0), row(SPLIT, 1, cut=True, fragments=7)], plan())
-    assert (line.runs, line.cut, line.fragments) == (2, 1, 7)
+def test_what_the_budget_ended_is_told_apart_from_what_it_left_out() -> None:
+    runs = [
+        row(SPLIT, 0, log_posterior=-90.0),
+        row(SPLIT, 1, log_posterior=-110.0, cut=True),
+        row(SPLIT, 2, log_posterior=-20.0, cut=True, fragments=9),
+        row(SPLIT, 3, log_posterior=-10.0, cut=True, fragments=7),
+    ]
+    (line,) = lines(runs, plan())
+    assert (line.runs, line.cut, line.parts, line.of) == (4, 1, (7, 9), 40)
+    assert line.endings == "2 saw a part, 7 to 9 of 40, 1 cut short"
+    # the figures of a part are of another problem
+    assert line.log_posterior.mean == -100.0
+    assert line.compares
+    assert list(footnotes([line])) == ["saw a part", "cut short"]
+    (line,) = lines(runs[2:], plan())
+    assert (line.log_posterior.mean, line.compares) == (-15.0, False)
+    assert lines(runs[3:], plan())[0].endings == "1 saw a part, 7 of 40"
+    (line,) = lines(runs[:2], plan())
+    assert (line.endings, list(footnotes([line]))) == ("1 cut short", ["cut short"])
+    (line,) = lines(runs[:1], plan())
+    assert (line.endings, footnotes([line])) == ("", {})
+
+
+def test_the_table_says_what_saw_a_part_and_compares_no_time_with_it() -> None:
+    part = row(GREEDY, 0, fragments=12, cut=True, cpu_seconds=4.0)
+    rows = [part, row(SPLIT, 0, cut=True, cpu_seconds=8.0)]
+    head, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
+    cells = dict(zip(_cells(head), _cells(greedy), strict=True))
+    assert cells["runs"] == "1 (1 saw a part, 12 of 40)"
+    assert (cells["CPU seconds"], cells["CPU x Split SMC"]) == ("4", "")
+    assert _cells(split)[1] == "1 (1 cut short)"
+    assert _cells(split)[-1] == "1"
+    rows = [row(GREEDY, 0, cpu_seconds=4.0), row(SPLIT, 0, fragments=12)]
+    _, _, greedy, split = table("toy", plan(), lines(rows, plan())).splitlines()
+    assert (_cells(greedy)[-1], _cells(split)[-1]) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,25 @@ def test_a_bench_from_end_to_end_and_again(program: Run, tmp_path: Path) -> None
     assert (folder / "results.jsonl").read_bytes() == before
 
 
+def test_progress_names_the_setting_of_a_run(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbforge.cli.console._PlainBar._SECONDS", -1.0)
+    job = ("gauss", "--quick", "--set", "suite.points=20", "--shuffles", "1", "--no-figures")
+    ran = program("bench", *job, "--methods", "split-smc", "-o", tmp_path)
+    assert ran.code == 0, ran.err
+    said = re.findall(r"^bench gauss: \d+/6, last (Split SMC .*): log", ran.err, re.MULTILINE)
+    settings = ["P=100", "P=3", "P=10", "P=30", "P=30, M=1", "P=30, M=10"]
+    assert said == [f"Split SMC ({setting}) on gauss, order 0" for setting in settings]
+
+
+def test_one_run_is_one_run(program: Run, tmp_path: Path) -> None:
+    job = ("bench", *SMALL, "greedy", "--no-sweeps", "--no-figures", "--shuffles", "1")
+    first, again = (program(*job, "-o", tmp_path).err.splitlines()[-1] for _ in range(2))
+    assert first == f"1 run; wrote {tmp_path}/report.md"
+    assert again == f"1 run, 1 finished before; wrote {tmp_path}/report.md"
+
+
 def test_the_report_says_how_it_was_made_and_the_command_repeats_it(
     program: Run, tmp_path: Path
 ) -> None:
@@ -92,6 +111,32 @@ def test_names_from_plugins_are_no_markup(tmp_path: Path) -> None:
     ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     assert "[red]Mine[/]" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("body", "cell", "meaning"),
+    [
+        ("given = (given[0][:7], *given[1:])", "2 saw a part, 7 of 40", "before it saw all"),
+        (
+            "from dataclasses import replace; from kbforge.contracts import Ending\n"
+            "        return replace(super().cluster(*given), ended=Ending.BUDGET)",
+            "2 cut short",
+            "the run saw all fragments",
+        ),
+    ],
+)
+def test_table_and_report_say_how_runs_ended(
+    tmp_path: Path, body: str, cell: str, meaning: str
+) -> None:
+    install_failing(tmp_path / "path", body)
+    job = ("bench", "toys", "--no-figures", "-o", str(tmp_path / "b"))
+    ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
+    assert ran.code == 0, ran.err
+    report = (tmp_path / "b" / "report.md").read_text()
+    for text in (ran.out, report):
+        assert re.search(rf"Failing[ |]+2 \({re.escape(cell)}\) ", text), text
+        assert re.search(r"Greedy[ |]+2 [ |]+-?[\d,.]+ ", text), text
+        assert meaning in text
 
 
 def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
@@ -153,7 +198,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
     *progress, last = err.decode().splitlines()
     assert all(line.startswith("bench gauss: ") for line in progress)
     said = re.fullmatch(
-        rf"kbforge: interrupted: {kept} of (\d+) runs are kept in \S+/b; "
+        rf"kbforge: interrupted: {kept} of (\d+) runs? kept in \S+/b; "
         "the same command goes on from them",
         last,
     )
@@ -231,7 +276,7 @@ def test_a_killed_bench_goes_on_where_it_was(program: Run, tmp_path: Path) -> No
     shown = program(*job, "-o", killed, "--json", "--report-only").json
     assert shown["runs"] == shown["finished_before"] == early.count(b"\n")
     assert shown["notes"] == [
-        f"{len(rows(whole)) - shown['runs']} of {len(rows(whole))} runs are not done yet",
+        f"{len(rows(whole)) - shown['runs']} of {len(rows(whole))} runs not done yet",
         *shown["notes"][1:],
     ]
     assert any("planned orders of" in note for note in shown["notes"][1:])
