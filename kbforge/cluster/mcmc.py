@@ -25,6 +25,7 @@ from kbforge.contracts import (
     Posterior,
     Problem,
     Progress,
+    Resampler,
     Rounds,
 )
 
@@ -38,6 +39,7 @@ class Schedule:
         sweeps: stop after so many; None never does.
         budget: stop after so many seconds; None never does.
         particles: P, the most groupings of a subproblem that are kept.
+        resampler: chooses them.
 
     """
 
@@ -45,6 +47,7 @@ class Schedule:
     sweeps: int | None
     budget: float | None
     particles: int
+    resampler: Resampler
 
     def __post_init__(self) -> None:
         require_positive(
@@ -130,7 +133,11 @@ class _Run:
     def posterior(self, ended: Ending) -> Posterior:
         chain = self._chain
         subproblems, log_posterior = subproblems_of(
-            self._visits.after_burn_in(), chain.best, self._schedule.particles, self.log_terms
+            self._visits.after_burn_in(),
+            chain.best,
+            self._schedule.particles,
+            self._schedule.resampler,
+            self.log_terms,
         )
         return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, ended)
 

@@ -6,16 +6,19 @@ of the common form: subproblems, each with at most P distinct weighted groupings
 *Burn-in.* The first half of the sweeps is left out.
 
 *Subproblems.* They start as the clusters of the most probable grouping visited; two that share a
-cluster in at least 1/P of the sample are one, until none do. A grouping with a cluster across a
+cluster in at least 1/P of the sample are one, until none do. So that rare crossings do not add up,
+a subproblem whose border is crossed in 5/P of the sample (or half of it, if that is less) is one
+with those that it shares clusters with most often, too. A grouping with a cluster across a
 subproblem's border says nothing of that subproblem and is left out there. Given that there is no
 such cluster, the posterior factorises, because prior and likelihood do.
 
-*Weights.* How often each grouping of a subproblem was visited, thinned evenly where there are more
-than P different ones. Chance may make a less probable grouping the more visited one, although
-which is the more probable is known; so the frequencies are replaced by their maximum-likelihood
-estimate under that known order, which is their isotonic regression (Robertson, Wright and Dykstra,
-"Order restricted statistical inference", 1988, chapter 1): it pools the neighbours that are out of
-order and is never further from the truth. So the heaviest is the most probable.
+*Weights.* How often each grouping of a subproblem was visited. Of more than P different ones the
+most probable is kept, and a resampler chooses among the others. Chance may make a less probable
+grouping the more visited one, although which is the more probable is known; so the frequencies are
+replaced by their maximum-likelihood estimate under that known order, which is their isotonic
+regression (Robertson, Wright and Dykstra, "Order restricted statistical inference", 1988, chapter
+1): it pools the neighbours that are out of order and is never further from the truth. So the
+heaviest is the most probable.
 
 *Point estimate.* Each subproblem's most probable grouping: together at least as probable as the
 most probable grouping that was visited as a whole, which counts as one more visit.
@@ -24,6 +27,7 @@ most probable grouping that was visited as a whole, which counts as one more vis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +35,14 @@ from scipy.optimize import isotonic_regression
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Subproblem
+from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Resampler, Subproblem
 
 _MOST_BYTES = 2**26
 _MOST_GROUPINGS = 4096
 _FEWEST_GROUPINGS = 16
+# a subproblem is crossed in fewer than so many of P visits, and in fewer than this share of them
+_CROSSINGS, _MOST_CROSSED = 5, 0.5
+_SEED = 0
 
 
 class Visits:
@@ -48,6 +55,7 @@ class Visits:
 
     def __init__(self, n_fragments: int) -> None:
         size = 4 * max(n_fragments, 1)
+        self._n_fragments = n_fragments
         self._limit = max(_FEWEST_GROUPINGS, min(_MOST_GROUPINGS, _MOST_BYTES // size))
         self._numbers: dict[bytes, int] = {}
         self._order: list[int] = []
@@ -69,11 +77,32 @@ class Visits:
         self._numbers = {}
         self._order = [self._numbers.setdefault(key, len(self._numbers)) for key in kept]
 
-    def after_burn_in(self) -> NDArray[np.int32]:
-        """The recorded groupings of the second half, in order, shape [visits, n]."""
+    def after_burn_in(self) -> Sample:
+        """The groupings of the second half of the visits that were recorded."""
         keys = list(self._numbers)
-        chosen = [keys[number] for number in self._order[len(self._order) // 2 :]]
-        return np.array([np.frombuffer(key, dtype=np.int32) for key in chosen])
+        numbers, often = np.unique(self._order[len(self._order) // 2 :], return_counts=True)
+        joined = b"".join(keys[int(number)] for number in numbers)
+        rows = np.frombuffer(joined, dtype=np.int32).reshape(len(numbers), self._n_fragments)
+        return Sample(rows, often)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Different groupings, and how often each was visited.
+
+    Attributes:
+        groupings: as `leaders`, shape [groupings, n].
+        often: at least 1, shape [groupings].
+
+    """
+
+    groupings: NDArray[np.int32]
+    often: IntArray
+
+    @property
+    def visits(self) -> int:
+        """How many there were."""
+        return int(self.often.sum())
 
 
 LogTerms = Callable[[Sequence[Cluster]], FloatArray]
@@ -81,22 +110,24 @@ LogTerms = Callable[[Sequence[Cluster]], FloatArray]
 
 
 def subproblems_of(
-    visits: NDArray[np.int32], best: IntArray, particles: int, log_terms: LogTerms
+    sample: Sample, best: IntArray, particles: int, resampler: Resampler, log_terms: LogTerms
 ) -> tuple[tuple[Subproblem, ...], float]:
     """The subproblems, and the log posterior of the point estimate, in nats.
 
     Args:
-        visits: groupings as `leaders`, in order, shape [visits, n]; perhaps none.
+        sample: perhaps of no visit.
         best: the most probable grouping visited, shape [n].
         particles: P.
+        resampler: chooses among more than P groupings.
         log_terms: scores clusters.
 
     """
-    visits = visits if len(visits) else best[None].astype(np.int32)
-    block = _blocks(visits, best, particles)
-    crossed = _crossed(visits, block)
+    if not sample.visits:
+        sample = Sample(best[None].astype(np.int32), np.ones(1, dtype=np.int64))
+    block = _blocks(sample, best, particles)
+    crossed = _crossed(sample.groupings, block)
     tallies = [
-        _tally(visits[:, members], ~crossed[:, number], best[members], members, particles)
+        _kept(_tally(sample, ~crossed[:, number], best, members), particles, resampler)
         for number, members in enumerate(_members(block))
     ]
     clusters = list({c: None for t in tallies for grouping in t for c in grouping})
@@ -106,28 +137,50 @@ def subproblems_of(
     return tuple(part for part, _ in parts), float(sum(value for _, value in parts))
 
 
-def _blocks(visits: NDArray[np.int32], best: IntArray, particles: int) -> IntArray:
+def _blocks(sample: Sample, best: IntArray, particles: int) -> IntArray:
     """The subproblem of each fragment, shape [n]."""
     block = np.unique(best, return_inverse=True)[1]
     while True:
-        count = int(block.max()) + 1
-        across = block[visits]
-        row, column = (across != block).nonzero()
-        pairs = np.sort(np.stack([across[row, column], block[column]]), axis=0)
-        # a pair of blocks counts once a visit
-        code = np.unique((row * count + pairs[0]) * count + pairs[1]) % (count * count)
-        pair, often = np.unique(code, return_counts=True)
-        pair = pair[often * particles >= len(visits)]
-        if not len(pair):
+        pairs = _joined(sample, block, particles)
+        if not len(pairs):
             return block
-        edges = coo_array((np.ones(len(pair)), (pair // count, pair % count)), (count, count))
+        count = int(block.max()) + 1
+        edges = coo_array((np.ones(len(pairs)), pairs.T), (count, count))
         block = connected_components(edges, directed=False)[1][block]
 
 
-def _crossed(visits: NDArray[np.int32], block: IntArray) -> NDArray[np.bool_]:
-    """Whether a visit has a cluster across a block's border, shape [visits, blocks]."""
-    out = np.zeros((len(visits), int(block.max()) + 1), dtype=np.bool_)
-    across = block[visits]
+def _joined(sample: Sample, block: IntArray, particles: int) -> IntArray:
+    """The pairs of blocks that are to be one, shape [pairs, 2]."""
+    pairs, together = _shared(sample, block)
+    joined = together * particles >= sample.visits
+    crossed = sample.often @ _crossed(sample.groupings, block)
+    bound = sample.visits * min(_CROSSINGS / particles, _MOST_CROSSED)
+    for one in np.flatnonzero(crossed >= bound):
+        own = np.flatnonzero((pairs == one).any(axis=1))
+        own = own[np.argsort(-together[own], kind="stable")]
+        # the visits that still cross are at most those that any of the others takes part in
+        left = together[own].sum() - np.cumsum(together[own])
+        joined[own[: 1 + int(np.argmax(left < bound))]] = True
+    return pairs[joined]
+
+
+def _shared(sample: Sample, block: IntArray) -> tuple[IntArray, IntArray]:
+    """Pairs of blocks [pairs, 2] and in how many visits they share a cluster [pairs]."""
+    count = int(block.max()) + 1
+    across = block[sample.groupings]
+    row, column = (across != block).nonzero()
+    ends = np.sort(np.stack([across[row, column], block[column]]), axis=0)
+    # a pair counts once a visit
+    code = np.unique((row * count + ends[0]) * count + ends[1])
+    pair, number = np.unique(code % (count * count), return_inverse=True)
+    together = np.bincount(number, weights=sample.often[code // (count * count)])
+    return np.stack([pair // count, pair % count], axis=1), together.astype(np.int64)
+
+
+def _crossed(groupings: NDArray[np.int32], block: IntArray) -> NDArray[np.bool_]:
+    """Whether a grouping has a cluster across a block's border, shape [groupings, blocks]."""
+    out = np.zeros((len(groupings), int(block.max()) + 1), dtype=np.bool_)
+    across = block[groupings]
     row, column = (across != block).nonzero()
     out[row, across[row, column]] = True
     out[row, block[column]] = True
@@ -139,36 +192,45 @@ def _members(block: IntArray) -> list[IntArray]:
     return np.split(order, np.cumsum(np.bincount(block))[:-1])
 
 
-Tally = dict[tuple[Cluster, ...], int]
-"""Groupings of a subproblem and how often each was visited."""
+Tally = dict[tuple[Cluster, ...], float]
+"""Groupings of a subproblem and how often each was visited; the best first."""
 
 
-def _tally(
-    visits: NDArray[np.int32],
-    whole: NDArray[np.bool_],
-    best: IntArray,
-    members: IntArray,
-    particles: int,
-) -> Tally:
-    """At most P groupings of a subproblem, with the best among them.
+def _tally(sample: Sample, whole: NDArray[np.bool_], best: IntArray, members: IntArray) -> Tally:
+    """All groupings of a subproblem that were visited, and one more visit to the best.
 
     Args:
-        visits: of the subproblem's fragments, shape [visits, members].
-        whole: the visits to count, shape [visits].
-        best: of the same fragments, shape [members].
-        members: their indices, ascending.
-        particles: P.
+        sample: of all fragments.
+        whole: the groupings to count, shape [groupings].
+        best: the most probable grouping of all fragments, shape [n].
+        members: the subproblem's fragments, ascending.
 
     """
-    rows, number = np.unique(visits[whole], axis=0, return_inverse=True)
-    kept = number
-    while len(np.unique(kept)) > particles - 1 and len(kept):
-        kept = kept[::2] if len(kept) > 1 else kept[:0]
-    tally = {_grouping(best, members): 1}
-    for index, often in zip(*np.unique(kept, return_counts=True), strict=True):
-        grouping = _grouping(rows[index], members)
-        tally[grouping] = tally.get(grouping, 0) + int(often)
+    tally = {_grouping(best[members], members): 1.0}
+    rows, number = np.unique(sample.groupings[np.ix_(whole, members)], axis=0, return_inverse=True)
+    for row, often in zip(rows, np.bincount(number, sample.often[whole]), strict=True):
+        grouping = _grouping(row, members)
+        tally[grouping] = tally.get(grouping, 0.0) + float(often)
     return tally
+
+
+def _kept(tally: Tally, particles: int, resampler: Resampler) -> Tally:
+    """At most P of them: the best, and of the others those that the resampler chooses."""
+    if len(tally) <= particles:
+        return tally
+    best, *others = tally
+    if particles == 1:
+        return {best: tally[best]}
+    others.sort(key=lambda grouping: -tally[grouping])
+    often = np.array([tally[grouping] for grouping in others])
+    # no draw of the chain's: to look at a run does not change it
+    chosen, log_often = resampler.resample(
+        np.log(often), particles - 1, np.random.default_rng(_SEED)
+    )
+    kept = {best: tally[best]}
+    for index, value in zip(chosen.tolist(), np.exp(log_often).tolist(), strict=True):
+        kept[others[index]] = value
+    return kept
 
 
 def _grouping(leader: IntArray | NDArray[np.int32], members: IntArray) -> tuple[Cluster, ...]:

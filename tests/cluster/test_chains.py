@@ -13,9 +13,8 @@ from kbforge.cluster import watch
 from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
 from kbforge.cluster.chain import Chain as MarkovChain
-from kbforge.cluster.grouping import Grouping, leaders
+from kbforge.cluster.grouping import Grouping
 from kbforge.cluster.priors import DirichletProcess
-from kbforge.cluster.visits import Visits, subproblems_of
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers import gibbs, metropolis
@@ -24,7 +23,7 @@ from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.cluster.oracle import Target, partitions
+from tests.cluster.oracle import Target
 from tests.cluster.test_errors_and_edges import POINTS, Rule
 from tests.cluster.test_exactness import represented
 from tests.cluster.toys import BlackBox, Chain, Point, fragments_of, normal
@@ -306,81 +305,3 @@ def test_long_runs_represent_the_exact_posterior() -> None:
         abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
     )
     assert distance < 0.02
-
-
-def groups(labels: list[int]) -> np.ndarray:
-    return leaders(labels).astype(np.int32)
-
-
-def log_terms(clusters: Any) -> np.ndarray:
-    """The larger the cluster, the better."""
-    return np.array([float(len(cluster) ** 2) for cluster in clusters])
-
-
-def test_subproblems_are_what_one_visit_in_p_connects() -> None:
-    best = groups([0, 0, 1, 1, 2])
-    visits = np.array([best] * 17 + [groups([0, 0, 1, 2, 2])] * 2 + [groups([0, 1, 1, 2, 3])])
-    parts, _ = subproblems_of(visits, best.astype(np.int64), 10, log_terms)
-    # 1 and 2 were together in one visit of 20, 3 and 4 in two
-    assert [part.fragments for part in parts] == [(0, 1), (2, 3, 4)]
-    # the visit across the border says nothing of either
-    assert [p.clusters for p in parts[0].particles] == [((0, 1),)]
-    assert [p.clusters for p in parts[1].particles] == [((2, 3), (4,)), ((2,), (3, 4))]
-    # 17 visits and the best one's own, against 2; equal values are not pooled if in order
-    assert [math.exp(p.log_weight) for p in parts[1].particles] == pytest.approx([0.9, 0.1])
-
-
-def test_frequencies_follow_the_known_order() -> None:
-    """What is more probable never weighs less: neighbours out of order share their visits."""
-    best = groups([0, 0, 0])
-    visits = np.array([best] * 2 + [groups([0, 0, 1])] * 5 + [groups([0, 1, 2])] * 2)
-    (part,), log_posterior = subproblems_of(visits, best.astype(np.int64), 10, log_terms)
-    assert [p.clusters for p in part.particles] == [
-        ((0, 1, 2),),
-        ((0, 1), (2,)),
-        ((0,), (1,), (2,)),
-    ]
-    assert [math.exp(p.log_weight) for p in part.particles] == pytest.approx([0.4, 0.4, 0.2])
-    assert log_posterior == 9.0
-
-
-def test_the_point_estimate_combines_the_best_of_each_subproblem() -> None:
-    """Never visited together, and better than anything that was."""
-    visits = np.array([groups([0, 0, 1, 2]), groups([0, 1, 2, 2])] * 5)
-    parts, log_posterior = subproblems_of(visits, visits[0].astype(np.int64), 10, log_terms)
-    assert [part.particles[0].clusters for part in parts] == [((0, 1),), ((2, 3),)]
-    assert log_posterior == 8.0
-
-
-@pytest.mark.parametrize("particles", [1, 2, 5])
-def test_no_subproblem_has_more_than_p_groupings(particles: int) -> None:
-    visits = np.array([groups([int(c) for c in np.base_repr(i, 3, 6)[-6:]]) for i in range(200)])
-    best = groups([0] * 6).astype(np.int64)
-    parts, _ = subproblems_of(visits, best, particles, log_terms)
-    assert max(len(part.particles) for part in parts) <= particles
-    assert parts[0].particles[0].clusters[0] == tuple(range(6))
-
-
-def test_visits_are_thinned_evenly_and_lose_their_first_half() -> None:
-    every = sorted({tuple(leaders(sorted_labels(z))) for z in partitions(range(8))})
-    visits = Visits(8)
-    visits._limit = 100
-    for grouping in every[:1600]:
-        visits.record(np.array(grouping))
-    kept = [tuple(row) for row in visits.after_burn_in().tolist()]
-    assert kept == [tuple(g) for g in every[800:1600:16]]
-
-
-def sorted_labels(grouping: Any) -> list[int]:
-    labels = [0] * 8
-    for number, cluster in enumerate(sorted(grouping)):
-        for fragment in cluster:
-            labels[fragment] = number
-    return labels
-
-
-def test_few_different_groupings_are_all_counted() -> None:
-    visits = Visits(3)
-    for _ in range(10_000):
-        visits.record(np.array([0, 0, 2]))
-    assert len(visits.after_burn_in()) == 5000

@@ -15,6 +15,7 @@ from kbforge.cluster.mcmc import Schedule, run_chain
 from kbforge.cluster.scoring import without_model
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
+from kbforge_plugins.resamplers.optimal import Optimal
 
 
 class Metropolis:
@@ -49,7 +50,7 @@ class Metropolis:
         budget: float | None = None,
     ) -> None:
         self._start = require_start(start, SINGLETONS, SEQUENTIAL)
-        self._schedule = Schedule(patience, sweeps, budget, particles)
+        self._schedule = Schedule(patience, sweeps, budget, particles, Optimal())
 
     def cluster(
         self,
