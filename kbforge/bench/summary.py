@@ -83,7 +83,7 @@ class Line:
             said.append(f"{len(self.parts)} saw a part, {seen} of {self.of:,}")
         if self.cut:
             said.append(f"{self.cut} cut short")
-        return ", ".join(said)
+        return "; ".join(said)
 
 
 def footnotes(found: Sequence[Line]) -> dict[str, str]:
@@ -91,8 +91,8 @@ def footnotes(found: Sequence[Line]) -> dict[str, str]:
     out = {}
     if any(line.parts for line in found):
         out["saw a part"] = (
-            "the time budget ended the run before it saw all fragments; its figures are of these "
-            "alone, compare with no other line, and are given only where no run saw all"
+            "the time budget ended the run before it saw all fragments; figures of such runs are "
+            "given only where no run saw all, and do not compare with those of other lines"
         )
     if any(line.cut for line in found):
         out["cut short"] = (

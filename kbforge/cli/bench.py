@@ -175,7 +175,7 @@ def _print(done: Benched, folder: str) -> None:
             Text(line.task),
             Text(line.method.name),
             "" if line.method.particles is None else str(line.method.particles),
-            f"{line.runs}{f' ({line.endings})' if line.endings else ''}",
+            f"{line.runs}{'*' * bool(line.endings)}",
             line.log_posterior.text(1),
             line.f1.text(3),
             f"{line.entities.mean:,.1f}",
@@ -183,6 +183,10 @@ def _print(done: Benched, folder: str) -> None:
         )
     screen: Any = console.stdout()
     screen.print(table)
+    # below, because a column for this leaves no terminal enough for the rest
+    for line in filter(lambda line: line.endings, done.lines):
+        said = f"* {line.task}, {line.method.name}: of {counted(line.runs, 'run')} {line.endings}"
+        screen.print(said, markup=False, soft_wrap=True)
     for name, meaning in footnotes(done.lines).items():
         screen.print(f"{name}: {meaning}", markup=False, soft_wrap=True)
     for verdict in done.verdicts:

@@ -71,7 +71,7 @@ def test_what_the_budget_ended_is_told_apart_from_what_it_left_out() -> None:
     ]
     (line,) = lines(runs, plan())
     assert (line.runs, line.cut, line.parts, line.of) == (4, 1, (7, 9), 40)
-    assert line.endings == "2 saw a part, 7 to 9 of 40, 1 cut short"
+    assert line.endings == "2 saw a part, 7 to 9 of 40; 1 cut short"
     # the figures of a part are of another problem
     assert line.log_posterior.mean == -100.0
     assert line.compares

@@ -133,10 +133,13 @@ def test_table_and_report_say_how_runs_ended(
     ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
     assert ran.code == 0, ran.err
     report = (tmp_path / "b" / "report.md").read_text()
-    for text in (ran.out, report):
-        assert re.search(rf"Failing[ |]+2 \({re.escape(cell)}\) ", text), text
-        assert re.search(r"Greedy[ |]+2 [ |]+-?[\d,.]+ ", text), text
-        assert meaning in text
+    assert re.search(r"^toy +Greedy +2 ", ran.out, re.MULTILINE)
+    assert re.search(r"^toy +Failing +2\* ", ran.out, re.MULTILINE)
+    assert f"\n* toy, Failing: of 2 runs {cell}\n" in ran.out
+    assert f"| Failing | 2 ({cell}) |" in report
+    assert "| Greedy | 2 |" in report
+    assert meaning in ran.out
+    assert meaning in report
 
 
 def test_a_task_that_cannot_name_a_file_is_refused(tmp_path: Path) -> None:
