@@ -86,9 +86,8 @@ def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem:
     if problem.max_evals != 0:
         return posterior.log_posterior
     clusters = posterior.clusters()
-    prior = DirichletProcess(problem.alpha).log_cluster(np.array([len(c) for c in clusters]))
     model = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
-    return float(prior.sum() + model.sum())
+    return float(DirichletProcess(problem.alpha).log_terms(clusters, model).sum())
 
 
 def _identity(run: Run) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from kbforge.cluster.pairs import PairMatrix
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.cluster.ratios import Clusters, Ratios, SetRatios, ratios_of
 from kbforge.cluster.scoring import without_model
-from kbforge.cluster.watch import Watch, require_positive
+from kbforge.cluster.watch import Watch, require_positive, stretches
 from kbforge.contracts import (
     Cluster,
     Ending,
@@ -73,8 +73,9 @@ def agglomerate(
     """
     if not fragments:
         return Posterior((), 0.0, 0, 0)
+    watch = Watch(method.budget, on_step)
     run = _Run(fragments, without_model(problem), method, start, rng)
-    return concluded(run, fragments, Watch(method.budget, on_step))
+    return concluded(run, fragments, watch)
 
 
 class _Run:
@@ -89,10 +90,11 @@ class _Run:
         rng: np.random.Generator,
     ) -> None:
         self._fragments, self._prior = fragments, DirichletProcess(problem.alpha)
-        self._clusters, self._started = Clusters(start, self._prior.log_alpha), len(start)
+        self._clusters, self._started = Clusters(start, self._prior), len(start)
         self._search = _search_of(fragments, problem, method, self._clusters, rng)
-        self._merges = 0
-        self._log_posterior = self.log_terms(self._clusters.clusters()).sum()
+        self._placed = self._merges = 0
+        # what each cluster contributes to the log posterior, by slot; -inf until it is scored
+        self._terms = np.where(self._clusters.alive, -np.inf, 0.0)
 
     def until_done(self, watch: Watch) -> Ending:
         """Go on until no merge is left that gains anything.
@@ -102,46 +104,69 @@ class _Run:
             Interrupted: the callback has had enough.
 
         """
+        for _ in self._begin():
+            watch.step(self.progress)
         for found in self._search.rounds():
             if found is None:
                 watch.step(self.progress)
                 continue
-            a, b, gain = found
-            for model in self._search.models:
-                model.merge(a, b)
-            self._clusters.merge(a, b)
-            self._merges += 1
-            self._log_posterior += gain
+            self._merge(*found)
             watch.round(self.progress)
         return Ending.DONE
 
+    def _begin(self) -> Iterator[None]:
+        slots = self._clusters.slots()
+        for some in stretches(len(slots)):
+            taken = slots[some.start : some.stop]
+            for model in self._search.models:
+                model.read(taken)
+            self._terms[taken] = self.log_terms([self._clusters.cluster(s) for s in taken.tolist()])
+            done = some.stop == len(slots)
+            self._placed = len(self._fragments) if done else int(slots[some.stop])
+            yield
+
+    def _merge(self, a: int, b: int, gain: float) -> None:
+        for model in self._search.models:
+            model.merge(a, b)
+        self._clusters.merge(a, b)
+        self._merges += 1
+        self._terms[a] += self._terms[b] + gain
+        self._terms[b] = 0.0
+        if self._terms[a] == -np.inf:  # what the gain of leaving the impossible is, is arbitrary
+            self._terms[a] = self.log_terms([self._clusters.cluster(a)])[0]
+
     def progress(self) -> Progress:
-        n, left = len(self._fragments), self._started - self._merges
+        left = self._started - self._merges
         return Progress(
-            fragments=n,
-            total=n,
+            fragments=self._placed,
+            total=len(self._fragments),
             subproblems=1,
             log10_effective_particles=0.0,
             model_evaluations=self._search.models[0].evaluations,
             posterior=partial(self.posterior, Ending.INTERRUPTED),
-            rounds=Rounds(self._merges, self._started - 1, left, float(self._log_posterior)),
+            rounds=Rounds(self._merges, self._started - 1, left, float(self._terms.sum())),
         )
 
     def posterior(self, ended: Ending) -> Posterior:
-        """One grouping, each cluster a subproblem of its own."""
-        clusters = self._clusters.clusters()
+        """One grouping, each cluster a subproblem of its own.
+
+        Within the start it is that of the fragments before the first of a cluster not yet scored.
+        """
+        taken = (
+            tuple(i for i in cluster if i < self._placed) for cluster in self._clusters.clusters()
+        )
+        clusters = [cluster for cluster in taken if cluster]
         return Posterior(
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in clusters),
             float(self.log_terms(clusters).sum()),
-            len(self._fragments),
+            self._placed,
             self._search.models[0].evaluations,
             ended,
         )
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
         """What clusters contribute to the log posterior, one each."""
-        sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
-        return self._prior.log_cluster(sizes) + self._search.models[0].log_marginal(clusters)
+        return self._prior.log_terms(clusters, self._search.models[0].log_marginal(clusters))
 
 
 Merge: TypeAlias = tuple[int, int, float]

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kbforge.cluster.conditionals import IMPOSSIBLE
 from kbforge.cluster.grouping import Grouping, leaders
+from kbforge.cluster.impossible import IMPOSSIBLE
 from kbforge.cluster.kernels import NEW, Kernel
 from kbforge.cluster.priors import DirichletProcess
+from kbforge.cluster.watch import stretches
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.errors import LikelihoodError, quoted
 
@@ -29,11 +30,11 @@ class Chain:
         rng: of all draws.
 
     Attributes:
-        placed: how many fragments are in a cluster; all of them, once the start is over.
+        placed: how many fragments have been taken in; all of them, once the start is over.
         log_posterior: of the present grouping, unnormalised, nats; up to a constant for a chain
             that started where the likelihood is 0.
-        best: the most probable grouping visited, as `leaders`, shape [placed]; the present one
-            until all fragments are placed.
+        best: the most probable grouping visited, as `leaders`, shape [placed]; what it is to
+            start from of them until all fragments are placed.
         best_log_posterior: its `log_posterior`; -inf until all fragments are placed.
         best_clusters: how many clusters it has.
 
@@ -68,15 +69,14 @@ class Chain:
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
         """What any clusters contribute to the log posterior by the model itself, one each."""
-        sizes = np.array([len(cluster) for cluster in clusters])
-        return self._prior.log_cluster(sizes) + self._kernel.models[0].log_marginal(clusters)
+        return self._prior.log_terms(clusters, self._kernel.models[0].log_marginal(clusters))
 
     @property
     def best(self) -> IntArray:
         return leaders(self._best[: self.placed])
 
     def start(self, groups: Sequence[Cluster] | None) -> Iterator[None]:
-        """Place all fragments: in one step, or one a step.
+        """Place all fragments: after steps in which their sets are scored, or one a step.
 
         Args:
             groups: a partition of them; None puts each one, in the order given, where the kernel
@@ -86,22 +86,38 @@ class Chain:
         # drawn either way: the sweeps that follow do not depend on it
         draws = self._rng.random((len(self._fragments), 2)).tolist()
         if groups is not None:
-            self._begin(groups)
-            yield
+            yield from self._begin(groups)
             return
-        for fragment, u in enumerate(draws):
-            self._update(fragment, u)
-            self.placed += 1
-            self._keep_best()
-            yield
+        for some in stretches(len(self._fragments)):
+            self._read(some)
+            for fragment in some:
+                self._update(fragment, draws[fragment])
+                self.placed += 1
+                self._keep_best()
+                yield
 
-    def _begin(self, groups: Sequence[Cluster]) -> None:
+    def _begin(self, groups: Sequence[Cluster]) -> Iterator[None]:
         self.grouping.begin(groups)
+        self._best = list(self.grouping.slot_of)
+        terms = []
+        for some in stretches(len(self._fragments)):
+            if self.placed:
+                yield
+            self._read(some)
+            self.placed = some.stop
+            self.best_clusters = len(set(self._best[: self.placed]))
+            # there are at most as many groups as fragments
+            if part := groups[some.start : some.stop]:
+                terms.append(self.log_terms(part))
         for model in self._kernel.models:
             model.regrouped(())
-        self.log_posterior = float(np.maximum(self.log_terms(groups), IMPOSSIBLE).sum())
-        self.placed = len(self._fragments)
+        self.log_posterior = float(np.maximum(np.concatenate(terms), IMPOSSIBLE).sum())
         self._keep_best()
+        yield
+
+    def _read(self, fragments: range) -> None:
+        for model in self._kernel.models:
+            model.read(fragments)
 
     def sweep(self) -> Iterator[None]:
         """Move every fragment once, in random order; a step is one fragment."""

@@ -2,9 +2,6 @@
 
 Two ways behind one interface, as in `scoring`: a conjugate likelihood's live table, and sets of
 fragments scored by a black box through the cache.
-
-An impossible set (L = -inf) is no place to go to, but a sampler may start in one, and leaving it
-must be worth more than any other move: there it counts as -1e12 nats.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import numpy as np
 from kbforge.cluster.cache import SetScores
 from kbforge.cluster.editing import editable
 from kbforge.cluster.grouping import Grouping
+from kbforge.cluster.impossible import IMPOSSIBLE
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -25,8 +23,6 @@ from kbforge.contracts import (
     Likelihood,
     Observation,
 )
-
-IMPOSSIBLE = -1e12
 
 # A cluster of a table is made anew after so many moves and one for each of its members, which
 # costs a fraction of those moves and keeps their rounding errors from adding up for ever.
@@ -43,6 +39,15 @@ class Conditionals(Protocol):
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         """L of any clusters, shape [len(clusters)]."""
+        ...
+
+    def read(self, fragments: range) -> None:
+        """Take in the next fragments, in one batch: before that nothing can be asked of them.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
         ...
 
     def alone(self, fragment: int) -> float:
@@ -76,12 +81,7 @@ def conditionals_of(
 
 
 class TableConditionals:
-    """By a live table, of which the grouping's slots are the slots.
-
-    Raises:
-        LikelihoodError: a fragment that the model cannot read.
-
-    """
+    """By a live table, of which the grouping's slots are the slots."""
 
     def __init__(
         self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], grouping: Grouping
@@ -89,13 +89,19 @@ class TableConditionals:
         self._likelihood, self._fragments = likelihood, fragments
         self._grouping = grouping
         self._table = editable(likelihood.live_clusters())
-        self._x: list[Observation] = [self._table.encode(fragment) for fragment in fragments]
-        self._alone = [self._table.log_predictive_new(x) for x in self._x]
+        self._x: list[Observation] = []
+        self._alone: list[float] = []
         self._moves: list[int] = []
         self.evaluations = 0
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._likelihood.log_marginal([[self._fragments[i] for i in c] for c in clusters])
+
+    def read(self, fragments: range) -> None:
+        for fragment in fragments:
+            x = self._table.encode(self._fragments[fragment])
+            self._x.append(x)
+            self._alone.append(self._table.log_predictive_new(x))
 
     def alone(self, fragment: int) -> float:
         return self._alone[fragment]
@@ -156,8 +162,7 @@ class SetConditionals:
         self._grouping = grouping
         self._sets = SetScores(likelihood, fragments)
         self._score: FloatArray = np.zeros(0)  # L(C) by slot
-        # a sampler starts from these
-        self._alone = self._sets.score([(i,) for i in range(len(fragments))]).tolist()
+        self._alone: list[float] = []
 
     @property
     def evaluations(self) -> int:
@@ -166,8 +171,11 @@ class SetConditionals:
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._sets.score(clusters)
 
+    def read(self, fragments: range) -> None:
+        self._alone += self._sets.score([(i,) for i in fragments]).tolist()
+
     def alone(self, fragment: int) -> float:
-        return float(self._alone[fragment])
+        return self._alone[fragment]
 
     def joins(self, fragment: int) -> FloatArray:
         grouping = self._grouping

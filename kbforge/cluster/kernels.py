@@ -19,8 +19,9 @@ from typing import Protocol
 
 import numpy as np
 
-from kbforge.cluster.conditionals import IMPOSSIBLE, Conditionals, SetConditionals
+from kbforge.cluster.conditionals import Conditionals, SetConditionals
 from kbforge.cluster.grouping import Grouping
+from kbforge.cluster.impossible import IMPOSSIBLE
 from kbforge.cluster.pool import log_sum_exp
 from kbforge.contracts import FloatArray
 from kbforge.errors import LikelihoodError

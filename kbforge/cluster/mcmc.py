@@ -79,11 +79,12 @@ def run_chain(
     """
     if not fragments:
         return Posterior((), 0.0, 0, 0)
+    watch = Watch(schedule.budget, on_step)
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
     run = _Run(Chain(fragments, kernel, grouping, prior, rng), schedule, start)
-    return concluded(run, fragments, Watch(schedule.budget, on_step))
+    return concluded(run, fragments, watch)
 
 
 class _Run:

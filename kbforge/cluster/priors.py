@@ -13,12 +13,13 @@ wherever assignments of one fragment are compared, and is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import UsageError
 
 
@@ -40,3 +41,14 @@ class DirichletProcess:
     def log_cluster(self, sizes: IntArray) -> FloatArray:
         """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""
         return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
+
+    def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
+        """log alpha + lgamma(|C|) + L(C): what clusters contribute to the log posterior, one each.
+
+        Args:
+            clusters: any.
+            log_marginal: their L, shape [len(clusters)].
+
+        """
+        sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+        return np.asarray(self.log_cluster(sizes) + log_marginal)

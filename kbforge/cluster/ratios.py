@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.special import gammaln
 
 from kbforge.cluster.cache import SetScores
-from kbforge.cluster.conditionals import IMPOSSIBLE
+from kbforge.cluster.impossible import IMPOSSIBLE
+from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -36,18 +36,18 @@ class Clusters:
 
     Args:
         groups: a partition of the fragments 0..n-1 to start from.
-        log_alpha: of the prior.
+        prior: of the groupings.
 
     """
 
-    def __init__(self, groups: Sequence[Cluster], log_alpha: float) -> None:
+    def __init__(self, groups: Sequence[Cluster], prior: DirichletProcess) -> None:
         n_fragments = sum(map(len, groups))
         self.members: list[list[int]] = [[i] for i in range(n_fragments)]
         self.alive = np.ones(n_fragments, dtype=np.bool_)
         self._size: IntArray = np.ones(n_fragments, dtype=np.int64)
-        self._log_prior: FloatArray = np.full(n_fragments, log_alpha)
+        self._log_prior: FloatArray = np.full(n_fragments, prior.log_alpha)
         # by size less one; twice as long as the largest cluster, which a row pairs with itself
-        self._log_cluster = log_alpha + gammaln(np.arange(1, 2 * n_fragments + 1))
+        self._log_cluster = prior.log_cluster(np.arange(1, 2 * n_fragments + 1))
         for group in groups:
             first, *others = sorted(group)
             for other in others:
@@ -59,7 +59,11 @@ class Clusters:
 
     def clusters(self) -> list[Cluster]:
         """The clusters there are, by smallest fragment."""
-        return [tuple(sorted(self.members[slot])) for slot in self.slots().tolist()]
+        return [self.cluster(slot) for slot in self.slots().tolist()]
+
+    def cluster(self, slot: int) -> Cluster:
+        """The fragments of a slot, ascending."""
+        return tuple(sorted(self.members[slot]))
 
     def prior_gain(self, a: IntArray | int, b: IntArray | int) -> FloatArray:
         """The prior's part of the gain of pairs."""
@@ -87,6 +91,15 @@ class Ratios(Protocol):
         """L of any clusters, shape [len(clusters)]."""
         ...
 
+    def read(self, slots: IntArray) -> None:
+        """Take in some of the clusters to start from, in one batch: all, before what follows.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+        ...
+
     def row(self, slot: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) for all D, shape [n]; unspecified where there is no other."""
         ...
@@ -106,12 +119,7 @@ def ratios_of(likelihood: Likelihood, fragments: Sequence[Fragment], clusters: C
 
 
 class TableRatios:
-    """By a live table.
-
-    Raises:
-        LikelihoodError: a fragment that the model cannot read.
-
-    """
+    """By a live table, of which the clusters' slots are the slots."""
 
     def __init__(
         self,
@@ -121,15 +129,20 @@ class TableRatios:
         clusters: Clusters,
     ) -> None:
         self._likelihood, self._fragments, self._table = likelihood, fragments, table
-        self.evaluations = len(fragments)
-        for slot, fragment in enumerate(fragments):
-            table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
-        for first, *others in clusters.clusters():
-            for other in others:
-                self.merge(first, other)
+        self._clusters = clusters
+        self.evaluations = 0
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._likelihood.log_marginal([[self._fragments[i] for i in c] for c in clusters])
+
+    def read(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            for fragment in self._clusters.cluster(slot):
+                x = self._table.encode(self._fragments[fragment])
+                self._table.extend(x, np.array([-1]), np.array([fragment]))
+                self.evaluations += 1
+                if fragment != slot:
+                    self.merge(slot, fragment)
 
     def row(self, slot: int) -> FloatArray:
         return self._table.log_merge_ratio(slot, len(self._fragments))
@@ -152,7 +165,6 @@ class SetRatios:
         self._clusters = clusters
         self._sets = SetScores(likelihood, fragments)
         self._score = np.zeros(len(fragments))
-        self._score[clusters.slots()] = self._sets.score(clusters.clusters())
 
     @property
     def evaluations(self) -> int:
@@ -160,6 +172,9 @@ class SetRatios:
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
         return self._sets.score(clusters)
+
+    def read(self, slots: IntArray) -> None:
+        self._score[slots] = self._sets.score([self._clusters.cluster(s) for s in slots.tolist()])
 
     def row(self, slot: int) -> FloatArray:
         others = self._clusters.slots()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kbforge.contracts import OnStep, Progress
 from kbforge.errors import UsageError
 
 _SECONDS_BETWEEN_REPORTS = 0.1
+_SETS_A_STEP = 64
 
 
 class OutOfTime(Exception):
@@ -19,8 +20,9 @@ class Watch:
     """Looks at the clock between the small steps of a run.
 
     Args:
-        budget: seconds (of a monotonic clock) that the run may take, None for any number. A run
-            that ends by it depends on the machine and on what else that does.
+        budget: seconds (of a monotonic clock) from now on that the run may take, those that
+            `on_step` takes not counted; None for any number. A run that ends by it depends on
+            the machine and on what else that does.
         on_step: is told of every round, and of progress within long ones.
 
     """
@@ -38,20 +40,27 @@ class Watch:
             Interrupted: `on_step` has had enough.
 
         """
-        now = time.monotonic()
-        if self._on_step is not None and now - self._reported >= _SECONDS_BETWEEN_REPORTS:
-            self._reported = now
-            self._on_step(progress())
-        if now >= self._deadline:
-            raise OutOfTime
+        self._look(progress, _SECONDS_BETWEEN_REPORTS)
 
     def round(self, progress: Callable[[], Progress]) -> None:
         """After a round: reported always, and otherwise as `step`."""
-        if self._on_step is not None:
-            self._reported = time.monotonic()
+        self._look(progress, 0.0)
+
+    def _look(self, progress: Callable[[], Progress], apart: float) -> None:
+        now = time.monotonic()
+        if self._on_step is not None and now - self._reported >= apart:
             self._on_step(progress())
-        if time.monotonic() >= self._deadline:
+            self._reported = time.monotonic()
+            self._deadline += self._reported - now
+            now = self._reported
+        if now >= self._deadline:
             raise OutOfTime
+
+
+def stretches(count: int) -> Iterator[range]:
+    """The numbers 0..count-1, few enough at a time to score a set for each between two looks."""
+    for begin in range(0, count, _SETS_A_STEP):
+        yield range(begin, min(begin + _SETS_A_STEP, count))
 
 
 def require_positive(**options: float | None) -> None:

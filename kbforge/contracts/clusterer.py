@@ -13,7 +13,7 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 5. Gold labels are not read.
 6. An `on_step` that raises `Interrupted` ends the run early with the posterior of a prefix of
    the fragments, marked `INTERRUPTED`: those taken in so far by an online method, all of them, as
-   well as they are grouped by then, by one that goes over them again and again.
+   well as they are grouped by then, by one that goes over them again and again and has begun to.
 
 What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
 probability in sequential Monte Carlo, how often a Markov chain came by, 1 where one grouping is all
