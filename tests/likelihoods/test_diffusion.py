@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
+from torch import Tensor
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
@@ -23,6 +24,7 @@ from kbforge_plugins.likelihoods.diffusion_density import (
     estimated_flow,
     exact_flow,
     in_order,
+    integrate,
     probe_directions,
 )
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -66,6 +68,19 @@ def test_the_density_of_gaussians_is_the_closed_form(n: int) -> None:
     coarse, fine = (density(untrained(within, least), steps)(drawn) for steps in (12, 60))
     np.testing.assert_allclose(coarse, expected, rtol=0.02, atol=0.1)
     np.testing.assert_allclose(fine, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_the_divergence_is_integrated_by_simpson_s_rule() -> None:
+    """Exact for a polynomial of third degree, which no trapezoids are."""
+
+    def flow(y: Tensor, u: float, _: int) -> tuple[Tensor, Tensor]:
+        # what is integrated over u is exp(u) times the divergence
+        return torch.zeros_like(y), torch.tensor(
+            [math.exp(-u) * (u**3 + u**2)], dtype=torch.float64
+        )
+
+    _, gained = integrate(flow, torch.zeros(1, 1, 2), -1.0, 2.0, 4)
+    assert float(gained) == pytest.approx((2.0**4 - 1) / 4 + (2.0**3 + 1) / 3, rel=1e-12)
 
 
 def grid(reach: float, cells: int) -> tuple[FloatArray, float]:
@@ -243,6 +258,13 @@ def test_the_model_that_ships_knows_circles() -> None:
         exact = np.array([circles.log_evidence(points, cells=150) for points in drawn])
         assert -2.5 < (scores - exact).mean() < 0.5
         assert (scores - exact).std() < 1.5
+
+
+def test_twelve_steps_are_enough_for_the_model_that_ships() -> None:
+    rng, circles = np.random.default_rng(6), Circles()
+    drawn = [circles.points(circles.centres(1, rng), n, rng)[0] for n in (1, 2, 10, 29) * 2]
+    few, many = (Diffusion(steps=s).log_marginal(list(map(fragments, drawn))) for s in (12, 96))
+    assert np.abs(few - many).max() < 0.5
 
 
 def test_the_model_that_ships_tells_a_circle_from_a_disc() -> None:

@@ -177,6 +177,17 @@ def test_fit_says_what_it_did_and_counts_each_value_once() -> None:
     assert model.log_marginal(clusters) == once.log_marginal(clusters)
 
 
+def test_a_model_of_attributes_that_no_fragment_has_is_refused() -> None:
+    others = [Fragment("a", {"title": ("Ann",)}), Fragment("b", {"brand": ("Bob",), "name": ()})]
+    with pytest.raises(
+        UsageError, match="reads name, of which no fragment has a value; they have "
+    ):
+        Bigram().fit(others)
+    with pytest.raises(UsageError, match="they have no attributes"):
+        Bigram().fit([Fragment("a", {}, (1.0, 2.0))])
+    assert Bigram(attributes=("name", "title")).fit(others) is not None
+
+
 def test_trained_models_are_not_refitted() -> None:
     model = Bigram.trained(counted(2, ["abc"]), ("name",))
     before = model.log_marginal([[named("abd")]])[0]

@@ -160,7 +160,7 @@ def test_without_matplotlib_there_is_no_picture(
     monkeypatch.setattr(loss_plot, "require_matplotlib", missing)
     said: list[str] = []
     train_diffusion(Path("model"), read(here, tokens=1), say=said.append)
-    assert said == ["note: the model has no loss.png: no matplotlib"]
+    assert said[-1] == "note: the model has no loss.png: no matplotlib"
     assert sorted(read_bundle(Path("model")).files) == [METRICS, WEIGHTS]
 
 

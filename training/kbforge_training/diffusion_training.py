@@ -89,7 +89,7 @@ def train_diffusion(
         if progress := read_progress(work):
             say(going_on(progress, recipe.schedule.tokens, "points"))
         settings = Settings(work, torch.device(device), checkpoint_seconds, _every(recipe))
-        model, last, entropy = _fit(recipe, settings, on_step)
+        model, last, entropy = _fit(recipe, settings, on_step, say)
         write_bundle(
             folder, to_bundle(model, {"simulated": "circles"}, metrics_and_picture(work, say))
         )
@@ -104,7 +104,7 @@ def train_diffusion(
 
 
 def _fit(
-    recipe: DiffusionRecipe, settings: Settings, on_step: Callable[[Step], None] | None
+    recipe: DiffusionRecipe, settings: Settings, on_step: Callable[[Step], None] | None, say: Say
 ) -> tuple[SetDiffusion, Step, float]:
     """The trained model, the last step, and the entropy of what it was validated on."""
     schedule, s, circles = recipe.schedule, recipe.shape, recipe.circles
@@ -121,6 +121,7 @@ def _fit(
     # the loop asks of a model its parameters, and of a batch its lengths; it is typed for texts
     loop: Any = Loop
     last: Step = loop(denoiser, batches, held_out, loss, schedule, settings).run(on_step)
+    say("measuring the entropy of held-out circles, which the loss cannot fall below")
     entropy = truth(circles, [int(batch.lengths[0]) for batch in held_out], schedule.seed)
     training = {
         "recipe": recipe.to_json(),

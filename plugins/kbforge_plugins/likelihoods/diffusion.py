@@ -41,7 +41,8 @@ class Diffusion:
         model: the folder that `kbforge train-diffusion` wrote; `none` takes the one that ships.
         steps: of the integration, an even number; more are slower and closer.
         probes: directions from which the divergence is estimated (Skilling-Hutchinson), the same
-            for a set every time; 0 computes it exactly, which costs as much as two.
+            for a set every time; 0 computes it exactly, which costs as much as two. The estimate
+            of one is 4 to 5 nats off for sets of 10 to 30 circle points, of sixteen nearly 1.
         cache_mb: memory for scores already given, in MiB.
 
     Raises:

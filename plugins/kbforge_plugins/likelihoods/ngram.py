@@ -20,11 +20,13 @@ from kbforge.bundle import read_bundle
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.kb.words import listed
 from kbforge_plugins.likelihoods.dirichlet_table import LiveRows
 from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.likelihoods.ngram_rows import NgramRows
 
 _LARGEST_SCALE = 1e6
+_NAMED = 10  # attributes in a message
 
 
 class _NgramLikelihood:
@@ -107,17 +109,27 @@ class _NgramLikelihood:
         Returns:
             One sentence for the user, or None for a trained model.
 
+        Raises:
+            UsageError: there is nothing to count, as no fragment has the attributes that are read.
+
         """
         if self._trained:
             return None
+        read = any(f.properties.get(a) for f in fragments for a in self.attributes)
+        if fragments and not read:
+            there = sorted({name for fragment in fragments for name in fragment.properties})
+            raise UsageError(
+                f"{self._called()} reads {listed(self.attributes, _NAMED)}, of which no fragment "
+                f"has a value; they have {listed(there, _NAMED) or 'no attributes'} "
+                "(the option attributes names others)"
+            )
         counts = NgramCounts.empty(self.order, self.attributes)
         for fragment in fragments:
             counts.add(fragment)
         self._use(counts)
-        listed = ", ".join(self.attributes)
         return (
             f"{type(self).__name__.lower()}: no trained counts, so the prior is fitted to the "
-            f"{counts.values:,} different values of {quoted(listed)} in the input "
+            f"{counts.values:,} different values of {listed(self.attributes, _NAMED)} in the input "
             f"(kbforge train-ngram makes a model)"
         )
 
