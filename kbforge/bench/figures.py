@@ -9,8 +9,9 @@
 | `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
 
 Each takes rows of one task and returns a figure, or None where there is nothing to show. Points
-are means over shuffles, bars and bands one standard deviation. All points of a curve are of the
-same shuffles, those that all its settings have: orders of the data differ more than settings do.
+are means over shuffles, bars and bands one standard deviation, as far as what it is of can be. All
+points of a curve are of the same shuffles, those that all its settings have: orders of the data
+differ more than settings do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.summary import Spread, is_of
+from kbforge.contracts import FloatArray
 from kbforge.contracts.suite import Method, Metric
 from kbforge.pictures.canvas import INK, PALETTE, look, new_figure
 
@@ -35,6 +37,24 @@ _METRICS: Mapping[Metric, str] = {
     "f1": "B-cubed F1",
     "precision": "B-cubed precision",
     "recall": "B-cubed recall",
+}
+_SHARE = (0.0, 1.0)
+# between what a figure can be, which a standard deviation does not know
+_WITHIN: Mapping[str, tuple[float, float]] = {
+    "f1": _SHARE,
+    "precision": _SHARE,
+    "recall": _SHARE,
+    "subproblems": (1.0, np.inf),
+    "log10_effective_particles": (0.0, np.inf),
+}
+# of an axis: ties are one height, and the last bits of a mean are none
+_LEAST_HEIGHT: Mapping[str, float] = {
+    "log_posterior": 1.0,
+    "f1": 0.01,
+    "precision": 0.01,
+    "recall": 0.01,
+    "subproblems": 2.0,
+    "log10_effective_particles": 2.0,
 }
 # one colour each, in whatever table they are; the suites' names
 _METHODS = (
@@ -76,7 +96,7 @@ def metric_by_runtime(
             _draw_curve(axes, _seconds(shared), shared, metric, called, colours[name])
             stars = [group for group in groups if any(is_of(group[0], m) for m in table)]
             _draw_stars(axes, stars, metric, colours[name])
-        axes.set_ylim(*axes.get_ylim())
+        _settle(axes, metric)
         for name, runs in ways.items():
             _draw_way(axes, runs, metric, colours[name])
         axes.set_xscale("log")
@@ -108,6 +128,7 @@ def metric_by_particles(rows: Sequence[Row], table: Sequence[Method]) -> Figure 
             xs = [p * dodge[name] for p, _ in curve]
             _draw_curve(axes, xs, groups, metric, called, colours[name])
         _log_axis(axes, sorted({float(row.particles or 0) for row in plain}))
+        _settle(axes, metric)
     _finish(figure, panels, "")
     return figure
 
@@ -131,19 +152,22 @@ def metric_by_observations(
     base = {(r.shuffle, r.fragments): r.log_posterior for r in online if r.method == reference}
     for name in names:
         own = [row for row in online if row.method == name]
-        _draw_band(left, _by_fragments(own, "f1"), name, colours[name], within=(0.0, 1.0))
+        _draw_band(left, _by_fragments(own, "f1"), "f1", name, colours[name])
         ahead = [
             replace(row, log_posterior=row.log_posterior - base[row.shuffle, row.fragments])
             for row in own
             if (row.shuffle, row.fragments) in base
         ]
-        _draw_band(right, _by_fragments(ahead, "log_posterior"), name, colours[name])
+        by_n = _by_fragments(ahead, "log_posterior")
+        _draw_band(right, by_n, "log_posterior", name, colours[name])
     left.set_ylabel(_METRICS["f1"] + " so far")
     right.set_ylabel(f"log posterior less that of {reference} (nats)")
-    for axes in (left, right):
+    panels: Mapping[Metric, Axes] = {"f1": left, "log_posterior": right}
+    for metric, axes in panels.items():
         axes.set_xlabel("fragments seen")
+        _settle(axes, metric)
     note = "bands: one standard deviation; on the right, of the differences in the same order"
-    _finish(figure, {"f1": left, "log_posterior": right}, note)
+    _finish(figure, panels, note)
     return figure
 
 
@@ -154,32 +178,40 @@ def subproblems_and_particles(
     method: Method,
     table: Sequence[Method],
 ) -> Figure | None:
-    """Subproblems and effective particles of a splitting method: as data arrive, and by P."""
+    """Subproblems and effective particles of a splitting method: as data arrive, and by P.
+
+    With one P alone there is nothing to show by P.
+    """
     own = _of_the_table(rows, [method])
     way = [row for row in trace if is_of(row, method)]
     if not own or not way:
         return None
     from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(_WIDTH, _HEIGHT)
-    grid = figure.subplots(2, 2)
+    curve = _grouped(own, "particles")
+    by_p = len(curve) > 1
+    figure = new_figure(_WIDTH, _HEIGHT if by_p else _HEIGHT / 1.7)
+    grid = figure.subplots(1 + by_p, 2, squeeze=False)
     colour = _colours(table)[method.name]
     shown = {
         "subproblems": "subproblems",
         "log10_effective_particles": "effective particles (log10)",
     }
-    curve = _grouped(own, "particles")
     called, groups = _on_shared_orders(method.name, [group for _, group in curve])
-    for (upper, lower), (field, label) in zip(grid.T, shown.items(), strict=True):
-        _draw_band(upper, _by_fragments(way, field), method.name, colour)
-        upper.set(xlabel=f"fragments seen (P = {method.particles})", ylabel=label)
-        xs = [float(p) for p, _ in curve]
-        _draw_curve(lower, xs, groups, field, called, colour)
-        _log_axis(lower, xs)
-        lower.set(xlabel="particles P", ylabel=label)
-        for axes in (upper, lower):
+    for column, (field, label) in zip(grid.T, shown.items(), strict=True):
+        upper, lower = column[0], column[-1]
+        _draw_band(upper, _by_fragments(way, field), field, method.name, colour)
+        upper.set_xlabel(f"fragments seen (P = {method.particles})")
+        if by_p:
+            xs = [float(p) for p, _ in curve]
+            _draw_curve(lower, xs, groups, field, called, colour)
+            _log_axis(lower, xs)
+            lower.set_xlabel("particles P")
+        for axes in column:
+            axes.set_ylabel(label)
             axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    _finish(figure, {"by P": grid[1, 0]}, "")
+            _settle(axes, field)
+    _finish(figure, {"lowest": grid[-1, 0]}, "")
     return figure
 
 
@@ -217,6 +249,7 @@ def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method]) -> Figure |
             xs = [x * dodge[name] for x in xs if x]
             _draw_curve(axes, xs, groups, metric, called, colours[name])
         _log_axis(axes, [*map(float, values), *([unlimited] if free else [])], {unlimited: "all"})
+        _settle(axes, metric)
     notes = {
         "dashed: clustered by the surrogate alone": any(row.max_evals == 0 for row in proposed),
         "all: without a surrogate": bool(free),
@@ -284,9 +317,22 @@ def _draw_points(
     look: Mapping[str, Any],
 ) -> None:
     spreads = [Spread.of([float(getattr(row, field)) for row in group]) for group in groups]
-    means = [spread.mean for spread in spreads]
-    errors = [spread.sd or 0.0 for spread in spreads]
-    axes.errorbar(xs, means, yerr=errors, elinewidth=0.8, color=colour, **look)
+    means, low, high = _bounds(spreads, field)
+    real = np.isfinite(means)  # the log posterior of an impossible grouping is not
+    bars = [
+        np.subtract(*ends, out=np.zeros(len(xs)), where=real)
+        for ends in ((means, low), (high, means))
+    ]
+    axes.errorbar(xs, means, yerr=bars, elinewidth=0.8, color=colour, **look)
+
+
+def _bounds(spreads: Sequence[Spread], field: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means, and one standard deviation below and above, as far as that can be; shape [n] each."""
+    means = np.array([spread.mean for spread in spreads])
+    sds = np.array([spread.sd or 0.0 for spread in spreads])
+    least, most = _WITHIN.get(field, (-np.inf, np.inf))
+    low, high = np.maximum(means - sds, least), np.minimum(means + sds, most)
+    return means, np.minimum(low, means), np.maximum(high, means)  # a share may be 1 and a bit
 
 
 def _ways(trace: Sequence[TraceRow]) -> list[list[TraceRow]]:
@@ -317,16 +363,13 @@ def _draw_way(axes: Axes, runs: Sequence[Sequence[TraceRow]], metric: Metric, co
 def _draw_band(
     axes: Axes,
     by_n: Mapping[int, Sequence[float]],
+    field: str,
     name: str,
     colour: str,
-    within: tuple[float, float] = (-np.inf, np.inf),
 ) -> None:
     ns = sorted(by_n)
-    spreads = [Spread.of(by_n[n]) for n in ns]
-    means = np.array([spread.mean for spread in spreads])
-    sds = np.array([spread.sd or 0.0 for spread in spreads])
+    means, low, high = _bounds([Spread.of(by_n[n]) for n in ns], field)
     axes.plot(ns, means, "-", lw=1.5, color=colour, label=name)
-    low, high = np.clip((means - sds, means + sds), *within)
     axes.fill_between(ns, low, high, color=colour, alpha=0.15, lw=0)
     axes.margins(x=0.01)
 
@@ -335,6 +378,14 @@ def _log_axis(axes: Axes, ticks: Sequence[float], names: Mapping[float, str] | N
     axes.set_xscale("log")
     axes.set_xticks(ticks, [(names or {}).get(t, f"{t:g}") for t in ticks])
     axes.minorticks_off()
+
+
+def _settle(axes: Axes, field: str) -> None:
+    """Fix what part of the vertical axis is shown, with its numbers written out."""
+    axes.ticklabel_format(axis="y", useOffset=False)
+    low, high = axes.get_ylim()
+    room = max(0.0, _LEAST_HEIGHT[field] - (high - low)) / 2
+    axes.set_ylim(low - room, high + room)
 
 
 def _finish(figure: Figure, panels: Mapping[Any, Axes], note: str) -> None:

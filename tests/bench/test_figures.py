@@ -250,6 +250,62 @@ def test_subproblems_are_counted_in_whole_numbers() -> None:
         assert all(tick == round(tick) for tick in axes.get_yticks())
 
 
+def test_subproblems_with_one_p_are_shown_as_fragments_arrive_alone() -> None:
+    one = [r for r in ROWS if r.particles == SPLIT.particles]
+    figure = figures.subproblems_and_particles(one, TRACE, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["fragments seen (P = 10)"] * 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Split SMC"]
+
+
+def test_bands_and_bars_end_where_nothing_can_be() -> None:
+    way = [trace_row(SPLIT, s, n, subproblems=1 + 9 * s) for n in (10, 40) for s in range(2)]
+    way = [replace(t, log10_effective_particles=t.shuffle / 9) for t in way]
+    rows = [
+        row(
+            replace(SPLIT, particles=p),
+            s,
+            subproblems=1 + 9 * s,
+            f1=s + 1e-9,
+            log10_effective_particles=float(s),
+        )
+        for p in PS
+        for s in range(2)
+    ]
+    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    for axes, least in zip(figure.axes, (1, 0, 1, 0), strict=True):
+        (shown, *_) = axes.collections
+        assert min(path.vertices[:, 1].min() for path in shown.get_paths()) == least
+    f1 = axes_of(figures.metric_by_particles(rows, TABLE))["B-cubed F1"]
+    (bars,) = f1.containers[0].lines[2]
+    assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[0, 1]] * len(PS)
+
+
+@pytest.mark.parametrize("bit", [0.0, 1e-13])
+def test_ties_are_one_height_with_whole_numbers_beside_it(bit: float) -> None:
+    rows = [
+        row(m, f1=0.22 + bit * k, log_posterior=-123456.5 - k / 10, precision=1.0, seconds=1.0 + k)
+        for k, m in enumerate((*(replace(SPLIT, particles=p) for p in PS), GREEDY))
+    ]
+    rows += [replace(r, surrogate=True, max_evals=m) for m in (1, 10) for r in rows[:3]]
+    trace = [trace_row(m, 0, n, f1=0.22 + bit * n) for m in (GREEDY, SPLIT) for n in (10, 40)]
+    drawn = [
+        figures.metric_by_runtime(rows, [], TABLE),
+        figures.metric_by_particles(rows, TABLE),
+        figures.surrogate_ablation(rows, TABLE),
+        figures.metric_by_observations(trace, TABLE, "Split SMC"),
+        figures.subproblems_and_particles(rows, trace, SPLIT, TABLE),
+    ]
+    for figure in drawn:
+        for label, axes in axes_of(figure).items():
+            assert axes.yaxis.get_offset_text().get_text() == ""
+            low, high = axes.get_ylim()
+            assert high - low >= (0.01 if "B-cubed" in label else 1.0) - 1e-9
+
+
 def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     found = axes_of(figures.surrogate_ablation(ROWS, TABLE))
     axes = found["B-cubed F1"]
