@@ -86,4 +86,16 @@ def test_the_bench_of_circles_from_end_to_end(program: Run, tmp_path: Path) -> N
     assert ran.json["figures"] == [f"circles-{kind}.png" for kind in kinds]
     bounds = [e["sentence"] for e in ran.json["expectations"]]
     assert "the bound, 0.8000" in bounds[0]
-    assert "that of SMC plus 0.05" in bounds[1]
+    assert "that of SMC, " in bounds[1]
+    assert all(e["held"] is not None for e in ran.json["expectations"])
+
+
+def test_the_quick_plan_is_small_and_the_whole_one_has_the_papers_margins() -> None:
+    whole, quick = (CirclesSuite().plan(quick) for quick in (False, True))
+    assert len({fragment.label for fragment in quick.tasks[0].fragments}) == 3
+    assert max(m.particles or 1 for m in (*quick.methods, *quick.sweeps)) == 10
+    assert quick.shuffles == 2
+    assert [wanted.slack for wanted in whole.expectations] == [0.0, -0.05]
+    # fewer circles than the quick plan has stay as many
+    few = CirclesSuite(circles=2)
+    assert few.plan(quick=True).tasks == few.plan().tasks

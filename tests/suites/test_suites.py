@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kbforge import registry
 from kbforge.contracts.suite import TASK_NAME, Plan
+from kbforge.describe import describe
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt import Gpt
@@ -18,6 +21,7 @@ from kbforge_plugins.suites.gauss import Gauss
 from kbforge_plugins.suites.text import Text
 from tests.bench.toys import plan, task
 
+TEXT_TASKS = ("wd50", "dwie50", "webnlg-names")
 ONLINE = ("greedy", "smc", "split-smc")
 
 
@@ -48,6 +52,18 @@ def test_without_data_the_sentence_says_what_to_do(
     monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
     with pytest.raises(KBForgeError, match=r"there is no \S+/wd50_dev\.jsonl; .* suite\.data=FILE"):
         Text().plan(quick=True)
+
+
+@pytest.mark.parametrize("suite", ["gauss", "circles", "text"])
+def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite: str, tmp_path: Path) -> None:
+    file = write_fragments(tmp_path / "people.jsonl", "a", "b")
+    plan = registry.create("suites", suite, {"data": file} if suite == "text" else {}).plan()
+    summary = describe(registry.load("suites", suite)).summary
+    said = re.search(r"Tasks?: (.*?)\. Methods: (.*?)\. Quick: .*\.", summary)
+    assert said, summary
+    tasks = list(TEXT_TASKS) if suite == "text" else [task.name for task in plan.tasks]
+    assert said[1].split(", ") == tasks
+    assert said[2].split(", ") == [method.name for method in plan.methods]
 
 
 def write_fragments(path: Path, *labels: str | None) -> str:
@@ -146,7 +162,7 @@ def test_the_published_points_come_with_the_papers_table(data_dir: Path) -> None
 @pytest.mark.data
 def test_text_has_both_sets(data_dir: Path) -> None:
     sizes = {task.name: len(task.fragments) for task in Text().plan().tasks}
-    assert sizes == {"wd50": 195, "dwie50": 488, "webnlg-names": 1681}
+    assert sizes == dict(zip(TEXT_TASKS, (195, 488, 1681), strict=True))
 
 
 @pytest.mark.data

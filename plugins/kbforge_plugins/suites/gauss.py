@@ -43,7 +43,9 @@ def _proposed(particles: int, max_evals: int) -> tuple[Method, ...]:
 
 
 class Gauss:
-    """A Gaussian mixture with many close clusters, 80 or so among 700 points.
+    """A Gaussian mixture with many close clusters, 80 or so among 700 points. Task: gauss. Methods:
+    Greedy, SMC, Split SMC, Gibbs, Agglomerative. Quick: fewer settings, three orders, and 5 seconds
+    for each of the last two methods.
 
     Args:
         data: `generated` draws the points, `published` reads the paper's 700 points from the
