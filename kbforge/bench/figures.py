@@ -232,7 +232,8 @@ def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method]) -> Figure |
         return None
     unlimited = 4.0 * values[-1]
     free = [row for row in rows if not row.surrogate and (row.method, row.particles) in settings]
-    figure, panels = _panels("joins that the surrogate proposes a step, M")
+    at = ablation_setting(rows)
+    figure, panels = _panels(f"joins that the surrogate proposes a step, M{at and f' ({at})'}")
     colours = _colours(table)
     dodge = _dodge(_names(proposed))
     for metric, axes in panels.items():
@@ -256,6 +257,18 @@ def surrogate_ablation(rows: Sequence[Row], table: Sequence[Method]) -> Figure |
     }
     _finish(figure, panels, "; ".join(note for note, is_true in notes.items() if is_true))
     return figure
+
+
+def ablation_setting(rows: Iterable[Row]) -> str:
+    """The P of the methods whose M varies, as `P = 50`; empty if they have none."""
+    limited = (row.particles for row in rows if row.surrogate and row.max_evals is not None)
+    return _setting(p for p in limited if p is not None)
+
+
+def _setting(particles: Iterable[int]) -> str:
+    """`P = 10, 100`."""
+    held = sorted(set(particles))
+    return f"P = {', '.join(map(str, held))}" if held else ""
 
 
 def _of_the_table(rows: Sequence[Row], table: Sequence[Method]) -> list[Row]:

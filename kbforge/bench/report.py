@@ -27,36 +27,40 @@ _CAPTIONS = {
     "particles": "Metrics against the number of particles P.",
     "observations": "The point estimate as fragments arrive.",
     "subproblems": "Subproblems and effective particles.",
-    "surrogate": "Metrics against M, the joins that the surrogate proposes a step.",
+    "surrogate": "Metrics against M, the joins that the surrogate proposes a step{at}.",
 }
 
 
 class Picture(NamedTuple):
-    """A figure of a task, and the file in the folder that has it."""
+    """A figure of a task, the file in the folder that has it, and what it shows."""
 
     task: str
     figure: str
     file: str
+    caption: str
 
 
 def draw(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow], folder: Path) -> list[Picture]:
     """Write all figures that the whole runs allow, `TASK-FIGURE.png`."""
     written = []
     for task in plan.tasks:
-        for name, figure in _figures(plan, task.name, rows, trace).items():
+        # the figures of a part of the fragments are of another problem
+        own = [row for row in rows if row.task == task.name and row.fragments == row.of]
+        way = [row for row in trace if row.task == task.name]
+        at = figures.ablation_setting(own)
+        for name, figure in _figures(plan, own, way).items():
             if figure is not None:
                 file = f"{task.name}-{name}.png"
                 save(figure, str(folder / file))
-                written.append(Picture(task.name, name, file))
+                caption = _CAPTIONS[name].format(at=at and f", at {at}")
+                written.append(Picture(task.name, name, file, caption))
     return written
 
 
 def _figures(
-    plan: Plan, task: str, rows: Sequence[Row], trace: Sequence[TraceRow]
+    plan: Plan, own: Sequence[Row], way: Sequence[TraceRow]
 ) -> Mapping[str, Figure | None]:
-    # the figures of a part of the fragments are of another problem
-    own = [row for row in rows if row.task == task and row.fragments == row.of]
-    way = [row for row in trace if row.task == task]
+    """The figures of a task's rows."""
     splitting = next((m for m in plan.methods if m.name == plan.reference), plan.methods[0])
     return {
         "runtime": figures.metric_by_runtime(own, way, plan.methods),
@@ -101,8 +105,8 @@ def _bold_if(wanted: bool, text: str) -> str:
 
 
 def _picture(picture: Picture) -> str:
-    task, figure, file = picture
-    return f"{task}: {_CAPTIONS[figure]}\n\n![{task}, {figure}]({file})"
+    task, figure, file, caption = picture
+    return f"{task}: {caption}\n\n![{task}, {figure}]({file})"
 
 
 def _task_part(task: str, plan: Plan, lines: Sequence[Line]) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from kbforge.bench import figures
 from kbforge.bench.report import draw
+from kbforge.bench.results import Row
 from kbforge.contracts.suite import Method
 from kbforge.pictures.canvas import save
 from kbforge_plugins.suites import methods
@@ -322,6 +323,26 @@ def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     assert note(axes_of(without)["B-cubed F1"]) == "all: without a surrogate"
     bare = figures.surrogate_ablation([r for r in ROWS if r.max_evals], TABLE)
     assert note(axes_of(bare)["B-cubed F1"]) == ""
+
+
+def test_the_ablation_says_at_which_p_it_is(tmp_path: Path) -> None:
+    def label(rows: list[Row]) -> str:
+        return axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed recall"].get_xlabel()
+
+    greedy = [row(replace(GREEDY, surrogate=True, max_evals=m)) for m in MS]
+    other = [row(replace(SMC, particles=30, surrogate=True, max_evals=m)) for m in MS]
+    assert label(ROWS + greedy) == "joins that the surrogate proposes a step, M (P = 10)"
+    assert label(ROWS + other).endswith("M (P = 10, 30)")
+    assert label(greedy).endswith("a step, M")
+    captions = {p.figure: p.caption for p in draw(plan(methods=TABLE), ROWS, TRACE, tmp_path)}
+    assert captions["surrogate"].endswith(
+        "the joins that the surrogate proposes a step, at P = 10."
+    )
+    assert captions["particles"] == "Metrics against the number of particles P."
+    (picture,) = (
+        p for p in draw(plan(methods=TABLE), greedy, [], tmp_path) if p.figure == "surrogate"
+    )
+    assert picture.caption.endswith("the joins that the surrogate proposes a step.")
 
 
 ORDERS = {3: range(1, 4), 10: (0, 1, 5), 30: range(2)}  # all have the order 1
