@@ -31,8 +31,8 @@ class Chain:
 
     Attributes:
         placed: how many fragments have been taken in; all of them, once the start is over.
-        log_posterior: of the present grouping, unnormalised, nats; up to a constant for a chain
-            that started where the likelihood is 0.
+        log_posterior: of the present grouping, unnormalised, nats; rounded where the likelihood is
+            0, as the chain may start, and until the end of the sweep that leaves it.
         best: the most probable grouping visited, as `leaders`, shape [placed]; what it is to
             start from of them until all fragments are placed.
         best_log_posterior: its `log_posterior`; -inf until all fragments are placed.
@@ -54,6 +54,7 @@ class Chain:
         self.best_log_posterior = -np.inf
         self.best_clusters = 0
         self._best = list(grouping.slot_of)
+        self._rounded = False
         self._fragments, self._kernel = fragments, kernel
         self._prior, self._rng = prior, rng
 
@@ -111,7 +112,8 @@ class Chain:
                 terms.append(self.log_terms(part))
         for model in self._kernel.models:
             model.regrouped(())
-        self.log_posterior = float(np.maximum(np.concatenate(terms), IMPOSSIBLE).sum())
+        known = np.maximum(np.concatenate(terms), IMPOSSIBLE)
+        self.log_posterior, self._rounded = float(known.sum()), bool((known == IMPOSSIBLE).any())
         self._keep_best()
         yield
 
@@ -127,12 +129,22 @@ class Chain:
             self._update(fragment, u)
             self._keep_best()
             yield
+        if self._rounded:
+            self._leave_the_impossible()
         grouping = self.grouping
         if grouping.n_slots > max(_FEW_SLOTS, 2 * grouping.n_clusters):
             slots = grouping.slots()
             grouping.compact()
             for model in self._kernel.models:
                 model.regrouped(slots)
+
+    def _leave_the_impossible(self) -> None:
+        """Know the log posterior exactly, if that is possible by now."""
+        terms = self.log_terms([self.grouping.cluster(slot) for slot in self.grouping.slots()])
+        exact = float(terms.sum())
+        if exact > -np.inf:
+            self.best_log_posterior += exact - self.log_posterior
+            self.log_posterior, self._rounded = exact, False
 
     def _update(self, fragment: int, u: Sequence[float]) -> None:
         try:

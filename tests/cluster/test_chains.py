@@ -14,6 +14,7 @@ from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
 from kbforge.cluster.chain import Chain as MarkovChain
 from kbforge.cluster.grouping import Grouping
+from kbforge.cluster.kernels import NEW
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
@@ -31,6 +32,8 @@ from tests.cluster.toys import BlackBox, Chain, Point, fragments_of, normal
 SAMPLERS: list[Any] = [Gibbs, Metropolis]
 OFFLINE: list[Any] = [*SAMPLERS, Agglomerative]
 LOOSE: list[Point] = [(0.0,), (1.0,), (2.5,), (3.0,), (9.0,), (10.0,)]
+# every fragment must leave where it starts
+OUT = Rule(lambda ids: 1.7 if len(ids) in (2, 3) else -np.inf)
 
 
 def run(clusterer: Any, likelihood: Any, points: list[Point] = POINTS, seed: int = 0) -> Posterior:
@@ -74,6 +77,25 @@ def test_a_way_out_of_an_impossible_start_is_found(clusterer: Any) -> None:
     found = run(quick(clusterer), likelihood)
     assert sorted(map(len, found.clusters())) == [2, 3]
     assert found.log_posterior == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0)), OUT])
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_progress_tells_the_log_posterior(clusterer: Any, likelihood: Any) -> None:
+    """Exactly, as soon as there is one, where the start was impossible."""
+    told: list[tuple[float, float]] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.posterior is not None
+        assert progress.rounds is not None
+        told.append((progress.rounds.log_posterior, progress.posterior().log_posterior))
+
+    options = {} if clusterer is Agglomerative else {"sweeps": 9, "particles": 1}
+    problem = Problem(likelihood, 3.0)
+    clusterer(**options).cluster(fragments_of(LOOSE), problem, np.random.default_rng(0), on_step)
+    told = [(rounds, found) for rounds, found in told if found > -np.inf]
+    assert told
+    assert [rounds for rounds, _ in told] == pytest.approx([found for _, found in told], abs=1e-9)
 
 
 @pytest.mark.parametrize("clusterer", SAMPLERS)
@@ -130,6 +152,76 @@ def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None
         terms = prior.log_cluster(np.array([len(c) for c in now])) + likelihood.log_marginal(sets)
         assert chain.log_posterior == pytest.approx(terms.sum())
         list(chain.sweep())
+
+
+@pytest.mark.parametrize("clusterer", [Gibbs(sweeps=12), Metropolis(sweeps=12)])
+def test_the_best_grouping_is_the_best_of_all_that_were_visited(
+    clusterer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little better it is: here about a tenth of a nat, by the prior alone."""
+    visited: list[float] = []
+    keep = MarkovChain._keep_best
+    chains: set[MarkovChain] = set()
+
+    def keeping(self: MarkovChain) -> None:
+        keep(self)
+        chains.add(self)
+        visited.append(self.log_posterior)
+        assert self.best_log_posterior == pytest.approx(max(visited), abs=1e-5)
+
+    monkeypatch.setattr(MarkovChain, "_keep_best", keeping)
+    problem = Problem(Rule(lambda ids: 0.0), 0.9)
+    clusterer.cluster(fragments_of(LOOSE[:2]), problem, np.random.default_rng(0))
+    (chain,) = chains
+    assert max(visited) - min(visited) == pytest.approx(-math.log(0.9))
+    assert chain.best.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kernel", [gibbs.make_kernel, metropolis.make_kernel])
+def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200 fragments by themselves few clusters are left; empty slots go, and moves go on."""
+    compacted: list[int] = []
+    compact = Grouping.compact
+
+    def counting(self: Grouping) -> None:
+        compact(self)
+        compacted.append(self.n_slots)
+
+    monkeypatch.setattr(Grouping, "compact", counting)
+    rng, n = np.random.default_rng(3), 200
+    centres = rng.normal(scale=30, size=12)[rng.integers(12, size=n)]
+    fragments = fragments_of([(float(x),) for x in centres + rng.normal(size=n)])
+    likelihood, prior, state = Gaussian(), DirichletProcess(1.0), Grouping(n)
+    problem = Problem(likelihood, 1.0, Gaussian(b=0.5))
+    chain = MarkovChain(
+        fragments,
+        kernel(fragments, problem, state, prior.log_alpha),
+        state,
+        prior,
+        np.random.default_rng(1),
+    )
+    list(chain.start([(i,) for i in range(n)]))
+    for _ in range(5):
+        list(chain.sweep())
+        assert all(fragment in state.members[slot] for fragment, slot in enumerate(state.slot_of))
+        now = [state.cluster(slot) for slot in state.slots()]
+        assert sorted(i for cluster in now for i in cluster) == list(range(n))
+        assert chain.log_posterior == pytest.approx(chain.log_terms(now).sum())
+    assert compacted
+
+
+def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
+    """Nothing ever proposes to come back, so that what is proposed there is accepted."""
+    together = Chain(lambda members, _: -np.inf if members else 0.0)
+    fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
+    state, prior = Grouping(2), DirichletProcess(0.5)
+    kernel = metropolis.make_kernel(fragments, problem, state, prior.log_alpha)
+    list(MarkovChain(fragments, kernel, state, prior, np.random.default_rng(0)).start([(0, 1)]))
+    place, gain = kernel.choose(0, (0.5, 0.89))
+    assert place == NEW
+    assert gain == pytest.approx(math.log(0.5))
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
@@ -217,7 +309,11 @@ def test_options_out_of_range(clusterer: Any, option: str) -> None:
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer: Any) -> None:
+def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
+    clusterer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # only rounds are told of while the clock stands still
+    monkeypatch.setattr(watch.time, "monotonic", lambda: 0.0)
     shown: list[Posterior] = []
 
     def stop(progress: Progress) -> None:
