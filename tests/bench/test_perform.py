@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,17 @@ import pytest
 from kbforge import registry
 from kbforge.bench.perform import perform
 from kbforge.clustering import Choices, cluster
-from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import (
+    Clusterer,
+    Ending,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+    Rounds,
+)
 from kbforge.contracts.suite import Method, Model
 from kbforge.errors import KBForgeError
 from kbforge.evaluate.scores import compare
@@ -163,6 +174,96 @@ def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets(
     assert not perform(run(replace(minding, options={"budget": 7.0}))).row.cut
     assert perform(run(minding, seconds=1e-9)).row.cut
     assert Minding.told == [60.0, 7.0, 1e-9]
+
+
+class Clocks:
+    """All clocks of a run, which only what is run moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        for name in ("perf_counter", "process_time", "monotonic"):
+            monkeypatch.setattr(f"kbforge.bench.perform.time.{name}", lambda: self.now)
+
+
+class Ticking:
+    """An offline clusterer whose rounds take a second each, and its posterior `looking`."""
+
+    clocks: ClassVar[Clocks]
+    looking: ClassVar[float] = 0.0
+    rounds: ClassVar[int] = 0
+
+    def __init__(self, budget: float = 600.0) -> None:
+        pass
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        found: Posterior = registry.create("clusterers", "greedy").cluster(fragments, problem, rng)
+
+        def posterior() -> Posterior:
+            self.clocks.now += self.looking
+            return found
+
+        n = len(fragments)
+        assert on_step is not None
+        with contextlib.suppress(Interrupted):
+            for done in range(self.rounds):
+                self.clocks.now += 1.0
+                rounds = Rounds(done + 1, None, 1, 0.0)
+                on_step(Progress(n, n, 1, 0.0, 0, posterior, rounds))
+            return found
+        return replace(found, ended=Ending.INTERRUPTED)
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Method:
+    load = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda kind, name: Ticking if name == "ticking" else load(kind, name)
+    )
+    monkeypatch.setattr(Ticking, "clocks", Clocks(monkeypatch), raising=False)
+    return Method("Ticking", "ticking")
+
+
+def test_what_watching_takes_is_not_the_runs(
+    ticking: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ticking, "looking", 25.0)
+    monkeypatch.setattr(Ticking, "rounds", 30)
+    outcome = perform(run(ticking, seconds=20.0))
+    assert Ticking.clocks.now > 50
+    assert (outcome.row.seconds, outcome.row.cpu_seconds) == (30.0, 30.0)
+    assert not outcome.row.cut
+
+
+@pytest.mark.parametrize("looking", [0.0, 0.05, 0.5])
+def test_an_offline_run_is_traced_further_and_further_apart(
+    ticking: Method, monkeypatch: pytest.MonkeyPatch, looking: float
+) -> None:
+    """Each mark 15 % later than the one before, and watching takes an eleventh at the most."""
+    monkeypatch.setattr(Ticking, "looking", looking)
+    monkeypatch.setattr(Ticking, "rounds", 500)
+    marks = [t.seconds for t in perform(run(ticking, seconds=500.0)).trace]
+    expected = [1.0]
+    while (due := max(1.15 * expected[-1], expected[-1] + 10 * looking)) <= 500:
+        expected.append(math.ceil(due - 1e-9))
+    assert marks == pytest.approx(expected)
+    assert marks[0] == 1.0
+    assert len(marks) < 50
+
+
+@pytest.mark.parametrize(("rounds", "cut"), [(39, False), (40, False), (41, True), (60, True)])
+def test_a_clusterer_that_forgets_its_budget_has_twice_as_long(
+    ticking: Method, monkeypatch: pytest.MonkeyPatch, rounds: int, cut: bool
+) -> None:
+    monkeypatch.setattr(Ticking, "rounds", rounds)
+    row = perform(run(ticking, seconds=20.0)).row
+    assert row.cut == cut
+    assert row.seconds == min(rounds, 41)
 
 
 def test_a_run_that_fails_says_why() -> None:
