@@ -18,7 +18,6 @@ from kbforge.cluster.kernels import NEW
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge_plugins.clusterers import gibbs, metropolis
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.greedy import Greedy
@@ -132,7 +131,7 @@ GROUPS = [(0, 3), (1, 2, 5), (4,)]
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), Chain(normal(1.0, 4.0)), BlackBox(normal())])
-@pytest.mark.parametrize("kernel", [gibbs.make_kernel, metropolis.make_kernel])
+@pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
 def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None:
     fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
     prior, state = DirichletProcess(0.5), Grouping(len(fragments))
@@ -177,7 +176,7 @@ def test_the_best_grouping_is_the_best_of_all_that_were_visited(
     assert chain.best.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("kernel", [gibbs.make_kernel, metropolis.make_kernel])
+@pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
 def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
     kernel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +216,7 @@ def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
     together = Chain(lambda members, _: -np.inf if members else 0.0)
     fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
     state, prior = Grouping(2), DirichletProcess(0.5)
-    kernel = metropolis.make_kernel(fragments, problem, state, prior.log_alpha)
+    kernel = Metropolis.make_kernel(fragments, problem, state, prior.log_alpha)
     list(MarkovChain(fragments, kernel, state, prior, np.random.default_rng(0)).start([(0, 1)]))
     place, gain = kernel.choose(0, (0.5, 0.89))
     assert place == NEW

@@ -15,7 +15,8 @@ from kbforge.cluster.grouping import Grouping as State
 from kbforge.cluster.kernels import NEW, Kernel
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
-from kbforge_plugins.clusterers import gibbs, metropolis
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
@@ -36,7 +37,7 @@ SURROGATES: dict[str, Callable[[], ConjugateLikelihood] | None] = {
     "attributes": lambda: Attributes(attributes=("name",)),
     "ties": None,  # the prior proposes
 }
-SAMPLERS = {"gibbs": gibbs.make_kernel, "metropolis": metropolis.make_kernel}
+SAMPLERS = {"gibbs": Gibbs.make_kernel, "metropolis": Metropolis.make_kernel}
 CASES = [(name, family) for name in SAMPLERS for family in FAMILIES]
 # problems with a few groupings of some weight, so that short runs can be told from wrong ones
 SEEDS = {

@@ -18,7 +18,8 @@ from kbforge.cluster.grouping import Grouping
 from kbforge.cluster.mcmc import MakeKernel
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers import gibbs, metropolis
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -129,8 +130,8 @@ SURROGATES: dict[str, ConjugateLikelihood] = {
     "beta-bernoulli": BetaBernoulli(a=1.0, b=1.0, reads="vector"),
 }
 SAMPLERS: dict[str, MakeKernel] = {
-    "gibbs": gibbs.make_kernel,
-    "metropolis": metropolis.make_kernel,
+    "gibbs": Gibbs.make_kernel,
+    "metropolis": Metropolis.make_kernel,
 }
 
 
@@ -152,4 +153,4 @@ def test_a_wrong_concentration_is_noticed(sampler: str) -> None:
 def test_a_likelihood_of_other_data_is_noticed() -> None:
     _, simulator = MODELS["gaussian"]
     other = Gaussian(a=3.0, b=5.0, mu=0.5, lam=0.3)
-    assert largest_z(gibbs.make_kernel, Problem(other, ALPHA), simulator) > 5
+    assert largest_z(Gibbs.make_kernel, Problem(other, ALPHA), simulator) > 5

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
-
-import numpy as np
 
 from kbforge.cluster.conditionals import SetConditionals, TableConditionals, conditionals_of
 from kbforge.cluster.grouping import Grouping
 from kbforge.cluster.kernels import Gibbs, Kernel
 from kbforge.cluster.kernels import Metropolis as MetropolisKernel
-from kbforge.cluster.mcmc import Schedule, run_chain
 from kbforge.cluster.scoring import without_model
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
-from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge.contracts import Fragment, Problem
+from kbforge_plugins.clusterers.sampling import Sampler
 
 
-class Metropolis:
+class Metropolis(Sampler):
     """Sampling for likelihoods that are expensive: one or two sets are scored for each move.
 
     The surrogate proposes another cluster for a fragment, and the likelihood accepts or rejects it.
@@ -27,52 +22,22 @@ class Metropolis:
     limits nothing, except that 0 clusters by the surrogate alone.
 
     Args:
-        particles: P, the most groupings of a subproblem that are kept of the sample; subproblems
-            are what fewer than one visit in P connects.
         start: `singletons` starts with every fragment by itself; `sequential` puts each one where
             the surrogate draws it given those before it; a file that `kbforge cluster` wrote, be
             it of an interrupted run, starts with its groups.
-        patience: stop after so many sweeps without a more probable grouping; `none` never does.
-        sweeps: stop after so many sweeps; `none` never does.
-        budget: stop after so many seconds, which makes the result depend on the machine; `none`
-            never does.
 
     """
 
-    unindexed: Literal[True] = True
-
-    def __init__(
-        self,
-        particles: int = 100,
-        start: str = SINGLETONS,
-        patience: int | None = 500,
-        sweeps: int | None = None,
-        budget: float | None = None,
-    ) -> None:
-        self._start = require_start(start, SINGLETONS, SEQUENTIAL)
-        self._schedule = Schedule(patience, sweeps, budget, particles, Optimal())
-
-    def cluster(
-        self,
-        fragments: Sequence[Fragment],
-        problem: Problem,
-        rng: np.random.Generator,
-        on_step: OnStep | None = None,
-    ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
-        start = chain_start(self._start, fragments)
-        return run_chain(fragments, problem, make_kernel, self._schedule, start, rng, on_step)
-
-
-def make_kernel(
-    fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
-) -> Kernel:
-    """The surrogate proposes by its live table, the likelihood accepts by sets."""
-    if problem.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
-        surrogate = without_model(problem).likelihood
-        return Gibbs(conditionals_of(surrogate, fragments, grouping), grouping, log_alpha)
-    model = SetConditionals(problem.likelihood, fragments, grouping)
-    proposal = None
-    if problem.surrogate is not None:
-        proposal = TableConditionals(problem.surrogate, fragments, grouping)
-    return MetropolisKernel(model, proposal, grouping, log_alpha)
+    @staticmethod
+    def make_kernel(
+        fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
+    ) -> Kernel:
+        """The surrogate proposes by its live table, the likelihood accepts by sets."""
+        if problem.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
+            surrogate = without_model(problem).likelihood
+            return Gibbs(conditionals_of(surrogate, fragments, grouping), grouping, log_alpha)
+        model = SetConditionals(problem.likelihood, fragments, grouping)
+        proposal = None
+        if problem.surrogate is not None:
+            proposal = TableConditionals(problem.surrogate, fragments, grouping)
+        return MetropolisKernel(model, proposal, grouping, log_alpha)
