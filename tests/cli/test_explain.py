@@ -114,7 +114,13 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
     [
         (("--fragment", "nobody"), 'no fragment "nobody"'),
         (
-            ("--fragment", "p0-0", "--likelihood", "bigram"),
+            (
+                "--fragment",
+                "p0-0",
+                "--likelihood",
+                "bigram",
+                *("--set", "likelihood.attributes=surname"),
+            ),
             "likelihood bigram does not tell what each attribute says; attributes does",
         ),
         (("-o", "e.jsonl", "--json"), "--json goes with --fragment"),
