@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from kbforge import __version__, registry
-from kbforge.bench.results import Row, TraceRow
+from kbforge.bench.results import Row, TraceRow, require_readable
 from kbforge.bench.runs import Run
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.clustering import Choices, prepare
@@ -39,6 +39,7 @@ def perform(run: Run) -> Outcome:
 
     Raises:
         KBForgeError: as `kbforge.clustering.prepare`, or the likelihood failed on a fragment.
+        BadRecord: the clusterer returned figures that are none.
 
     """
     fragments = run.fragments()
@@ -78,6 +79,8 @@ def perform(run: Run) -> Outcome:
         cpu_seconds=spent.cpu,
         version=__version__,
     )
+    for kept in (row, *watch.trace):
+        require_readable(kept)
     return Outcome(row, tuple(watch.trace))
 
 

@@ -33,6 +33,7 @@ Format: TypeAlias = Literal["jsonl", "parquet"]
 _SEED = "seed"  # a column that older rows lack
 # a share may be above 1 by the last bit; the rest is 0 or more
 _SHARE = (0, 1 + 1e-9)
+_RESULT = "the result of the run"
 _RANGES: Mapping[str, tuple[float, float]] = {
     "log_posterior": (-math.inf, math.inf),
     "log10_effective_particles": (-math.inf, math.inf),
@@ -194,6 +195,18 @@ class Results:
             target = self._folder / Path(name).with_suffix(".parquet")
             with open_output(str(target)) as out:
                 parquet.write_table(table, out)
+
+
+def require_readable(row: Row | TraceRow) -> None:
+    """Refuse what would not be read again as it is: a stranger's clusterer may return anything.
+
+    Raises:
+        BadRecord: a figure that is none, by name.
+
+    """
+    if not row.log_posterior < math.inf:  # JSON has no word for it, nor for -inf, which may be
+        raise BadRecord(_RESULT, "a number or -inf", str(row.log_posterior), "log_posterior")
+    _checked(orjson.loads(_line(row)), _types(type(row)), _RESULT)
 
 
 _R = TypeVar("_R", Row, TraceRow)

@@ -26,7 +26,7 @@ from kbforge.contracts import (
     Rounds,
 )
 from kbforge.contracts.suite import Method, Model
-from kbforge.errors import KBForgeError
+from kbforge.errors import BadRecord, KBForgeError
 from kbforge.evaluate.scores import compare
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.bench.toys import GREEDY, SPLIT, run
@@ -270,3 +270,30 @@ def test_a_run_that_fails_says_why() -> None:
     bare = replace(run().task.fragments[0], vector=None, properties={"name": ("x",)})
     with pytest.raises(KBForgeError, match="p0"):
         perform(run(fragments=(bare, *run().task.fragments[1:])))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"log_posterior": math.nan}, "log_posterior: expected a number or -inf, got nan"),
+        ({"log_posterior": math.inf}, "log_posterior: expected a number or -inf, got inf"),
+        ({"model_evaluations": -1}, "model_evaluations: expected a whole number of at least 0"),
+        ({"model_evaluations": 0.5}, "model_evaluations: expected a whole number of at least 0"),
+    ],
+)
+def test_figures_that_are_none_are_refused(
+    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], says: str
+) -> None:
+    """Kept, they would be read as something else, or stop the next bench."""
+
+    class Wrong:
+        def cluster(self, *arguments: Any) -> Posterior:
+            found: Posterior = registry.create("clusterers", "greedy").cluster(*arguments[:3])
+            return replace(found, **wrong)
+
+    load = registry.load
+    monkeypatch.setattr(
+        registry, "load", lambda kind, name: Wrong if name == "wrong" else load(kind, name)
+    )
+    with pytest.raises(BadRecord, match=says):
+        perform(run(Method("Wrong", "wrong")))
