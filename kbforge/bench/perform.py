@@ -79,8 +79,9 @@ def perform(run: Run) -> Outcome:
         cpu_seconds=spent.cpu,
         version=__version__,
     )
-    for kept in (row, *watch.trace):
-        require_readable(kept)
+    kept: tuple[Row | TraceRow, ...] = (row, *watch.trace)
+    for one in kept:
+        require_readable(one)
     return Outcome(row, tuple(watch.trace))
 
 
