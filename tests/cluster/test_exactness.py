@@ -84,7 +84,9 @@ def attributes(fragments: list[Fragment]) -> Attributes:
 
 def bigram(fragments: list[Fragment]) -> Bigram:
     model = Bigram()
-    model.fit(fragments)
+    named = [fragment for fragment in fragments if "name" in fragment.properties]
+    # where no fragment has a name there is nothing to learn, and any model will do
+    model.fit(fragments if named else [Fragment("", {"name": ("x",)})])
     return model
 
 
