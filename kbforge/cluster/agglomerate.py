@@ -279,8 +279,9 @@ class _SampledPairs:
 
 
 def _fill(matrix: PairMatrix, model: Ratios, clusters: Clusters) -> Iterator[None]:
-    for slot in clusters.slots().tolist():
-        matrix.fill(slot, _gains(model, clusters, slot))
+    nothing = np.full(len(clusters.alive), -np.inf)
+    for slot, alive in enumerate(clusters.alive.tolist()):
+        matrix.fill(slot, _gains(model, clusters, slot) if alive else nothing)
         yield
     matrix.settle()
 

@@ -16,12 +16,13 @@ class PairMatrix:
     """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes."""
 
     def __init__(self, n: int) -> None:
-        self._gain = np.full((n, n), -np.inf)
+        # filled row by row: all of it at once would keep a run from looking at the clock
+        self._gain = np.empty((n, n))
         self._best = np.full(n, -np.inf)
         self._partner = np.zeros(n, dtype=np.int64)
 
     def fill(self, a: int, gains: FloatArray) -> None:
-        """Set a's row and column; `settle` before `best`."""
+        """Set a's row and column; all are to be, and `settle` is to be called, before `best`."""
         self._gain[a] = gains
         self._gain[:, a] = gains
 

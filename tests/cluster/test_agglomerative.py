@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
 from kbforge.cluster.pairs import PairMatrix
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
@@ -230,6 +231,25 @@ def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
         gains[:, b] = -np.inf
         matrix.update(into, b, gains[into])
     assert looked_at == [2] * 20
+
+
+def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not of slots that a start from larger clusters leaves without one."""
+    make = PairMatrix.__init__
+
+    def littered(self: PairMatrix, n: int) -> None:
+        make(self, n)
+        self._gain[:] = 1e9
+
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), 12)
+    start = [(0, 5, 11), (1, 2), *((i,) for i in (3, 4, 6, 7, 8, 9, 10))]
+    problem, ends = Problem(Gaussian(), 0.05), []
+    for init in (make, littered):
+        monkeypatch.setattr(PairMatrix, "__init__", init)
+        rng = np.random.default_rng(0)
+        ends.append(agglomerate(fragments, problem, Method(None, None), start, rng))
+    assert ends[0] == ends[1]
+    assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
 
 
 def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
