@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from kbforge.cluster.ratios import Clusters
+from kbforge.cluster import watch
+from kbforge.cluster.conditionals import TableConditionals
+from kbforge.cluster.ratios import Clusters, TableRatios
 from kbforge.cluster.visits import Visits
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
@@ -67,6 +69,38 @@ def test_control_c_keeps_what_was_found(
     )
     assert not kb.exists()
     assert Path(f"{kb}.partial").exists()
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "model"), [("gibbs", TableConditionals), ("agglomerative", TableRatios)]
+)
+def test_control_c_within_the_start_keeps_the_first_fragments(
+    program: Run,
+    points: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    clusterer: str,
+    model: Any,
+) -> None:
+    monkeypatch.setattr(watch, "_SETS_A_STEP", 8)
+    monkeypatch.setattr(watch, "_SECONDS_BETWEEN_REPORTS", 0.0)
+    read, stretches = model.read, []
+
+    def interrupting(self: Any, some: Any) -> None:
+        read(self, some)
+        stretches.append(len(some))
+        if len(stretches) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(model, "read", interrupting)
+    kb = tmp_path / "kb.jsonl"
+    ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, "--json")
+    assert (ran.code, stretches) == (130, [8, 8, 8])
+    assert (ran.json["complete"], ran.json["fragments"]) == (False, 24)
+    assert ran.err.splitlines()[-1] == (
+        f"interrupted: {kb}.partial holds the first 24 of 60 fragments"
+    )
+    assert groups_in(Path(f"{kb}.partial")) == {(f"p{i}",) for i in range(24)}
 
 
 def test_what_was_interrupted_goes_on(
