@@ -139,6 +139,7 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
+    from kbforge.kb.words import counted
     from kbforge.pictures.animation import write_animation
     from kbforge.pictures.canvas import save
     from kbforge.pictures.draw import draw
@@ -150,7 +151,11 @@ def _cluster_and_draw(
     for sentence in done.notes:
         console.note(f"note: {sentence}")
     if target is not None:
-        save(draw(scene_of_posterior(fragments, done.posterior, top)), target)
+        scene = scene_of_posterior(fragments, done.posterior, top)
+        if len(scene.views) < top:
+            kept = counted(len(scene.views), "grouping was", "groupings were")
+            console.note(f"note: only {kept} kept, fewer than --top {top} asks for")
+        save(draw(scene), target)
         console.note(f"wrote {target}")
     if animate is not None and recorder is not None:
         recorder.finish(done.posterior)

@@ -99,13 +99,17 @@ def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Sc
 def scene_of_posterior(
     fragments: Sequence[Fragment], posterior: Posterior, count: int = 1
 ) -> Scene:
-    """The `count` most probable groupings, side by side; fewer if there are not so many."""
+    """The `count` most probable groupings, side by side; fewer if there are not so many.
+
+    Where one grouping is all that was kept, there is no saying how probable it is.
+    """
     blocks = tuple(subproblem.fragments for subproblem in posterior.subproblems)
+    alone = all(len(subproblem.particles) == 1 for subproblem in posterior.subproblems)
     views: list[View] = []
     for rank, (log_weight, clusters) in enumerate(heaviest(posterior.subproblems, count), 1):
         moved = matching.moved(views[0].clusters, clusters) if views else ()
         entities = counted(len(clusters), "entity", "entities")
-        title = f"{rank}. {entities}, {_percent(math.exp(log_weight))}"
+        title = entities if alone else f"{rank}. {entities}, {_percent(math.exp(log_weight))}"
         views.append(View(title, clusters, blocks, moved))
     return Scene(points_of(fragments[: posterior.n_fragments]), tuple(views))
 

@@ -45,6 +45,23 @@ def test_an_offline_method_is_shown_by_rounds(
         assert 2 < shown.n_frames <= 4
 
 
+def test_fewer_groupings_than_asked_for_are_said_to_be_all(
+    program: Run, points: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "p.svg"
+    job = ("plot", points, "--alpha", 1, "-o", picture, "--clusterer", "greedy")
+    ran = program(*job, "--top", 3)
+    assert ran.code == 0, ran.err
+    assert ran.err.splitlines() == [
+        "note: only 1 grouping was kept, fewer than --top 3 asks for",
+        f"wrote {picture}",
+    ]
+    assert "probability" not in _text(picture.read_text())
+    assert "only" not in program(*job).err
+    assert "only" not in program("plot", points, "--alpha", 1, "-o", picture, "--top", 3).err
+    assert "probability" in _text(picture.read_text())
+
+
 def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
     kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
     assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0

@@ -100,6 +100,12 @@ def test_probabilities_stay_honest_at_both_ends(probability: float, said: str) -
     assert first.title == f"1. 2 entities, {said}"
 
 
+def test_a_grouping_that_is_alone_has_no_probability() -> None:
+    only = subproblem((0, 1), (1.0, [(0, 1)])), subproblem((2,), (1.0, [(2,)]))
+    (view,) = scene_of_posterior(POINTS, Posterior(only, -1.0, 3, 1), 3).views
+    assert view.title == "2 entities"
+
+
 def entity(name: str, fragments: tuple[str, ...], block: int) -> Entity:
     return Entity(name, name, {}, fragments, 1.0, block)
 
