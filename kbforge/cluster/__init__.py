@@ -1,1 +1,1 @@
-"""Clustering: Monte Carlo (`run`, `step`), Markov chains (`mcmc`), merges (`agglomerate`)."""
+"""Clustering: fragments one after another (`run`, `step`), or all at once (`offline`)."""

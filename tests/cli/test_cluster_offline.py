@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kbforge.cluster import watch
-from kbforge.cluster.conditionals import TableConditionals
-from kbforge.cluster.ratios import Clusters, TableRatios
-from kbforge.cluster.visits import Visits
+from kbforge.cluster.offline import watch
+from kbforge.cluster.offline.conditionals import TableConditionals
+from kbforge.cluster.offline.ratios import Clusters, TableRatios
+from kbforge.cluster.offline.visits import Visits
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
-from kbforge.cluster.pairs import PairMatrix
+from kbforge.cluster.offline.agglomerate import Method, agglomerate
+from kbforge.cluster.offline.pairs import PairMatrix
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox
@@ -253,7 +253,7 @@ def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPat
 
 
 def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbforge.cluster.agglomerate.MOST_FRAGMENTS", 3)
+    monkeypatch.setattr("kbforge.cluster.offline.agglomerate.MOST_FRAGMENTS", 3)
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
     with pytest.raises(UsageError, match="batch"):
         found(fragments, Problem(Gaussian(), 1.0))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.cluster import watch
-from kbforge.cluster.agglomerate import Method, agglomerate
 from kbforge.cluster.cache import ScoreCache
-from kbforge.cluster.chain import Chain as MarkovChain
-from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.kernels import NEW
+from kbforge.cluster.offline import watch
+from kbforge.cluster.offline.agglomerate import Method, agglomerate
+from kbforge.cluster.offline.chain import Chain as MarkovChain
+from kbforge.cluster.offline.grouping import Grouping
+from kbforge.cluster.offline.kernels import NEW
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.cluster.chain import Chain
-from kbforge.cluster.grouping import Grouping as State
-from kbforge.cluster.kernels import NEW, Kernel
+from kbforge.cluster.offline.chain import Chain
+from kbforge.cluster.offline.grouping import Grouping as State
+from kbforge.cluster.offline.kernels import NEW, Kernel
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
 from kbforge_plugins.clusterers.gibbs import Gibbs

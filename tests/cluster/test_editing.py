@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.cluster import conditionals
-from kbforge.cluster.editing import RebuiltClusters, editable
+from kbforge.cluster.offline import conditionals
+from kbforge.cluster.offline.editing import RebuiltClusters, editable
 from kbforge.contracts import EditableClusters, Fragment, Problem
 from kbforge.testing import Categorical, LikelihoodContract
 from kbforge_plugins.clusterers.gibbs import Gibbs

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.cluster.chain import Chain
-from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.mcmc import MakeKernel
+from kbforge.cluster.offline.chain import Chain
+from kbforge.cluster.offline.grouping import Grouping
+from kbforge.cluster.offline.mcmc import MakeKernel
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.gibbs import Gibbs

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.cluster.grouping import leaders
-from kbforge.cluster.visits import LogTerms, Sample, Visits, subproblems_of
+from kbforge.cluster.offline.grouping import leaders
+from kbforge.cluster.offline.visits import LogTerms, Sample, Visits, subproblems_of
 from kbforge.contracts import Subproblem
 from kbforge_plugins.resamplers.optimal import Optimal
 from tests.cluster.oracle import partitions

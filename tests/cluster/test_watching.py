@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.cluster import watch
+from kbforge.cluster.offline import watch
 from kbforge.contracts import (
     Cluster,
     Ending,

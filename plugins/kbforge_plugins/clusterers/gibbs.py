@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbforge.cluster.conditionals import conditionals_of
-from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.kernels import Gibbs as GibbsKernel
+from kbforge.cluster.offline.conditionals import conditionals_of
+from kbforge.cluster.offline.grouping import Grouping
+from kbforge.cluster.offline.kernels import Gibbs as GibbsKernel
 from kbforge.cluster.scoring import without_model
 from kbforge.contracts import Fragment, Problem
 from kbforge_plugins.clusterers.sampling import Sampler

@@ -13,12 +13,12 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from kbforge.cluster.ending import concluded
-from kbforge.cluster.pairs import PairMatrix
+from kbforge.cluster.offline.ending import concluded
+from kbforge.cluster.offline.pairs import PairMatrix
+from kbforge.cluster.offline.ratios import Clusters, Ratios, SetRatios, ratios_of
+from kbforge.cluster.offline.watch import Watch, require_positive, stretches
 from kbforge.cluster.priors import DirichletProcess
-from kbforge.cluster.ratios import Clusters, Ratios, SetRatios, ratios_of
 from kbforge.cluster.scoring import without_model
-from kbforge.cluster.watch import Watch, require_positive, stretches
 from kbforge.contracts import (
     Cluster,
     Ending,

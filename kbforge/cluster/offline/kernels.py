@@ -19,9 +19,9 @@ from typing import Protocol
 
 import numpy as np
 
-from kbforge.cluster.conditionals import Conditionals, SetConditionals
-from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.impossible import IMPOSSIBLE
+from kbforge.cluster.offline.conditionals import Conditionals, SetConditionals
+from kbforge.cluster.offline.grouping import Grouping
+from kbforge.cluster.offline.impossible import IMPOSSIBLE
 from kbforge.cluster.pool import log_sum_exp
 from kbforge.contracts import FloatArray
 from kbforge.errors import LikelihoodError

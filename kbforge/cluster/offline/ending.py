@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kbforge.cluster.watch import OutOfTime, Watch
+from kbforge.cluster.offline.watch import OutOfTime, Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Fragment, Interrupted, Posterior
 from kbforge.errors import LikelihoodError, quoted
 

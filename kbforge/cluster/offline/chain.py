@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kbforge.cluster.grouping import Grouping, leaders
-from kbforge.cluster.impossible import IMPOSSIBLE
-from kbforge.cluster.kernels import NEW, Kernel
+from kbforge.cluster.offline.grouping import Grouping, leaders
+from kbforge.cluster.offline.impossible import IMPOSSIBLE
+from kbforge.cluster.offline.kernels import NEW, Kernel
+from kbforge.cluster.offline.watch import stretches
 from kbforge.cluster.priors import DirichletProcess
-from kbforge.cluster.watch import stretches
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.errors import LikelihoodError, quoted
 

@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.cluster.chain import Chain
-from kbforge.cluster.ending import concluded
-from kbforge.cluster.grouping import Grouping, leaders
-from kbforge.cluster.kernels import Kernel
+from kbforge.cluster.offline.chain import Chain
+from kbforge.cluster.offline.ending import concluded
+from kbforge.cluster.offline.grouping import Grouping, leaders
+from kbforge.cluster.offline.kernels import Kernel
+from kbforge.cluster.offline.visits import Visits, subproblems_of
+from kbforge.cluster.offline.watch import Watch, require_positive
 from kbforge.cluster.priors import DirichletProcess
-from kbforge.cluster.visits import Visits, subproblems_of
-from kbforge.cluster.watch import Watch, require_positive
 from kbforge.contracts import (
     Cluster,
     Ending,

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from kbforge.cluster.cache import SetScores
-from kbforge.cluster.impossible import IMPOSSIBLE
+from kbforge.cluster.offline.impossible import IMPOSSIBLE
 from kbforge.cluster.priors import DirichletProcess
 from kbforge.contracts import (
     Cluster,

@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from kbforge.cluster.cache import SetScores
-from kbforge.cluster.editing import editable
-from kbforge.cluster.grouping import Grouping
-from kbforge.cluster.impossible import IMPOSSIBLE
+from kbforge.cluster.offline.editing import editable
+from kbforge.cluster.offline.grouping import Grouping
+from kbforge.cluster.offline.impossible import IMPOSSIBLE
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
