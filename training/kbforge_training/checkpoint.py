@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from kbforge.errors import ModelError, quoted
 from kbforge_training.batches import Place
-from kbforge_training.gpt import GPT
 from kbforge_training.optimizers import moments
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -43,7 +42,7 @@ class Progress:
 
 
 def save_checkpoint(
-    folder: Path, model: GPT, optimizer: torch.optim.Optimizer, progress: Progress
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
 ) -> None:
     """Write a checkpoint.
 
@@ -97,7 +96,7 @@ def read_progress(folder: Path) -> Progress | None:
     return progress
 
 
-def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) -> None:
+def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Put a checkpoint's tensors into a model and its optimiser; all of them or none.
 
     Raises:
@@ -135,7 +134,7 @@ def load_checkpoint(folder: Path, model: GPT, optimizer: torch.optim.Optimizer) 
 
 
 def _expected(
-    model: GPT, optimizer: torch.optim.Optimizer, begun: bool
+    model: nn.Module, optimizer: torch.optim.Optimizer, begun: bool
 ) -> dict[str, tuple[int, ...]]:
     """Shapes of the tensors of a checkpoint; before the first step there are no moments."""
     out: dict[str, tuple[int, ...]] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -118,9 +118,7 @@ def _fit(
     )
     held_out = batches.held_out()
     loss = DiffusionLoss(shape, standard, settings.device)
-    # the loop asks of a model its parameters, and of a batch its lengths; it is typed for texts
-    loop: Any = Loop
-    last: Step = loop(denoiser, batches, held_out, loss, schedule, settings).run(on_step)
+    last = Loop(denoiser, batches, held_out, loss, schedule, settings).run(on_step)
     say("measuring the entropy of held-out circles, which the loss cannot fall below")
     entropy = truth(circles, [int(batch.lengths[0]) for batch in held_out], schedule.seed)
     training = {

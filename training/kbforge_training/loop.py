@@ -15,18 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, quoted
 from kbforge.io import open_output
-from kbforge_training.batches import Batch, Batches, Place, cut
+from kbforge_training.batches import Batch, Place, cut
 from kbforge_training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
-from kbforge_training.gpt import GPT
 from kbforge_training.interrupts import deferred_interrupts
-from kbforge_training.loss import GrammarLoss
 from kbforge_training.optimizers import make_optimizer
 from kbforge_training.pairs import PairLoss, PairRule, Pairs
 from kbforge_training.recipe import Schedule
@@ -91,14 +91,41 @@ class LearnPairs:
     rule: PairRule
 
 
-class Loop:
+class Sized(Protocol):
+    """A batch, as the loop sees it: how much it is."""
+
+    @property
+    def lengths(self) -> NDArray[Any]:
+        """Tokens (or points) of each row."""
+        ...
+
+    @property
+    def fragments(self) -> int:
+        """What the losses shown are by: fragments, all rows together."""
+        ...
+
+
+B = TypeVar("B", bound=Sized)
+B_co = TypeVar("B_co", bound=Sized, covariant=True)
+M = TypeVar("M", bound=nn.Module)
+
+
+class Stream(Protocol[B_co]):
+    """What to learn from."""
+
+    def stream(self, place: Place) -> Iterator[tuple[B_co, Place]]:
+        """Batches without end from a place on, each with the place behind it."""
+        ...
+
+
+class Loop(Generic[M, B]):
     """One run.
 
     Args:
         model: with its first weights; changed in place.
         batches: the stream to learn from.
         dev: batches to validate on.
-        loss: of a model and a batch.
+        loss: of a model and a batch, in nats, a scalar.
         schedule: how to fit.
         settings: where and how often.
         pairs: what to learn beside it, if anything.
@@ -107,10 +134,10 @@ class Loop:
 
     def __init__(
         self,
-        model: GPT,
-        batches: Batches,
-        dev: Sequence[Batch],
-        loss: GrammarLoss,
+        model: M,
+        batches: Stream[B],
+        dev: Sequence[B],
+        loss: Callable[[M, B], Tensor],
         schedule: Schedule,
         settings: Settings,
         pairs: LearnPairs | None = None,
@@ -169,7 +196,7 @@ class Loop:
         self._model.train()
         return nats / max(1, sum(batch.fragments for batch in self._dev))
 
-    def _one_step(self, stream: Iterator[tuple[Batch, Place]], began: float) -> Step:
+    def _one_step(self, stream: Iterator[tuple[B, Place]], began: float) -> Step:
         batches = [next(stream) for _ in range(self._schedule.accumulate)]
         n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
         before = self._done
@@ -192,7 +219,7 @@ class Loop:
             time.monotonic() - began,
         )
 
-    def _learn(self, batches: Sequence[Batch], n_tokens: int) -> tuple[float, float | None]:
+    def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
         """One step of the optimiser; returns the batches' nats before it, and a pair's."""
         self._model.train()
         nats = 0.0

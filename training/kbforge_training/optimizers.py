@@ -15,8 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbforge_training.gpt import GPT
-
 OPTIMIZERS = ("adamw", "muon")
 
 _BETAS = (0.9, 0.95)
@@ -28,7 +26,7 @@ _LIKE_ADAMW = 0.2  # root mean square of AdamW's usual step, in learning rates
 
 
 def make_optimizer(
-    name: str, model: GPT, learning_rate: float, weight_decay: float
+    name: str, model: nn.Module, learning_rate: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """The optimiser of a recipe; vectors are not decayed.
 
@@ -47,8 +45,10 @@ def make_optimizer(
             {"params": vectors, "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(groups, lr=learning_rate, betas=_BETAS, fused=True)
-    embeddings = list(model.embedding.parameters())
-    maps = [p for p in matrices if p is not model.embedding.weight]
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Embedding)]
+    embeddings = [p for layer in layers for p in layer.parameters()]
+    apart = set(embeddings)
+    maps = [p for p in matrices if p not in apart]
     return Muon(maps, embeddings, vectors, learning_rate, weight_decay)
 
 
