@@ -11,7 +11,7 @@
 Each takes rows of one task and returns a figure, or None where there is nothing to show. Points
 are means over shuffles, bars and bands one standard deviation, as far as what it is of can be. All
 points of a curve are of the same shuffles, those that all its settings have: orders of the data
-differ more than settings do.
+differ more than settings do. So a curve of fragments seen ends where the first of its runs ends.
 """
 
 from __future__ import annotations
@@ -559,10 +559,13 @@ def _online(trace: Sequence[TraceRow], table: Sequence[Method]) -> list[TraceRow
 
 
 def _by_fragments(trace: Iterable[TraceRow], field: str) -> dict[int, list[float]]:
+    """Values by the fragments seen, as far as every run of a method got."""
     out: dict[int, list[float]] = {}
+    runs = set()
     for row in trace:
+        runs.add(row.key)
         out.setdefault(row.fragments, []).append(float(getattr(row, field)))
-    return out
+    return {seen: values for seen, values in out.items() if len(values) == len(runs)}
 
 
 def _grouped(rows: Iterable[Row], field: str) -> list[tuple[int, list[Row]]]:

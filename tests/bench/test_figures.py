@@ -279,6 +279,16 @@ def test_how_far_a_method_is_ahead_is_told_order_by_order() -> None:
     assert max(band.get_paths()[0].vertices[:, 1].max() for band in f1.collections) == 1
 
 
+def test_metric_by_observations_ends_where_the_first_run_ends() -> None:
+    """Further on the mean would be of other orders."""
+    trace = [trace_row(SPLIT, 0, n, f1=0.9) for n in (10, 20, 30, 40)]
+    trace += [trace_row(SPLIT, 1, n, f1=0.3) for n in (10, 20)]
+    found = axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC"))
+    (line,) = next(iter(found.values())).lines
+    assert [*np.asarray(line.get_xdata())] == [10, 20]
+    assert [*np.asarray(line.get_ydata())] == pytest.approx([0.6, 0.6])
+
+
 def test_metric_by_observations_without_the_reference_takes_another() -> None:
     own = [t for t in TRACE if t.method != "Split SMC"]
     _, ahead = axes_of(figures.metric_by_observations(own, TABLE, "Split SMC")).values()
