@@ -183,3 +183,12 @@ def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     trace = parquet.read_table(tmp_path / "trace.parquet").to_pylist()
     assert rows == [asdict(row) for row in results.rows.values()]
     assert trace == [asdict(row) for row in results.trace]
+
+
+def test_no_row_is_kept_without_its_trace(tmp_path: Path) -> None:
+    """The other way round, what a killed bench left would count as finished."""
+    results = Results(tmp_path)
+    (tmp_path / TRACE).mkdir()
+    with pytest.raises(KBForgeError, match="cannot write"):
+        results.add(row(), [trace_row()])
+    assert not (tmp_path / ROWS).exists()
