@@ -15,6 +15,9 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
    the fragments, marked `INTERRUPTED`: those taken in so far by an online method, all of them, as
    well as they are grouped by then, by one that goes over them again and again and has begun to.
 
+A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
+there.
+
 What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
 probability in sequential Monte Carlo, how often a Markov chain came by, 1 where one grouping is all
 there is.
