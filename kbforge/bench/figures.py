@@ -439,8 +439,8 @@ def _draw_curve(
     name: str,
     colour: str,
 ) -> None:
-    look = {"fmt": "o-", "ms": 4, "lw": 1.3, "label": name}
-    _draw_points(axes, xs, groups, field, colour, look)
+    style = {"fmt": "o-", "ms": 4, "lw": 1.3, "label": name}
+    _draw_points(axes, xs, groups, field, colour, style)
 
 
 def _draw_stars(axes: Axes, groups: Sequence[Sequence[Row]], field: str, colour: str) -> None:
@@ -453,7 +453,7 @@ def _draw_points(
     groups: Sequence[Sequence[Row]],
     field: str,
     colour: str,
-    look: Mapping[str, Any],
+    style: Mapping[str, Any],
 ) -> None:
     spreads = [Spread.of([float(getattr(row, field)) for row in group]) for group in groups]
     means, low, high = _bounds(spreads, field)
@@ -462,7 +462,7 @@ def _draw_points(
         np.subtract(*ends, out=np.zeros(len(xs)), where=real)
         for ends in ((means, low), (high, means))
     ]
-    axes.errorbar(xs, means, yerr=bars, elinewidth=0.8, color=colour, **look)
+    axes.errorbar(xs, means, yerr=bars, elinewidth=0.8, color=colour, **style)
 
 
 def _bounds(spreads: Sequence[Spread], field: str) -> tuple[FloatArray, FloatArray, FloatArray]:
