@@ -167,9 +167,8 @@ def _joined(sample: Sample, block: IntArray, particles: int) -> IntArray:
 def _shared(sample: Sample, block: IntArray) -> tuple[IntArray, IntArray]:
     """Pairs of blocks [pairs, 2] and in how many visits they share a cluster [pairs]."""
     count = int(block.max()) + 1
-    across = block[sample.groupings]
-    row, column = (across != block).nonzero()
-    ends = np.sort(np.stack([across[row, column], block[column]]), axis=0)
+    row, one, other = _crossings(sample.groupings, block)
+    ends = np.sort(np.stack([one, other]), axis=0)
     # a pair counts once a visit
     code = np.unique((row * count + ends[0]) * count + ends[1])
     pair, number = np.unique(code % (count * count), return_inverse=True)
@@ -180,11 +179,18 @@ def _shared(sample: Sample, block: IntArray) -> tuple[IntArray, IntArray]:
 def _crossed(groupings: NDArray[np.int32], block: IntArray) -> NDArray[np.bool_]:
     """Whether a grouping has a cluster across a block's border, shape [groupings, blocks]."""
     out = np.zeros((len(groupings), int(block.max()) + 1), dtype=np.bool_)
+    row, one, other = _crossings(groupings, block)
+    out[row, one] = out[row, other] = True
+    return out
+
+
+def _crossings(
+    groupings: NDArray[np.int32], block: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The grouping, and the blocks of leader and fragment, wherever these differ, shape [m]."""
     across = block[groupings]
     row, column = (across != block).nonzero()
-    out[row, across[row, column]] = True
-    out[row, block[column]] = True
-    return out
+    return row, across[row, column], block[column]
 
 
 def _members(block: IntArray) -> list[IntArray]:
