@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbforge.load import write_fragments
+from kbforge.files.fragments import write_fragments
 from kbforge_plugins.suites.gaussian_mixture import GaussianMixture
 
 TARGET = Path(__file__).parent / "online-clustering.gif"

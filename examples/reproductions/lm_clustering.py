@@ -27,9 +27,9 @@ from shell import data_folder, table
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Problem
-from kbforge.evaluate.scores import compare
-from kbforge.load import read_fragments
-from kbforge.models import make_likelihood
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments
+from kbforge.models.resolve import make_likelihood
 
 ALGORITHMS = ("greedy", "smc", "split-smc")
 HEAD = ["set", "model", "algorithm", "log alpha", "P", "R", "F1", "log posterior", "s"]

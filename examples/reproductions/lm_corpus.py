@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbforge.contracts import Fragment
-from kbforge.load import read_fragments, write_fragments
+from kbforge.files.fragments import read_fragments, write_fragments
 
 NOT_SHIPPED = ("webnlg/", "dwie/")
 RUNNING_TEXT, TIMES = ("fewrel/", "knowledgenet/", "dwie/"), 5

@@ -30,8 +30,8 @@ from shell import data_folder, table
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
-from kbforge.load import read_fragments
-from kbforge.models import fit_to_input, make_likelihood
+from kbforge.files.fragments import read_fragments
+from kbforge.models.resolve import fit_to_input, make_likelihood
 from kbforge_training.recipe import read_recipe
 from kbforge_training.sets import Entity, SetRule, by_entity, draw
 

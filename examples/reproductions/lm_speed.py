@@ -34,17 +34,17 @@ import numpy as np
 import torch
 from shell import data_folder, table
 
-from kbforge.bundle import read_bundle
-from kbforge.cluster.pool import Pool
-from kbforge.cluster.scoring import BlackBoxScorer
-from kbforge.cluster.state import State
-from kbforge.clustering import Choices, cluster
+from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.online.scoring import BlackBoxScorer
+from kbforge.clustering.state import State
 from kbforge.contracts import Fragment
-from kbforge.load import read_fragments
+from kbforge.files.fragments import read_fragments
+from kbforge.jobs.cluster import Choices, cluster
+from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt import shipped_model
-from kbforge_plugins.likelihoods.gpt_scoring import Scorer
-from kbforge_training.gpt import GPT, Shape
-from kbforge_training.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.scoring import Scorer
 from kbforge_training.loss import states_of
 
 SET = "wd200_dev"

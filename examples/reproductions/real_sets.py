@@ -33,10 +33,10 @@ from typing import Any
 
 from shell import data_folder, kbforge, kbforge_json, table
 
-from kbforge.calibration import read_calibration
 from kbforge.contracts import Fragment
-from kbforge.evaluate.scores import compare
-from kbforge.load import read_fragments, write_fragments
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments, write_fragments
+from kbforge.models.calibration import read_calibration
 
 CLUSTERERS = ("greedy", "smc", "split-smc")
 BASELINES = ("all apart", "all together", "exact name")

@@ -41,10 +41,10 @@ import numpy as np
 from real_sets import first_entities, name_of
 from shell import data_folder, table
 
-from kbforge.clustering import Choices, prepare
 from kbforge.contracts import Fragment, Interrupted, Progress
-from kbforge.evaluate.scores import compare
-from kbforge.load import read_fragments, write_fragments
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments, write_fragments
+from kbforge.jobs.cluster import Choices, prepare
 
 SECONDS = 240.0
 DEMO_THRESHOLD = 0.95

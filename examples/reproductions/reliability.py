@@ -27,7 +27,7 @@ from real_sets import RECORD, first_entities
 from shell import data_folder, kbforge_json, table
 
 from kbforge.contracts import Fragment
-from kbforge.load import read_fragments, write_fragments
+from kbforge.files.fragments import read_fragments, write_fragments
 
 SIZE = 5_000
 SET = "splink_hist50k/historical_50k.jsonl.gz"

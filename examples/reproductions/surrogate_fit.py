@@ -14,9 +14,9 @@ from collections.abc import Mapping
 import numpy as np
 from shell import table
 
-from kbforge.clustering import Choices, cluster
 from kbforge.contracts import FloatArray, Fragment
-from kbforge.evaluate.scores import compare
+from kbforge.evaluation.scores import compare
+from kbforge.jobs.cluster import Choices, cluster
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.suites.circle_mixture import CIRCLES, draw_clusters, fragments_of
 from kbforge_plugins.suites.circles import SURROGATE

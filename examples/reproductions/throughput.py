@@ -19,10 +19,10 @@ from pathlib import Path
 
 from shell import data_folder, kbforge, table
 
-from kbforge.calibration import read_calibration
-from kbforge.clustering import Choices, cluster
 from kbforge.contracts import Progress
-from kbforge.load import read_fragments, write_fragments
+from kbforge.files.fragments import read_fragments, write_fragments
+from kbforge.jobs.cluster import Choices, cluster
+from kbforge.models.calibration import read_calibration
 
 LIKELIHOOD = "bigram"
 SETS = {"chadwick_10k": None, "chadwick_100k": 20_000}

@@ -20,8 +20,8 @@ from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, ve
 from kbforge.bench.workers import Failure, perform_all
 from kbforge.contracts.suite import TASK_NAME, Plan, Suite
 from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, quoted
-from kbforge.kb.words import counted
 from kbforge.pictures.canvas import require_matplotlib
+from kbforge.words import counted
 
 OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
 """Called with how many runs are over and what came of the last one, None at the start."""

@@ -13,11 +13,11 @@ import orjson
 from kbforge import __version__, registry
 from kbforge.bench.results import Row, TraceRow, require_readable
 from kbforge.bench.runs import Run
-from kbforge.cluster.priors import DirichletProcess
-from kbforge.clustering import Choices, prepare
-from kbforge.config import option_parameters
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem, Progress
-from kbforge.evaluate.scores import Scores, compare
+from kbforge.evaluation.scores import Scores, compare
+from kbforge.jobs.cluster import Choices, prepare
+from kbforge.registry.options import option_parameters
 
 _MARKS = 50
 # an offline method's next mark is when this much more time has passed, and enough of it that
@@ -38,7 +38,7 @@ def perform(run: Run) -> Outcome:
     """Do one run.
 
     Raises:
-        KBForgeError: as `kbforge.clustering.prepare`, or the likelihood failed on a fragment.
+        KBForgeError: as `kbforge.jobs.cluster.prepare`, or the likelihood failed on a fragment.
         BadRecord: the clusterer returned figures that are none.
 
     """

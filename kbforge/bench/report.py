@@ -11,7 +11,7 @@ from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
 from kbforge.bench.summary import Line, Verdict, footnotes
 from kbforge.contracts.suite import Plan
-from kbforge.io import open_output
+from kbforge.files.io import open_output
 from kbforge.pictures.canvas import save
 
 if TYPE_CHECKING:

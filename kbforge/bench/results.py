@@ -22,8 +22,8 @@ import orjson
 
 from kbforge import __version__
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.io import open_output
-from kbforge.locks import locked
+from kbforge.files.io import open_output
+from kbforge.files.locks import locked
 
 ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 

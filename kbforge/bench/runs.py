@@ -17,10 +17,10 @@ import numpy as np
 import orjson
 
 from kbforge import __version__, registry
-from kbforge.bundle import MANIFEST
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.suite import Method, Model, Plan, Task
 from kbforge.errors import UsageError, quoted
+from kbforge.models.bundle import MANIFEST
 
 
 @dataclass(frozen=True)

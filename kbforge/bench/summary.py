@@ -11,7 +11,7 @@ from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
 from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
-from kbforge.kb.words import counted
+from kbforge.words import counted
 
 # equal groupings differ by less, which are summed in another order or, by a language model, scored
 # in other batches in single precision; relative, and absolute for what is near 0

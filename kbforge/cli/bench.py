@@ -99,7 +99,7 @@ def bench(
     from kbforge.bench.laboratory import bench as run
     from kbforge.bench.laboratory import prepare
     from kbforge.bench.runs import Selection
-    from kbforge.config import parse_settings
+    from kbforge.registry.options import parse_settings
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
@@ -163,7 +163,7 @@ def _print(done: Benched, folder: str) -> None:
     from rich.text import Text
 
     from kbforge.bench.summary import footnotes
-    from kbforge.kb.words import counted
+    from kbforge.words import counted
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("task", "method", "P"):

@@ -10,7 +10,7 @@ from kbforge.cli import console, options
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge.calibrating import Calibrated
+    from kbforge.jobs.calibrate import Calibrated
 
 app = typer.Typer(add_completion=False)
 
@@ -66,12 +66,12 @@ def calibrate(
 
         kbforge calibrate fragments.jsonl --calibrator empirical-bayes --low 1 --high 1e6 -o c.toml
     """
-    from kbforge.calibrating import How, search_between
-    from kbforge.calibrating import calibrate as run
-    from kbforge.calibration import write_calibration
-    from kbforge.clustering import Choices
-    from kbforge.config import parse_settings
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.calibrate import How, search_between
+    from kbforge.jobs.calibrate import calibrate as run
+    from kbforge.jobs.cluster import Choices
+    from kbforge.models.calibration import write_calibration
+    from kbforge.registry.options import parse_settings
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -111,7 +111,7 @@ def calibrate(
 
 
 def _print_summary(done: Calibrated, output: str) -> None:
-    from kbforge.calibrating import sparkline
+    from kbforge.jobs.calibrate import sparkline
 
     c = done.calibration
     lowest, highest = done.curve[0][0], done.curve[-1][0]

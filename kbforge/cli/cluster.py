@@ -14,8 +14,8 @@ from kbforge.cli.following import following
 from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
-    from kbforge.clustering import Clustering
     from kbforge.contracts import OnStep, Progress
+    from kbforge.jobs.cluster import Clustering
 
 app = typer.Typer(add_completion=False)
 
@@ -59,11 +59,11 @@ def cluster(
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
     """
-    from kbforge.clustering import Choices
-    from kbforge.clustering import cluster as run
-    from kbforge.config import parse_settings
-    from kbforge.io import require_writable
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_writable
+    from kbforge.jobs.cluster import Choices
+    from kbforge.jobs.cluster import cluster as run
+    from kbforge.registry.options import parse_settings
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -153,7 +153,7 @@ def _partial(output: str) -> str:
 
 def _write(fragments: list[Any], done: Clustering, target: str) -> None:
     from kbforge import registry
-    from kbforge.io import open_output
+    from kbforge.files.io import open_output
     from kbforge.kb.entities import assemble
 
     held = fragments[: done.posterior.n_fragments]

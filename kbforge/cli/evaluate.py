@@ -31,10 +31,10 @@ def evaluate(
 
         kbforge cluster fragments.jsonl -o - | kbforge evaluate - fragments.jsonl --json
     """
-    from kbforge.evaluate.judge import judge
-    from kbforge.evaluate.table import render
+    from kbforge.evaluation.judge import judge
+    from kbforge.evaluation.table import render
+    from kbforge.files.fragments import read_fragments
     from kbforge.kb.read import read_entities
-    from kbforge.load import read_fragments
 
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge.contracts import Entity
-    from kbforge.explaining import Explainer, Reason
+    from kbforge.jobs.explain import Explainer, Reason
 
 app = typer.Typer(add_completion=False)
 
@@ -60,11 +60,11 @@ def explain(
 
         kbforge explain kb.jsonl -o explained.jsonl
     """
-    from kbforge.clustering import Choices
-    from kbforge.config import parse_settings
-    from kbforge.explaining import Explainer
-    from kbforge.io import require_writable
+    from kbforge.files.io import require_writable
+    from kbforge.jobs.cluster import Choices
+    from kbforge.jobs.explain import Explainer
     from kbforge.kb.read import read_entities
+    from kbforge.registry.options import parse_settings
 
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
@@ -96,7 +96,7 @@ def explain(
 
 def _write(explainer: Explainer, output: str) -> None:
     from kbforge import registry
-    from kbforge.io import open_output
+    from kbforge.files.io import open_output
 
     with open_output(output) as out:
         registry.create("exporters", "jsonl").export(explainer.explained(), out)

@@ -38,9 +38,9 @@ def export(
         kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
     """
     from kbforge import registry
-    from kbforge.config import parse_settings
     from kbforge.kb import export as kb_export
     from kbforge.kb.read import read_entities
+    from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")

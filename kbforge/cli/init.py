@@ -24,7 +24,7 @@ def init(
 
         kbforge init archive && kbforge run archive/pipeline.toml
     """
-    from kbforge.pipeline_template import write_template
+    from kbforge.recipe.template import write_template
 
     target = write_template(folder, force)
     console.note(f"wrote {target}; edit the line marked EDIT, then: kbforge run {target}")

@@ -89,10 +89,10 @@ def load(
     - hf: split (train), config, revision.
     """
     from kbforge import registry
-    from kbforge.config import parse_settings
-    from kbforge.kb.words import counted
-    from kbforge.load import default_quarantine
-    from kbforge.load import load as run
+    from kbforge.jobs.load import default_quarantine
+    from kbforge.jobs.load import load as run
+    from kbforge.registry.options import parse_settings
+    from kbforge.words import counted
 
     columns = {
         "id": id_column,

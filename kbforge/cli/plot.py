@@ -13,8 +13,8 @@ from kbforge.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbforge.clustering import Choices, Clustering
     from kbforge.contracts import Fragment, OnStep, Progress
+    from kbforge.jobs.cluster import Choices, Clustering
 
 app = typer.Typer(add_completion=False)
 
@@ -71,12 +71,12 @@ def plot(
 
         kbforge plot points.jsonl --alpha 20 --animate online.gif
     """
-    from kbforge.clustering import Choices
-    from kbforge.config import parse_settings
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.cluster import Choices
     from kbforge.pictures.animation import require_gif
     from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.pictures.scene import points_of
+    from kbforge.registry.options import parse_settings
 
     if kb is not None:
         _require_no_clustering(context)
@@ -139,12 +139,12 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
-    from kbforge.kb.words import counted
     from kbforge.pictures.animation import write_animation
     from kbforge.pictures.canvas import save
     from kbforge.pictures.draw import draw
     from kbforge.pictures.recorder import Recorder
     from kbforge.pictures.scene import scene_of_posterior
+    from kbforge.words import counted
 
     recorder = Recorder(fragments, frames) if animate is not None else None
     done = _clustered(fragments, choices, recorder)
@@ -166,7 +166,7 @@ def _cluster_and_draw(
 def _clustered(
     fragments: Sequence[Fragment], choices: Choices, record: OnStep | None
 ) -> Clustering:
-    from kbforge.clustering import cluster
+    from kbforge.jobs.cluster import cluster
 
     with following() as show:
 

@@ -12,8 +12,8 @@ from kbforge.cli import console, options
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge.assessing import Assessment, OnOrder
     from kbforge.contracts import Progress
+    from kbforge.jobs.reliability import Assessment, OnOrder
 
 app = typer.Typer(add_completion=False)
 
@@ -87,10 +87,10 @@ def reliability(
 
         kbforge reliability labelled.jsonl --likelihood model/ --fit model/ --json
     """
-    from kbforge import assessing
-    from kbforge.clustering import Choices
-    from kbforge.config import parse_settings
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs import reliability as reliability_job
+    from kbforge.jobs.cluster import Choices
+    from kbforge.registry.options import parse_settings
 
     if fit is not None and confidence_map is not None:
         raise UsageError("--fit makes a confidence map and --confidence-map names one; choose one")
@@ -101,8 +101,8 @@ def reliability(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        assessing.require_place(fit, [path for path in (fragments, fit_on) if path is not None])
-    how = assessing.How(bins=bins, shuffles=shuffles)
+        reliability_job.require_place(fit, [path for path in (fragments, fit_on) if path is not None])
+    how = reliability_job.How(bins=bins, shuffles=shuffles)
     choices = Choices(
         clusterer=clusterer,
         likelihood=likelihood,
@@ -122,18 +122,18 @@ def reliability(
     found = None
     if fit is not None:
         if fit_on is None:
-            known, held = assessing.halves(held)
+            known, held = reliability_job.halves(held)
         else:
             known = list(read_fragments(fit_on))
-            assessing.require_disjoint(known, held)
+            reliability_job.require_disjoint(known, held)
         with _progress("clustering to fit", shuffles) as on_order:
-            found = assessing.fit_confidence(known, choices, how, on_order)
+            found = reliability_job.fit_confidence(known, choices, how, on_order)
     with _progress("clustering to test", shuffles) as on_order:
-        done = assessing.assess(held, choices, how, found, on_order)
+        done = reliability_job.assess(held, choices, how, found, on_order)
     for sentence in done.notes:
         console.note(f"note: {sentence}")
     if fit is not None and found is not None:
-        place = assessing.save_confidence(found, fit, calibration)
+        place = reliability_job.save_confidence(found, fit, calibration)
         console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
     if json:
         console.print_json(done.summary())
@@ -161,7 +161,7 @@ def _progress(description: str, shuffles: int) -> Iterator[OnOrder]:
 
 
 def _print(done: Assessment) -> None:
-    from kbforge.evaluate.reliability_table import render
+    from kbforge.evaluation.reliability_table import render
 
     screen, scores = console.stdout(), done.scores
     screen.print(

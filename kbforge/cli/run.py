@@ -9,7 +9,7 @@ import typer
 from kbforge.cli import console
 
 if TYPE_CHECKING:
-    from kbforge.pipeline import Report
+    from kbforge.recipe.run import Report
 
 app = typer.Typer(add_completion=False)
 
@@ -40,8 +40,8 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
-    from kbforge.kb.words import counted
-    from kbforge.pipeline import How, run_pipeline, summary
+    from kbforge.recipe.run import How, run_pipeline, summary
+    from kbforge.words import counted
 
     how = How(dry_run, force, first, only, print_to_stderr=json)
     reports = run_pipeline(pipeline, how, lambda report: _show(report, json))

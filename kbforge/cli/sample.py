@@ -37,9 +37,9 @@ def confusable(
 
         kbforge sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
     """
-    from kbforge.kb.words import counted
-    from kbforge.load import read_fragments
-    from kbforge.sample import sample_confusable, write_splits
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.sample import sample_confusable, write_splits
+    from kbforge.words import counted
 
     names = [name.strip() for name in splits.split(",")]
     drawn = sample_confusable(read_fragments(fragments), entities, names, max_fragments, seed)

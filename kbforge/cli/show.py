@@ -41,10 +41,10 @@ def show(
 
         kbforge show kb.jsonl --fragment row-17 --json
     """
+    from kbforge.files.fragments import read_fragments
     from kbforge.kb import select
     from kbforge.kb.read import read_entities
     from kbforge.kb.show import show as print_entities
-    from kbforge.load import read_fragments
 
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment exclude each other")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kbforge.contracts import Entity, Exporter
-from kbforge.io import open_output
+from kbforge.files.io import open_output
 
 
 def export(entities: Iterable[Entity], exporter: Exporter, output: str) -> int:

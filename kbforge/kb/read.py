@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbforge.contracts import Alternative, Entity, Explanation, Value
-from kbforge.digests import DigestSet
 from kbforge.errors import BadRecord, quoted
-from kbforge.jsonl import read_json_lines, stop
+from kbforge.files.digests import DigestSet
+from kbforge.files.jsonl import read_json_lines, stop
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
 _OPTIONAL = ("calibrated_confidence", "alternatives", "vector", "explanations")

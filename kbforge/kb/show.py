@@ -16,7 +16,8 @@ from rich.text import Text
 
 from kbforge.contracts import Entity, Value
 from kbforge.errors import quoted
-from kbforge.kb.words import counted, grouping, listed, percent
+from kbforge.kb.words import grouping
+from kbforge.words import counted, listed, percent
 
 MOST_WIDTH = 120
 _MOST_VALUES = 6

@@ -10,7 +10,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError, quoted
-from kbforge.io import open_output
+from kbforge.files.io import open_output
 from kbforge.pictures.canvas import INK, PALETTE, look, new_figure
 from kbforge.pictures.colours import Colours
 from kbforge.pictures.draw import draw_view, shape

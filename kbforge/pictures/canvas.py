@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbforge.errors import UsageError, quoted
-from kbforge.io import open_output
+from kbforge.files.io import open_output
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge.kb.words import counted
 from kbforge.pictures.scene import View, scene_of_posterior
+from kbforge.words import counted
 
 
 @dataclass(frozen=True, slots=True)

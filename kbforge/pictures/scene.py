@@ -17,8 +17,8 @@ import numpy as np
 
 from kbforge.contracts import Cluster, Entity, FloatArray, Fragment, Posterior, Subproblem
 from kbforge.errors import UsageError, quoted
-from kbforge.kb.words import counted, percent
 from kbforge.pictures import matching
+from kbforge.words import counted, percent
 
 
 @dataclass(frozen=True, slots=True)

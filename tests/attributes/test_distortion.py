@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge_plugins.attributes.distortion import (
+from kbforge_plugins.models.attributes.distortion import (
     COPY,
     EDIT,
     SLIPS,
@@ -18,8 +18,8 @@ from kbforge_plugins.attributes.distortion import (
     components,
     slip,
 )
-from kbforge_plugins.attributes.kinds import KINDS, Kind, feature_names
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.kinds import KINDS, Kind, feature_names
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 from tests.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.attributes import fitting
-from kbforge_plugins.attributes.fitting import (
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.models.attributes import fitting
+from kbforge_plugins.models.attributes.fitting import (
     Fitted,
     concentration_for,
     counted_by_entity,
@@ -19,9 +20,8 @@ from kbforge_plugins.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.attributes.rates import AttributeRates
-from kbforge_plugins.attributes.table import Encoder
-from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.models.attributes.table import Encoder
 
 LETTERS = "abcdefghijklmnoprstuvw"
 

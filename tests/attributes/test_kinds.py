@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.attributes.kinds import (
+from kbforge_plugins.models.attributes.kinds import (
     KINDS,
     LONGEST_VALUE,
     Kind,

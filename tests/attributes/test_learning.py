@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 
-from kbforge_plugins.attributes import learning
-from kbforge_plugins.attributes.distortion import SLIPS, component_names
-from kbforge_plugins.attributes.kinds import Kind, feature_names
-from kbforge_plugins.attributes.learning import Counts, learn_rates
-from kbforge_plugins.attributes.rates import AttributeRates
-from kbforge_plugins.attributes.urn import Urns
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes import learning
+from kbforge_plugins.models.attributes.distortion import SLIPS, component_names
+from kbforge_plugins.models.attributes.kinds import Kind, feature_names
+from kbforge_plugins.models.attributes.learning import Counts, learn_rates
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.models.attributes.urn import Urns
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 
 class Simulator:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.attributes.distortion import component_names
-from kbforge_plugins.attributes.kinds import KINDS
-from kbforge_plugins.attributes.rates import AttributeRates, from_toml, to_toml
+from kbforge_plugins.models.attributes.distortion import component_names
+from kbforge_plugins.models.attributes.kinds import KINDS
+from kbforge_plugins.models.attributes.rates import AttributeRates, from_toml, to_toml
 from tests.attributes.toys import random_kind, random_rates
 from tests.program import Run
 

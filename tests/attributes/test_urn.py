@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge_plugins.attributes import urn as urn_module
-from kbforge_plugins.attributes.kinds import KINDS
-from kbforge_plugins.attributes.rates import AttributeRates
-from kbforge_plugins.attributes.urn import Urn, Urns
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes import urn as urn_module
+from kbforge_plugins.models.attributes.kinds import KINDS
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.models.attributes.urn import Urn, Urns
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 from tests.attributes.toys import (
     LETTERS,
     random_kind,

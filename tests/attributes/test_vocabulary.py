@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge_plugins.attributes.kinds import KINDS, Kind
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.kinds import KINDS, Kind
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 from tests.attributes.toys import LETTERS, random_vocabulary, world
 
 

@@ -8,10 +8,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kbforge_plugins.attributes.distortion import component_names, components
-from kbforge_plugins.attributes.kinds import KINDS, Kind
-from kbforge_plugins.attributes.rates import AttributeRates
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.distortion import component_names, components
+from kbforge_plugins.models.attributes.kinds import KINDS, Kind
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 LETTERS: dict[Kind, str] = {
     "text": "ab ",

@@ -13,7 +13,6 @@ import pytest
 
 from kbforge import registry
 from kbforge.bench.perform import perform
-from kbforge.clustering import Choices, cluster
 from kbforge.contracts import (
     Clusterer,
     Ending,
@@ -27,7 +26,8 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.suite import Method, Model
 from kbforge.errors import BadRecord, KBForgeError
-from kbforge.evaluate.scores import compare
+from kbforge.evaluation.scores import compare
+from kbforge.jobs.cluster import Choices, cluster
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.bench.toys import GREEDY, SPLIT, run
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Particle, Posterior, Problem, Search, Subproblem
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.evaluate.scores import compare
+from kbforge.evaluation.scores import compare
 from kbforge_plugins.calibrators.bcubed import BCubed, best_plateau
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from tests.calibrators.toys import Letters, draw, fragments

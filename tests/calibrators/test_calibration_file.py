@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.calibration import Calibration, fingerprint, read_calibration, write_calibration
 from kbforge.errors import KBForgeError
+from kbforge.models.calibration import Calibration, fingerprint, read_calibration, write_calibration
 from tests.calibrators.toys import fragments
 
 GOOD = """format = 1

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.calibration import read_calibration, to_toml
-from kbforge.confidence import ConfidenceMap, confidence_toml, read_confidence
 from kbforge.errors import KBForgeError
-from kbforge.evaluate.monotone import Band, MonotoneMap
+from kbforge.evaluation.monotone import Band, MonotoneMap
+from kbforge.models.calibration import read_calibration, to_toml
+from kbforge.models.confidence import ConfidenceMap, confidence_toml, read_confidence
 from tests.calibrators.test_calibration_file import GOOD as CALIBRATION
 from tests.calibrators.test_calibration_file import options, texts
 

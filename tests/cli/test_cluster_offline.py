@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kbforge.cluster.offline import watch
-from kbforge.cluster.offline.conditionals import TableConditionals
-from kbforge.cluster.offline.ratios import Clusters, TableRatios
-from kbforge.cluster.offline.visits import Visits
+from kbforge.clustering.batch import watch
+from kbforge.clustering.batch.conditionals import TableConditionals
+from kbforge.clustering.batch.ratios import Clusters, TableRatios
+from kbforge.clustering.batch.visits import Visits
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
 

@@ -8,10 +8,10 @@ import re
 
 import pytest
 
+from kbforge.files.fragments import read_fragments
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.read import read_entities
-from kbforge.load import read_fragments
-from kbforge.models import make_likelihood
+from kbforge.models.resolve import make_likelihood
 from tests.cli.people import write_people
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kbforge.load import read_fragments
+from kbforge.files.fragments import read_fragments
 from tests.sources.harness import ids_in
 
 PEOPLE = "pid,first,last,town,x,y\np1,Ann,Lee,Rome; Oslo,1,2\np2,Bo,Ray,,3,4\n"

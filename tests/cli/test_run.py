@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.pipeline_template import template
+from kbforge.recipe.template import template
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.load import read_fragments
-from kbforge.sample import sample_confusable
+from kbforge.files.fragments import read_fragments
+from kbforge.jobs.sample import sample_confusable
 
 
 def fragment(number: int, label: str | None, *names: str) -> Fragment:

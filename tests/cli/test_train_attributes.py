@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from kbforge.calibration import read_calibration
+from kbforge.models.calibration import read_calibration
 from kbforge_training import attributes
 from tests.cli.people import write_people
 

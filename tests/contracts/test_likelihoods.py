@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kbforge.models import make_likelihood
+from kbforge.models.resolve import make_likelihood
 from kbforge.testing import LikelihoodContract, SurrogateContract
 from kbforge.testing.examples import fragments
 from tests.likelihoods.language_models import small_model, write

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.evaluate.scores import compare
-from kbforge.load import read_fragments
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments
 
 FOLDER = Path(__file__).parents[2] / "examples" / "quickstart"
 

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from kbforge.contracts import Alternative, Entity, Value
 from kbforge.kb.show import show
-from kbforge.kb.words import counted, grouping, listed, percent
+from kbforge.kb.words import grouping
+from kbforge.words import counted, listed, percent
 
 ADA = Entity(
     id="e-1",

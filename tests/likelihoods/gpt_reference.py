@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.grammar.table import START, TokenTable
-from kbforge_training.gpt import GPT
+from kbforge_plugins.models.gpt.network import GPT
 
 Array = NDArray[np.float64]
 

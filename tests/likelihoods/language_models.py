@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from kbforge import registry
-from kbforge.bundle import write_bundle
 from kbforge.contracts import Fragment
-from kbforge.load import read_fragments
-from kbforge_training.gpt import GPT, Shape
-from kbforge_training.language_model import LanguageModel, to_bundle
-from kbforge_training.tokenizer import SetTokenizer, train_bpe
+from kbforge.files.fragments import read_fragments
+from kbforge.models.bundle import write_bundle
+from kbforge_plugins.models.gpt.language_model import LanguageModel, to_bundle
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
 

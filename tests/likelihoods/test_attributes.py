@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge.bundle import Bundle, write_bundle
 from kbforge.contracts import Explaining, Fragment, Problem
 from kbforge.errors import ModelError, UsageError
-from kbforge.models import make_likelihood
+from kbforge.models.bundle import Bundle, write_bundle
+from kbforge.models.resolve import make_likelihood
 from kbforge.testing.examples import HOSTILE_VALUES
-from kbforge_plugins.attributes import fitting
-from kbforge_plugins.attributes.fitting import Fitted, vocabularies_of
-from kbforge_plugins.attributes.kinds import stated
-from kbforge_plugins.attributes.rates import AttributeRates, to_toml
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE, Attributes
+from kbforge_plugins.models.attributes import fitting
+from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.models.attributes.kinds import stated
+from kbforge_plugins.models.attributes.rates import AttributeRates, to_toml
 from tests.attributes.test_fitting import people
 from tests.attributes.toys import random_rates, urn_written_out
 

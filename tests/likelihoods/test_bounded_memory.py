@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
+from kbforge_plugins.models.bounded_memory import BoundedMemory
 
 
 class Model:

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, ModelError, UsageError
-from kbforge.models import make_likelihood
+from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.diffusion import Diffusion, shipped_model
-from kbforge_plugins.likelihoods.diffusion_density import (
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.models.diffusion.density import (
     SetDensity,
     adams_bashforth,
     estimated_flow,
@@ -27,9 +28,8 @@ from kbforge_plugins.likelihoods.diffusion_density import (
     integrate,
     probe_directions,
 )
-from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_training.circles import Circles
-from kbforge_training.set_diffusion import SetDenoiser
+from kbforge_plugins.models.diffusion.network import SetDenoiser
+from kbforge_plugins.suites.circle import Circles
 from tests.training.circles_models import diffusion, random_model, untrained, write
 
 SCALE = 2.0

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods import dirichlet_table
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
+from kbforge_plugins.models.dirichlet import table as dirichlet_table
 
 NAMES = [
     "anna",

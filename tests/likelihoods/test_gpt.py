@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbforge.bundle import add_file, read_bundle
-from kbforge.calibration import Calibration, to_toml
 from kbforge.contracts import Accompanied, Bundled, Fragment
 from kbforge.errors import ModelError, UsageError
-from kbforge.models import make_likelihood
+from kbforge.models.bundle import add_file, read_bundle
+from kbforge.models.calibration import Calibration, to_toml
+from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.gpt import DEFAULT_ALPHA, Gpt, shipped_model
-from kbforge_plugins.likelihoods.gpt_scoring import Scorer
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
-from kbforge_training.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 from tests.likelihoods.gpt_reference import Reference
 from tests.likelihoods.language_models import quickstart, random_sets, small_model, write
 
@@ -206,7 +206,7 @@ def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("family", BF16)
 def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
 
     fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))
     sets = random_sets(fragments, 500)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt_scoring import ROOM, Passage, Scorer, Stretch, batches_of
-from kbforge_plugins.likelihoods.gpt_windows import windows_of
-from kbforge_training.language_model import LanguageModel
+from kbforge_plugins.models.gpt.language_model import LanguageModel
+from kbforge_plugins.models.gpt.scoring import ROOM, Passage, Scorer, Stretch, batches_of
+from kbforge_plugins.models.gpt.windows import windows_of
 from tests.likelihoods.gpt_reference import Reference
 from tests.likelihoods.language_models import quickstart, random_sets, small_model
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_plugins.likelihoods.ngram_text import END, START, ngrams, normalised
+from kbforge_plugins.models.ngram.text import END, START, ngrams, normalised
 
 
 @pytest.mark.parametrize(

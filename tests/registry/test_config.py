@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
-from kbforge.config import bind_options, parse_settings
 from kbforge.errors import UsageError
+from kbforge.registry.options import bind_options, parse_settings
 
 
 class Plugin:

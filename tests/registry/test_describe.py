@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from kbforge import registry
-from kbforge.describe import Option, describe
+from kbforge.registry.describe import Option, describe
 
 OURS = [
     pytest.param(p.kind, p.name, id=f"{p.kind}-{p.name}")

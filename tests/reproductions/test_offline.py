@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment, Problem
-from kbforge.evaluate.scores import compare
+from kbforge.evaluation.scores import compare
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.load import write_fragments
+from kbforge.files.fragments import write_fragments
 from tests.reproductions.scripts import script
 
 PEOPLE = ("ann lee", "bob stone", "cleo marsh", "dan brook")

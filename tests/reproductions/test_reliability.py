@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.load import read_fragments
+from kbforge.files.fragments import read_fragments
 from tests.reproductions.scripts import script
 
 reliability = script("reliability")

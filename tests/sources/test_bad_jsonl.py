@@ -169,7 +169,7 @@ def test_a_table_is_said_to_be_one(program, tmp_path, filename, source):
 
 def test_over_long_line(program, tmp_path, monkeypatch):
     """Only the line is lost, and only its first bytes are ever held."""
-    monkeypatch.setattr("kbforge.io.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("kbforge.files.io.MAX_LINE_BYTES", 100)
     file = tmp_path / "in.jsonl"
     file.write_bytes(GOOD[0] + b"\n" + b"x" * 1_000 + b"\n" + GOOD[1] + b"\n")
     sentence = "2: expected a line of at most 100 bytes, got a longer one"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbforge import registry
-from kbforge.jsonl import stop
+from kbforge.files.jsonl import stop
 
 
 def read(kind, *files, **options):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kbforge import registry
-from kbforge.jsonl import stop
+from kbforge.files.jsonl import stop
 
 
 def read(tmp_path, rows, tweets=None, **options):

@@ -13,8 +13,8 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts.suite import TASK_NAME, Plan
-from kbforge.describe import describe
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.registry.describe import describe
 from kbforge.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt import Gpt
 from kbforge_plugins.suites.gauss import Gauss

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from kbforge.bundle import write_bundle
-from kbforge_training.diffusion_model import SetDiffusion, to_bundle
+from kbforge.models.bundle import write_bundle
+from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.models.diffusion.trained import SetDiffusion, to_bundle
 from kbforge_training.diffusion_recipe import DiffusionRecipe, read_diffusion_recipe
 from kbforge_training.diffusion_sets import Standard
-from kbforge_training.set_diffusion import SetDenoiser, Shape
 
 _RECIPE = """
 description = "for tests"

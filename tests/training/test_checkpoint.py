@@ -17,6 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from kbforge.errors import ModelError
+from kbforge_plugins.models.gpt.network import GPT
 from kbforge_training import checkpoint
 from kbforge_training.batches import Place
 from kbforge_training.checkpoint import (
@@ -26,7 +27,6 @@ from kbforge_training.checkpoint import (
     read_progress,
     save_checkpoint,
 )
-from kbforge_training.gpt import GPT
 from tests.training.tiny import model
 
 V = 20

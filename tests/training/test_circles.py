@@ -10,7 +10,7 @@ from scipy.special import i0e, logsumexp
 from scipy.stats import multivariate_normal
 
 from kbforge.errors import UsageError
-from kbforge_training.circles import Circles
+from kbforge_plugins.suites.circle import Circles
 
 
 def test_points_lie_on_the_rim_all_around() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from kbforge.bundle import add_file
+from kbforge.models.bundle import add_file
 from tests.program import Run
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.bundle import read_bundle
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.load import write_fragments
+from kbforge.files.fragments import write_fragments
+from kbforge.models.bundle import read_bundle
+from kbforge_plugins.models.diffusion.trained import from_bundle
+from kbforge_plugins.models.weights import WEIGHTS
+from kbforge_plugins.suites.circle import Circles
 from kbforge_training import loss_plot
-from kbforge_training.circles import Circles
-from kbforge_training.diffusion_model import from_bundle
 from kbforge_training.diffusion_recipe import read_diffusion_recipe
 from kbforge_training.diffusion_training import train_diffusion
 from kbforge_training.loop import METRICS, Step
-from kbforge_training.weights import WEIGHTS
 from tests.program import Run
 from tests.training.circles_models import read, write_recipe
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from kbforge.bundle import Bundle, read_bundle, write_bundle
 from kbforge.errors import ModelError
-from kbforge_training.diffusion_model import SetDiffusion, from_bundle, to_bundle
-from kbforge_training.weights import WEIGHTS
+from kbforge.models.bundle import Bundle, read_bundle, write_bundle
+from kbforge_plugins.models.diffusion.trained import SetDiffusion, from_bundle, to_bundle
+from kbforge_plugins.models.weights import WEIGHTS
 from tests.training.circles_models import diffusion, random_model, write
 
 GOOD = to_bundle(diffusion(random_model()), {"simulated": "circles"}, {"metrics.jsonl": b"{}\n"})

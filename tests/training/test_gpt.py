@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge_training.gpt import GPT, Shape, rotary, rotate
+from kbforge_plugins.models.gpt.network import GPT, Shape, rotary, rotate
 from kbforge_training.recipe import read_recipe
 from tests.likelihoods.gpt_reference import Reference
 from tests.training.tiny import model, tokenizer

@@ -21,20 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from kbforge.bundle import Bundle, read_bundle, write_bundle
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
-from kbforge.models import make_likelihood
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
-from kbforge_training.language_model import (
+from kbforge.models.bundle import Bundle, read_bundle, write_bundle
+from kbforge.models.resolve import make_likelihood
+from kbforge_plugins.models.gpt.language_model import (
     TOKENIZER,
     WEIGHTS,
     LanguageModel,
     from_bundle,
     to_bundle,
 )
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 from kbforge_training.loop import METRICS
-from kbforge_training.tokenizer import SetTokenizer
 from tests.training.tiny import model, people, tokenizer
 
 CALIBRATION = "calibration.toml"

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import torch
 
-from kbforge.bundle import add_file, read_bundle
-from kbforge.calibration import fingerprint
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.load import read_fragments, write_fragments
-from kbforge.models import make_likelihood
-from kbforge_plugins.likelihoods.ngram_prior import NgramCounts
+from kbforge.files.fragments import read_fragments, write_fragments
+from kbforge.models.bundle import add_file, read_bundle
+from kbforge.models.calibration import fingerprint
+from kbforge.models.resolve import make_likelihood
+from kbforge_plugins.models.gpt.language_model import from_bundle
+from kbforge_plugins.models.ngram.prior import NgramCounts
 from kbforge_training import lm, loss_plot
 from kbforge_training.cli.train_lm import _shown
-from kbforge_training.language_model import from_bundle
 from kbforge_training.lm import Data, train_lm
 from kbforge_training.loop import METRICS, Step
 from kbforge_training.run_folder import RUN, alone_in, folder_of_run

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import KBForgeError, ModelError
+from kbforge_plugins.models.gpt.network import GPT
 from kbforge_training import loop as loop_module
 from kbforge_training.checkpoint import CHECKPOINT, read_progress
-from kbforge_training.gpt import GPT
 from kbforge_training.loop import METRICS, Step, learning_rate
 from kbforge_training.recipe import Schedule
 from tests.training.tiny import loop, read

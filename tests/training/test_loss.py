@@ -8,8 +8,8 @@ import torch
 
 from kbforge.contracts import Fragment
 from kbforge.grammar.table import TokenTable
+from kbforge_plugins.models.gpt.network import GPT
 from kbforge_training.batches import Batch
-from kbforge_training.gpt import GPT
 from kbforge_training.loss import GrammarLoss, states_of
 from kbforge_training.sets import by_entity
 from tests.likelihoods.gpt_reference import Reference

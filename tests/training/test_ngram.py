@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.bundle import read_bundle
-from kbforge.calibration import fingerprint
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError, UsageError
+from kbforge.models.bundle import read_bundle
+from kbforge.models.calibration import fingerprint
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
-from kbforge_plugins.likelihoods.ngram_prior import NgramCounts
+from kbforge_plugins.models.ngram.prior import NgramCounts
 from kbforge_training.ngram import evidence_of, train, tune
 
 NAMES = {
@@ -113,7 +113,7 @@ def test_nothing_to_count_wrong_orders_and_folders(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_evidence_on_real_names_has_an_inner_maximum(data_dir: Path, tmp_path: Path) -> None:
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
 
     path = str(data_dir / "confusable" / "wd50_train.jsonl")
     trained = train(read_fragments(path), tmp_path / "m")

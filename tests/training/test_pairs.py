@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from kbforge.contracts import Fragment
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.batches import cut
-from kbforge_training.gpt import GPT, Shape
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.pairs import PairLoss, Pairs
 from kbforge_training.recipe import read_recipe
 from kbforge_training.sets import Entity, SetRule, by_entity
-from kbforge_training.tokenizer import SetTokenizer
 from tests.training import tiny
 from tests.training.tiny import people, read
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from kbforge_plugins.suites.circle import Circles
 from kbforge_training.batches import Place
-from kbforge_training.circles import Circles
 from kbforge_training.diffusion_sets import (
     DiffusionLoss,
     SetBatches,

@@ -14,7 +14,7 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError, ModelError
 from kbforge.grammar import interior
-from kbforge_training.tokenizer import SetTokenizer, pieces_of, train_bpe
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, pieces_of, train_bpe
 from tests.training.toys import VALUES, bpe, tokenizer
 
 GRAMMARS = ["canonical-json", "flat-json"]

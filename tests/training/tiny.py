@@ -10,13 +10,13 @@ import torch
 
 from kbforge import registry
 from kbforge.contracts import Fragment
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
 from kbforge_training.batches import Batches
-from kbforge_training.gpt import GPT, Shape
 from kbforge_training.loop import Loop, Settings, dev_batches
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.recipe import Recipe, read_recipe
 from kbforge_training.sets import by_entity
-from kbforge_training.tokenizer import SetTokenizer, train_bpe
 
 _RECIPE = {
     "description": '"for tests"',

@@ -13,23 +13,23 @@ from pathlib import Path
 
 import orjson
 
-from kbforge.bundle import Bundle, require_place, write_bundle
-from kbforge.calibration import Calibration, fingerprint, to_toml
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_plugins.attributes.fitting import (
+from kbforge.models.bundle import Bundle, require_place, write_bundle
+from kbforge.models.calibration import Calibration, fingerprint, to_toml
+from kbforge_plugins.indexes.recall import IndexRecall, recall_of
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
+from kbforge_plugins.models.attributes.fitting import (
     Fitted,
     expected_entities,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.attributes.kinds import KINDS, Kind
-from kbforge_plugins.attributes.rates import AttributeRates
-from kbforge_plugins.attributes.rates import to_toml as rates_to_toml
-from kbforge_plugins.indexes.recall import IndexRecall, recall_of
-from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
+from kbforge_plugins.models.attributes.kinds import KINDS, Kind
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.models.attributes.rates import to_toml as rates_to_toml
 
 CALIBRATION_FILE = "calibration.toml"
 _OBJECTIVE = "expected entities"

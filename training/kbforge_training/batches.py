@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.sets import Entity, SetRule, draw
-from kbforge_training.tokenizer import SetTokenizer
 
 Tokens: TypeAlias = NDArray[np.int64]
 

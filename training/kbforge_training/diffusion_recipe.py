@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbforge.errors import UsageError
-from kbforge_training.circles import Circles
+from kbforge_plugins.suites.circle import Circles
 from kbforge_training.diffusion_sets import SizeRule
 from kbforge_training.recipe import Schedule, from_table, read_table, require_schedule
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.suites.circle import Circles
 from kbforge_training.batches import Place
-from kbforge_training.circles import Circles
-from kbforge_training.set_diffusion import SetDenoiser, Shape
 
 _STREAM, _HELD_OUT = 0, 1
 _HELD_OUT_BATCHES = 32

@@ -17,17 +17,17 @@ from typing import cast
 
 import torch
 
-from kbforge.bundle import require_place, write_bundle
-from kbforge.devices import require_device
-from kbforge.io import require_writable
+from kbforge.files.io import require_writable
+from kbforge.models.bundle import require_place, write_bundle
+from kbforge.models.devices import require_device
+from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.models.diffusion.trained import SetDiffusion, to_bundle
 from kbforge_training.checkpoint import read_progress
-from kbforge_training.diffusion_model import SetDiffusion, to_bundle
 from kbforge_training.diffusion_recipe import DiffusionRecipe
 from kbforge_training.diffusion_sets import DiffusionLoss, SetBatches, standard_of, truth
 from kbforge_training.loop import Loop, Settings, Step
 from kbforge_training.loss_plot import metrics_and_picture
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
-from kbforge_training.set_diffusion import SetDenoiser, Shape
 from kbforge_training.told import going_on
 
 _VALIDATIONS, _VALIDATE_EVERY = 10, 500  # at least so many; at most so many steps apart

@@ -26,19 +26,21 @@ import numpy as np
 import torch
 
 from kbforge import registry
-from kbforge.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
-from kbforge.calibrating import How, calibrate
-from kbforge.calibration import fingerprint, to_toml
-from kbforge.clustering import Choices
 from kbforge.contracts import Fragment, Grammar
-from kbforge.devices import require_device
 from kbforge.errors import KBForgeError
-from kbforge.io import open_output, require_writable
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
+from kbforge.files.io import open_output, require_writable
+from kbforge.jobs.calibrate import How, calibrate
+from kbforge.jobs.cluster import Choices
+from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
+from kbforge.models.calibration import fingerprint, to_toml
+from kbforge.models.devices import require_device
+from kbforge_plugins.models.gpt.language_model import TOKENIZER, LanguageModel, to_bundle
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
+from kbforge_plugins.models.weights import weights_of
 from kbforge_training.batches import Batches
 from kbforge_training.checkpoint import read_progress
-from kbforge_training.gpt import GPT, Shape
-from kbforge_training.language_model import TOKENIZER, LanguageModel, to_bundle
 from kbforge_training.loop import LearnPairs, Loop, Settings, Step, dev_batches
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.loss_plot import metrics_and_picture
@@ -46,9 +48,7 @@ from kbforge_training.pairs import PairLoss, Pairs
 from kbforge_training.recipe import Recipe, Schedule, Sizes
 from kbforge_training.run_folder import alone_in, begin_run, folder_of_run, remove_run
 from kbforge_training.sets import Entity, by_entity
-from kbforge_training.tokenizer import SetTokenizer, train_bpe
 from kbforge_training.told import going_on
-from kbforge_training.weights import weights_of
 
 DRAFT = "model"
 

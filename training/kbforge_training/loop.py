@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, quoted
-from kbforge.io import open_output
+from kbforge.files.io import open_output
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.batches import Batch, Place, cut
 from kbforge_training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
 from kbforge_training.interrupts import deferred_interrupts
@@ -31,7 +32,6 @@ from kbforge_training.optimizers import make_optimizer
 from kbforge_training.pairs import PairLoss, PairRule, Pairs
 from kbforge_training.recipe import Schedule
 from kbforge_training.sets import Entity, SetRule, draw
-from kbforge_training.tokenizer import SetTokenizer
 
 METRICS = "metrics.jsonl"
 

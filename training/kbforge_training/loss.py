@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kbforge.grammar.table import TokenTable
+from kbforge_plugins.models.gpt.network import GPT
 from kbforge_training.batches import Batch
-from kbforge_training.gpt import GPT
 
 
 class GrammarLoss:

@@ -20,13 +20,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from kbforge import registry
-from kbforge.bundle import Bundle, write_bundle
-from kbforge.calibration import fingerprint
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.likelihoods.ngram_text import ngrams
+from kbforge.models.bundle import Bundle, write_bundle
+from kbforge.models.calibration import fingerprint
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.models.ngram.text import ngrams
 
 LIKELIHOOD_OF_ORDER: Mapping[int, str] = {2: "bigram", 3: "trigram"}
 

@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kbforge.contracts import Fragment
+from kbforge_plugins.models.gpt.network import GPT
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.batches import Batch, Tokens, cut, encoded
-from kbforge_training.gpt import GPT
 from kbforge_training.loss import GrammarLoss
 from kbforge_training.sets import Entity, SetRule, viewed
-from kbforge_training.tokenizer import SetTokenizer
 
 _LARGEST_PART = 3
 _CONFUSABLE = 0.8  # of the pairs of two entities, those that have to share a word if they can

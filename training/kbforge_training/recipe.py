@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from kbforge import registry
 from kbforge.errors import UsageError, quoted
-from kbforge.tables import parse_toml
+from kbforge.files.toml import parse_toml
 from kbforge_training.optimizers import OPTIMIZERS
 from kbforge_training.pairs import PairRule
 from kbforge_training.sets import SetRule

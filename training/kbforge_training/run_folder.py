@@ -21,8 +21,8 @@ from typing import Any
 import orjson
 
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.io import open_output
-from kbforge.locks import locked
+from kbforge.files.io import open_output
+from kbforge.files.locks import locked
 
 RUN = "run.json"
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, quoted
-from kbforge.io import called, read_lines
+from kbforge.files.io import called, read_lines
 
 _ATTRIBUTES = {
     "FN": "name",

@@ -20,7 +20,7 @@ from kbforge.contracts.calibrator import CalibrationResult, Search
 from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
-from kbforge.evaluate.scores import compare
+from kbforge.evaluation.scores import compare
 from kbforge_plugins.calibrators.clustering import Runs
 from kbforge_plugins.calibrators.gold import labelled_only
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from kbforge.cluster.offline.agglomerate import Method, agglomerate
+from kbforge.clustering.batch.agglomerate import Method, agglomerate
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require_start
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbforge.cluster.offline.conditionals import SetConditionals, TableConditionals, conditionals_of
-from kbforge.cluster.offline.grouping import Grouping
-from kbforge.cluster.offline.kernels import Gibbs, Kernel
-from kbforge.cluster.offline.kernels import Metropolis as MetropolisKernel
-from kbforge.cluster.scoring import without_model
+from kbforge.clustering.batch.conditionals import (
+    SetConditionals,
+    TableConditionals,
+    conditionals_of,
+)
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.kernels import Gibbs, Kernel
+from kbforge.clustering.batch.kernels import Metropolis as MetropolisKernel
+from kbforge.clustering.online.scoring import without_model
 from kbforge.contracts import Fragment, Problem
 from kbforge_plugins.clusterers.sampling import Sampler
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge import registry
-from kbforge.cluster.run import run
-from kbforge.cluster.step import Rules
+from kbforge.clustering.run import run
+from kbforge.clustering.step import Rules
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
 
 

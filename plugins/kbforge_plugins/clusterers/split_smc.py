@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from kbforge import registry
-from kbforge.cluster.run import run
-from kbforge.cluster.split import Weights
-from kbforge.cluster.step import Rules
+from kbforge.clustering.online.split import Weights
+from kbforge.clustering.run import run
+from kbforge.clustering.step import Rules
 from kbforge.contracts import Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError, quoted
-from kbforge_plugins.attributes.kinds import Kind, features_of, kind_of, normalised, stated
+from kbforge_plugins.models.attributes.kinds import Kind, features_of, kind_of, normalised, stated
 
 _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",

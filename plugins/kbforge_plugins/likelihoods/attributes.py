@@ -19,16 +19,21 @@ from typing import Self
 
 import orjson
 
-from kbforge.bundle import read_bundle
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.io import called, read_small
-from kbforge_plugins.attributes.fitting import Fitted, counts_of, fit_unlabelled, vocabularies_of
-from kbforge_plugins.attributes.model import AttributeModel
-from kbforge_plugins.attributes.rates import Rates, from_toml
-from kbforge_plugins.attributes.table import AttributeTable
-from kbforge_plugins.attributes.vocabulary import Vocabulary
+from kbforge.files.io import called, read_small
+from kbforge.models.bundle import read_bundle
 from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.models.attributes.fitting import (
+    Fitted,
+    counts_of,
+    fit_unlabelled,
+    vocabularies_of,
+)
+from kbforge_plugins.models.attributes.model import AttributeModel
+from kbforge_plugins.models.attributes.rates import Rates, from_toml
+from kbforge_plugins.models.attributes.table import AttributeTable
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
 _MOST_RATES_BYTES = 1 << 22

@@ -30,8 +30,8 @@ from scipy.special import betaln, gammaln
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge_plugins.likelihoods.arrays import capacity_for, grown
-from kbforge_plugins.likelihoods.vectors import vector_of
+from kbforge.numerics.arrays import capacity_for, grown
+from kbforge_plugins.models.vectors import vector_of
 
 
 class BetaBernoulli:

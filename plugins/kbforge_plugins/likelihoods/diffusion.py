@@ -16,14 +16,14 @@ from typing import Self
 
 import numpy as np
 
-from kbforge.bundle import read_bundle
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import UsageError, quoted
-from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
-from kbforge_plugins.likelihoods.diffusion_density import SetDensity, in_order
+from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.likelihoods.vectors import vector_of
-from kbforge_training.diffusion_model import SetDiffusion, from_bundle
+from kbforge_plugins.models.bounded_memory import BoundedMemory
+from kbforge_plugins.models.diffusion.density import SetDensity, in_order
+from kbforge_plugins.models.diffusion.trained import SetDiffusion, from_bundle
+from kbforge_plugins.models.vectors import vector_of
 
 _MEBIBYTE = 1 << 20
 _ENTRY_BYTES = 250  # of a score held, beside its points
@@ -109,7 +109,7 @@ def _gaussian_as(trained: SetDiffusion) -> Gaussian:
 
 def shipped_model() -> Path:
     """The folder of the default model."""
-    return Path(str(files("kbforge_plugins").joinpath("models/circles")))
+    return Path(str(files("kbforge_plugins").joinpath("bundles/circles")))
 
 
 def _points(cluster: Sequence[Fragment]) -> FloatArray:

@@ -26,9 +26,9 @@ from typing import Literal
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge_plugins.likelihoods.dirichlet_rows import DirichletRows, RowCounts
-from kbforge_plugins.likelihoods.dirichlet_table import LiveRows
-from kbforge_plugins.likelihoods.vectors import vector_of
+from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
+from kbforge_plugins.models.dirichlet.table import LiveRows
+from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

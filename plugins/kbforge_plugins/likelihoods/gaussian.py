@@ -37,8 +37,8 @@ from scipy.special import gammaln
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge_plugins.likelihoods.arrays import capacity_for, grown
-from kbforge_plugins.likelihoods.vectors import dimensions_of, vector_of
+from kbforge.numerics.arrays import capacity_for, grown
+from kbforge_plugins.models.vectors import dimensions_of, vector_of
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100

@@ -29,15 +29,15 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from kbforge.bundle import Bundle, read_bundle
-from kbforge.calibration import read_calibration
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge_plugins.likelihoods.bounded_memory import BoundedMemory
-from kbforge_plugins.likelihoods.gpt_scoring import Scorer
+from kbforge.models.bundle import Bundle, read_bundle
+from kbforge.models.calibration import read_calibration
 from kbforge_plugins.likelihoods.ngram import Bigram
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts
-from kbforge_training.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.bounded_memory import BoundedMemory
+from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
+from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 
 CALIBRATION_FILE = "calibration.toml"
 DEFAULT_ALPHA = 1000.0
@@ -188,7 +188,7 @@ class Gpt:
 
 def shipped_model() -> Path:
     """The folder of the default model."""
-    return Path(str(files("kbforge_plugins").joinpath("models/gpt")))
+    return Path(str(files("kbforge_plugins").joinpath("bundles/gpt")))
 
 
 def _surrogate(bundle: Bundle, where: str) -> Bigram | None:

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
-from kbforge.bundle import read_bundle
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.kb.words import listed
-from kbforge_plugins.likelihoods.dirichlet_table import LiveRows
-from kbforge_plugins.likelihoods.ngram_prior import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.likelihoods.ngram_rows import NgramRows
+from kbforge.models.bundle import read_bundle
+from kbforge.words import listed
+from kbforge_plugins.models.dirichlet.table import LiveRows
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.models.ngram.rows import NgramRows
 
 _LARGEST_SCALE = 1e6
 _NAMED = 10  # attributes in a message

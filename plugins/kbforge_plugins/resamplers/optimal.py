@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.cluster.pool import log_sum_exp
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.numerics.logs import log_sum_exp
 from kbforge_plugins.resamplers.stratified import stratified_counts
 
 

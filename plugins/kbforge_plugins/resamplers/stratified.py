@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.cluster.pool import log_sum_exp
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.numerics.logs import log_sum_exp
 
 
 class Stratified:

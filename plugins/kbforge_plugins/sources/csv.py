@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.io import called, read_lines
+from kbforge.files.io import called, read_lines
 from kbforge_plugins.sources.rows import MintedIds, RowMapping
 
 _DELIMITERS = ";\t|,"

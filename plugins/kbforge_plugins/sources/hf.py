@@ -19,8 +19,8 @@ from typing import Any
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.io import open_input
-from kbforge.jsonl import read_json_lines, stop
+from kbforge.files.io import open_input
+from kbforge.files.jsonl import read_json_lines, stop
 from kbforge_plugins.sources.rows import MintedIds, RowMapping, row_json
 
 _BUILDERS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
-from kbforge.jsonl import read_located
+from kbforge.files.jsonl import read_located
 
 
 class JsonlSource:

@@ -12,7 +12,7 @@ from typing import Any
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.io import called, open_input
+from kbforge.files.io import called, open_input
 from kbforge_plugins.sources.rows import MintedIds, RowMapping, RowReader, row_json
 
 _BATCH_ROWS = 1024

@@ -29,10 +29,10 @@ from typing import Literal
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
-from kbforge.digests import DigestSet
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
-from kbforge.io import called, read_lines
-from kbforge.jsonl import parse_json, shown
+from kbforge.files.digests import DigestSet
+from kbforge.files.io import called, read_lines
+from kbforge.files.jsonl import parse_json, shown
 from kbforge_plugins.sources.spans import nearest
 
 _FIELDS = "tweet_id, phrase, start, end, entityId and score"

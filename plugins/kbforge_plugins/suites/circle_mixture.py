@@ -14,7 +14,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge_training.circles import Circles
+from kbforge_plugins.suites.circle import Circles
 
 CIRCLES = 15
 SIZES = (10, 29)  # both included

@@ -25,9 +25,9 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.contracts.suite import Expectation, Method, Model, Plan, Task
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.io import called
-from kbforge.load import read_fragments
-from kbforge.models import default_alpha, make_likelihood
+from kbforge.files.fragments import read_fragments
+from kbforge.files.io import called
+from kbforge.models.resolve import default_alpha, make_likelihood
 from kbforge_plugins.suites.data import data_files
 from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 from kbforge_plugins.suites.name_variants import name_variants

@@ -62,7 +62,7 @@ def train_attributes(
     """
     from itertools import chain
 
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
     from kbforge_training.attributes import train
 
     kinds = _kinds(kind or [])

@@ -13,7 +13,7 @@ from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
-    from kbforge_training.language_model import LanguageModel
+    from kbforge_plugins.models.gpt.language_model import LanguageModel
     from kbforge_training.lm import TrainedLm
     from kbforge_training.loop import Step
 
@@ -89,7 +89,7 @@ def train_lm(
     """
     from dataclasses import asdict, replace
 
-    from kbforge.devices import require_device
+    from kbforge.models.devices import require_device
     from kbforge_training.lm import Data, require_output
     from kbforge_training.lm import train_lm as run
     from kbforge_training.recipe import read_recipe
@@ -124,7 +124,7 @@ def train_lm(
 
 
 def _read(paths: list[str], limit: int | None) -> list[Fragment]:
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
 
     held: list[Fragment] = []
     with console.progress(total=None, description="reading") as bar:
@@ -137,10 +137,10 @@ def _read(paths: list[str], limit: int | None) -> list[Fragment]:
 
 
 def _model(name_or_path: str) -> LanguageModel:
-    from kbforge.bundle import read_bundle
     from kbforge.errors import quoted
+    from kbforge.models.bundle import read_bundle
     from kbforge_plugins.likelihoods.gpt import shipped_model
-    from kbforge_training.language_model import from_bundle
+    from kbforge_plugins.models.gpt.language_model import from_bundle
 
     folder = shipped_model() if name_or_path == "gpt" else Path(name_or_path)
     return from_bundle(read_bundle(folder), quoted(str(folder), 400))

@@ -56,7 +56,7 @@ def train_ngram(
     """
     from itertools import chain
 
-    from kbforge.load import read_fragments
+    from kbforge.files.fragments import read_fragments
     from kbforge_training.ngram import train
 
     names = tuple(name for name in attributes.split(",") if name)

@@ -1,0 +1,163 @@
+"""Propose: put the new fragment into every cluster of every particle, keep the best.
+
+The pool is cut to its `limit` heaviest members, and only what can be among them is expanded: the
+`limit`-th largest of the clusters' best putative weights (one a cluster, by its heaviest
+particle) is a lower bound of the `limit`-th largest putative weight, so clusters below it are
+left out without looking at their particles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbforge.clustering.online.pool import Pool, Scores, distinct, joined
+from kbforge.clustering.state import State
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.errors import LikelihoodError
+
+_MANY_ROWS = 512  # above this, finding out which rows to leave out costs less than taking all
+_LEADERS = 8
+_SLACK = 1e-9
+
+
+def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
+    """The heaviest non-singleton putative particles, in canonical order.
+
+    Args:
+        state: before the new fragment.
+        scores: L(C + x) - L(C) of the clusters to compare x with (or a surrogate's), nats.
+        limit: how many to keep; None keeps all.
+
+    Raises:
+        LikelihoodError: a predictive is NaN or +inf.
+
+    """
+    log_predictive = scores.log_predictive
+    slots = state.arange(state.n_slots) if scores.slots is None else scores.slots
+    # the best putative weight of each cluster, over the particles that hold it
+    best = state.reach[slots] + log_predictive[slots]
+    top = best.max(initial=-np.inf)
+    if np.isnan(top) or top == np.inf:
+        raise LikelihoodError(f"the likelihood (or surrogate) returned {top}")
+    if limit is not None and len(best) > limit:
+        floor = _kth_largest(best, limit)
+    else:
+        floor = -np.inf
+    # -inf is no candidate: the slot is free, or the likelihood forbids the cluster
+    kept = (best >= floor) & (best > -np.inf)
+    candidates, best = slots[kept], best[kept]
+    rows = _rows_of(state, candidates)
+    if limit is not None and len(rows) > _MANY_ROWS:
+        floor = _raised(state, candidates, log_predictive, limit, floor)
+        candidates = candidates[best >= floor]
+        rows = _rows_in_reach(state, candidates, log_predictive, floor)
+    pool = _expand(state, candidates, rows, log_predictive, floor).heaviest_first()
+    return pool if limit is None or len(pool) <= limit else pool.take(np.arange(limit))
+
+
+def singletons(state: State, subproblem: int, log_new: float) -> Pool:
+    """Putative particles that make x a new cluster, one a particle of the subproblem.
+
+    Args:
+        state: before the new fragment.
+        subproblem: the one that stands for all, since a new cluster is the same event in each.
+        log_new: log alpha + L({x}), nats.
+
+    """
+    weights = state.blocks[subproblem].weights
+    nowhere = np.full(len(weights), -1)
+    return Pool(
+        weights + log_new,
+        nowhere,
+        nowhere,
+        state.arange(len(weights)),
+        np.full(len(weights), subproblem),
+    )
+
+
+def add_singletons(state: State, joins: Pool, log_new: float) -> Pool:
+    """The joins and the singletons of the subproblem with the heaviest join, canonical order."""
+    host = int(joins.subproblem[np.argmax(joins.value)])
+    return joined(joins, singletons(state, host, log_new)).heaviest_first()
+
+
+def _expand(
+    state: State, candidates: IntArray, rows: IntArray, log_predictive: FloatArray, floor: float
+) -> Pool:
+    """The putative particles of some clusters with a weight of at least `floor`.
+
+    Args:
+        state: before the new fragment.
+        candidates: the clusters.
+        rows: the particles to look at, by subproblem and rank.
+        log_predictive: L(C + x) - L(C) by slot, nats.
+        floor: the least weight.
+
+    Returns:
+        In the order of subproblem, particle rank, cluster.
+
+    """
+    lengths = state.row_end[rows] - state.row_begin[rows]
+    cells = state.ranges(state.row_begin[rows], lengths)
+    slots = state.cells[cells]
+    state.mark[candidates] = True
+    wanted = state.mark[slots]
+    state.mark[candidates] = False
+    cells, slots = cells[wanted], slots[wanted]
+    row = np.repeat(rows, lengths)[wanted]
+    value = state.row_weight[row] + state.log_size[slots]
+    value += log_predictive[slots]
+    heavy = value >= floor
+    cells, slots, row, value = cells[heavy], slots[heavy], row[heavy], value[heavy]
+    name = state.owner[slots]
+    return Pool(value, cells, slots, row - state.row_start[name], name)
+
+
+def _raised(
+    state: State, candidates: IntArray, log_predictive: FloatArray, limit: int, floor: float
+) -> float:
+    """A higher floor, if the particles of the few best clusters fill the pool by themselves."""
+    if len(candidates) <= _LEADERS:
+        return floor
+    best = state.reach[candidates] + log_predictive[candidates]
+    leaders = candidates[np.argpartition(best, -_LEADERS)[-_LEADERS:]]
+    rows = _rows_in_reach(state, leaders, log_predictive, floor)
+    value = _expand(state, leaders, rows, log_predictive, floor).value
+    return _kth_largest(value, limit) if len(value) > limit else floor
+
+
+def _rows_of(state: State, candidates: IntArray) -> IntArray:
+    """All rows of the candidates' subproblems."""
+    names = distinct(state.owner[candidates])
+    return state.ranges(state.row_start[names], state.row_count[names])
+
+
+def _rows_in_reach(
+    state: State, candidates: IntArray, log_predictive: FloatArray, floor: float
+) -> IntArray:
+    """The rows of the candidates' subproblems that are heavy enough to come to `floor`.
+
+    Most subproblems are here for one cluster that only their first few rows bring above it.
+    """
+    candidates = candidates[np.argsort(state.owner[candidates], kind="stable")]
+    owner = state.owner[candidates]
+    starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+    gain = state.log_size[candidates] + log_predictive[candidates]
+    # the slack covers the rounding of sums taken in another order than the pool's
+    needed = floor - np.maximum.reduceat(gain, starts)
+    needed -= _SLACK * (1 + np.abs(needed))
+    counts = state.row_count[owner[starts]]
+    rows = state.ranges(state.row_start[owner[starts]], counts)
+    return rows[state.row_weight[rows] >= np.repeat(needed, counts)]
+
+
+def _kth_largest(values: FloatArray, k: int) -> float:
+    """The k-th largest value; a first pass over maxima of strided groups thins long arrays."""
+    groups = 4 * k
+    if len(values) > 8 * groups:
+        depth = len(values) // groups
+        maxima = values[: depth * groups].reshape(depth, groups).max(axis=0)
+        # k groups reach this, each with a value of its own
+        bound = np.partition(maxima, groups - k)[groups - k]
+        values = values[values >= bound]
+    return float(np.partition(values, len(values) - k)[len(values) - k])

@@ -1,0 +1,279 @@
+"""The state of sequential Monte Carlo clustering, as flat arrays.
+
+Three levels, each an array or a row of one, so that a step is a few dozen vectorised operations
+whatever the number of clusters:
+
+    cluster     a set of fragments that some live particle holds; addressed by *slot*
+    particle    a row: the slots of its clusters, ordered by their smallest fragments
+    subproblem  a block of rows; addressed by its smallest fragment, which no other block holds
+
+The rows of all subproblems lie in one arena, and their cells in another, each subproblem's
+contiguous and heaviest first, so that the particles of many subproblems are gathered in one
+operation. What a step replaces is appended; an arena is compacted when half of it is dead.
+
+| array | indexed by | meaning |
+|---|---|---|
+| size, log_size | slot | |C| and its log |
+| score | slot | L(C), nats |
+| term | slot | log alpha + lgamma(|C|) + L(C): the cluster's part of the log posterior |
+| reach | slot | max over particles i holding C of w_i, plus log |C|; -inf if the slot is free |
+| first | slot | C's smallest fragment |
+| owner | slot | the subproblem that holds C |
+| row_weight, row_begin, row_end | row | the particle's log weight, its range of cells |
+| cells | cell | the cluster |
+| row_start, row_count | subproblem | its range of rows |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import Cluster, FloatArray, IntArray
+
+_START_CAPACITY = 256
+_ROUNDING = 1e-9
+
+Link: TypeAlias = "tuple[Link | None, int]"
+"""A cluster as a linked list: the cluster before its newest fragment, and that fragment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A subproblem's particles: what `State.install` puts in place.
+
+    Attributes:
+        cells: slots of all rows, row after row.
+        row_start: where each row starts in `cells`, and the end; shape [particles + 1].
+        weights: log weights, normalised, descending; shape [particles].
+        slots: the distinct slots in `cells`, in no particular order.
+        bits: how many bits the membership masks of the block use.
+
+    """
+
+    cells: IntArray
+    row_start: IntArray
+    weights: FloatArray
+    slots: IntArray
+    bits: int
+
+
+class State:
+    """All clusters, particles and subproblems of a run."""
+
+    def __init__(self, prior: DirichletProcess) -> None:
+        self.prior = prior
+        self.n_fragments = 0
+        self.log10_effective_particles = 0.0
+        self.blocks: dict[int, Block] = {}
+        # clusters
+        self.n_slots = 0
+        self.size: IntArray = np.zeros(0, dtype=np.int64)
+        self.log_size: FloatArray = np.zeros(0)
+        self.score: FloatArray = np.zeros(0)
+        self.term: FloatArray = np.zeros(0)
+        self.reach: FloatArray = np.zeros(0)
+        self.first: IntArray = np.zeros(0, dtype=np.int64)
+        self.owner: IntArray = np.zeros(0, dtype=np.int64)
+        self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.hash: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
+        self.mask: list[int] = []
+        # a cluster shares its members with the cluster that it grew from
+        self._members: list[Link | None] = []
+        self._free: list[int] = []
+        self._log_gamma = np.zeros(0)
+        # particles
+        self.cells: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_weight: FloatArray = np.zeros(0)
+        self.row_begin: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_end: IntArray = np.zeros(0, dtype=np.int64)
+        self._cells_used = self._rows_used = 0
+        # subproblems
+        self.row_start: IntArray = np.zeros(0, dtype=np.int64)
+        self.row_count: IntArray = np.zeros(0, dtype=np.int64)
+        self._arange: IntArray = np.arange(_START_CAPACITY)
+
+    # -- clusters ---------------------------------------------------------------------------
+
+    def new_clusters(
+        self, fragment: int, parents: IntArray, scores: FloatArray, bits: list[int]
+    ) -> IntArray:
+        """Make the clusters parents[k] + fragment; a parent of -1 is the empty cluster.
+
+        Args:
+            fragment: the new fragment's index.
+            parents: slots, shape [k].
+            scores: L of the new clusters, nats, shape [k].
+            bits: the new membership masks, in the numbering of the block that will hold them.
+
+        Returns:
+            Their slots, shape [k].
+
+        """
+        children = self._allocate(len(parents))
+        grown = parents >= 0
+        self.size[children] = np.where(grown, self.size[parents], 0) + 1
+        self.first[children] = np.where(grown, self.first[parents], fragment)
+        sizes = self.size[children]
+        self.log_size[children] = np.log(sizes)
+        self.score[children] = scores
+        self.term[children] = self._log_cluster(sizes) + scores
+        held, masks = self._members, self.mask
+        for slot, parent, bit_mask in zip(children.tolist(), parents.tolist(), bits, strict=True):
+            held[slot] = (held[parent] if parent >= 0 else None, fragment)
+            masks[slot] = bit_mask
+        return children
+
+    def members(self, slot: int) -> Cluster:
+        """The fragments of a cluster, ascending."""
+        out = []
+        link = self._members[slot]
+        while link is not None:
+            link, fragment = link
+            out.append(fragment)
+        return tuple(reversed(out))
+
+    def in_heaviest(self, slots: IntArray) -> NDArray[np.bool_]:
+        """Which clusters the heaviest particle of their subproblem holds, or one as heavy."""
+        heaviest = self.row_weight[self.row_start[self.owner[slots]]]
+        return np.asarray(self.reach[slots] - self.log_size[slots] >= heaviest - _ROUNDING)
+
+    def release(self, slots: IntArray) -> None:
+        """Free clusters that no particle holds any more."""
+        self.reach[slots] = -np.inf
+        freed = slots.tolist()
+        for slot in freed:
+            self._members[slot] = None
+            self.mask[slot] = 0
+        self._free.extend(freed)
+
+    def _allocate(self, count: int) -> IntArray:
+        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+        fresh = range(self.n_slots, self.n_slots + count - len(reused))
+        self.n_slots += len(fresh)
+        if self.n_slots > len(self.log_size):
+            self._grow_slots(max(_START_CAPACITY, 2 * self.n_slots))
+        return np.array([*reused, *fresh], dtype=np.int64)
+
+    def _grow_slots(self, capacity: int) -> None:
+        old = len(self.log_size)
+        extra = capacity - old
+        self.size = np.concatenate([self.size, np.zeros(extra, dtype=np.int64)])
+        self.log_size = np.concatenate([self.log_size, np.zeros(extra)])
+        self.score = np.concatenate([self.score, np.zeros(extra)])
+        self.term = np.concatenate([self.term, np.zeros(extra)])
+        self.reach = np.concatenate([self.reach, np.full(extra, -np.inf)])
+        self.first = np.concatenate([self.first, np.zeros(extra, dtype=np.int64)])
+        self.owner = np.concatenate([self.owner, np.zeros(extra, dtype=np.int64)])
+        self.mark = np.zeros(capacity, dtype=np.bool_)
+        self.hash = _mixed(np.arange(capacity, dtype=np.uint64))
+        self._members.extend(None for _ in range(extra))
+        self.mask.extend(0 for _ in range(extra))
+
+    def _log_cluster(self, sizes: IntArray) -> FloatArray:
+        largest = int(sizes.max())
+        if largest >= len(self._log_gamma):
+            table = np.arange(1, 2 * largest + 64)
+            self._log_gamma = np.concatenate([[np.nan], self.prior.log_cluster(table)])
+        return self._log_gamma[sizes]
+
+    # -- subproblems ------------------------------------------------------------------------
+
+    def install(self, name: int, block: Block) -> None:
+        """Put a subproblem in place under its smallest fragment."""
+        cells, weights = block.cells, block.weights
+        count = len(weights)
+        if self._cells_used + len(cells) > len(self.cells):
+            self._compact_cells(len(cells))
+        if self._rows_used + count > len(self.row_weight):
+            self._compact_rows(count)
+        begin, row = self._cells_used, self._rows_used
+        self._cells_used += len(cells)
+        self._rows_used += count
+        self.cells[begin : begin + len(cells)] = cells
+        self.row_weight[row : row + count] = weights
+        np.add(block.row_start[:-1], begin, out=self.row_begin[row : row + count])
+        np.add(block.row_start[1:], begin, out=self.row_end[row : row + count])
+        self.row_start[name], self.row_count[name] = row, count
+        # rows are sorted by weight and a repeated index keeps its last value, so backwards
+        # each cluster gets the weight of the heaviest particle that holds it
+        cell_weight = np.repeat(weights, block.row_start[1:] - block.row_start[:-1])
+        self.reach[cells[::-1]] = cell_weight[::-1]
+        self.reach[block.slots] += self.log_size[block.slots]
+        self.owner[block.slots] = name
+        self.blocks[name] = block
+        self.log10_effective_particles += math.log10(count)
+
+    def remove(self, name: int) -> Block:
+        """Take a subproblem out; its clusters stay until released or installed again."""
+        block = self.blocks.pop(name)
+        self.log10_effective_particles -= math.log10(len(block.weights))
+        return block
+
+    def install_singleton(self, fragment: int, score: float) -> IntArray:
+        """Give a fragment a subproblem of its own; returns its cluster's slot, shape [1]."""
+        slots = self.new_clusters(fragment, np.array([-1]), np.array([score]), [1])
+        self.install(fragment, Block(slots, np.array([0, 1]), np.zeros(1), slots, 1))
+        return slots
+
+    def count_fragment(self) -> int:
+        """Number the next fragment."""
+        fragment = self.n_fragments
+        self.n_fragments += 1
+        if self.n_fragments > len(self.row_start):
+            extra = np.zeros(max(_START_CAPACITY, self.n_fragments), dtype=np.int64)
+            self.row_start = np.concatenate([self.row_start, extra])
+            self.row_count = np.concatenate([self.row_count, extra])
+        return fragment
+
+    def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
+        """start, start+1, ..., start+length-1 for each pair, concatenated."""
+        ends = np.cumsum(lengths)
+        out = np.repeat(starts - ends + lengths, lengths)
+        out += self.arange(len(out))
+        return out
+
+    def arange(self, n: int) -> IntArray:
+        """0..n-1, a view of a kept array: do not write to it."""
+        if n > len(self._arange):
+            self._arange = np.arange(2 * n)
+        return self._arange[:n]
+
+    def _compact_rows(self, count: int) -> None:
+        """Move the live rows to the front of an arena at least twice their size."""
+        names = np.fromiter(self.blocks, dtype=np.int64, count=len(self.blocks))
+        counts = self.row_count[names]
+        rows = self.ranges(self.row_start[names], counts)
+        capacity = max(4 * _START_CAPACITY, 2 * (len(rows) + count))
+        for field in ("row_weight", "row_begin", "row_end"):
+            old = getattr(self, field)
+            new = np.zeros(capacity, dtype=old.dtype)
+            new[: len(rows)] = old[rows]
+            setattr(self, field, new)
+        self.row_start[names] = np.cumsum(counts) - counts
+        self._rows_used = len(rows)
+
+    def _compact_cells(self, count: int) -> None:
+        """Move the live cells to the front of an arena at least twice their size."""
+        names = np.fromiter(self.blocks, dtype=np.int64, count=len(self.blocks))
+        rows = self.ranges(self.row_start[names], self.row_count[names])
+        lengths = self.row_end[rows] - self.row_begin[rows]
+        cells = self.cells[self.ranges(self.row_begin[rows], lengths)]
+        self.cells = np.zeros(max(4 * _START_CAPACITY, 2 * (len(cells) + count)), dtype=np.int64)
+        self.cells[: len(cells)] = cells
+        ends = np.cumsum(lengths)
+        self.row_begin[rows], self.row_end[rows] = ends - lengths, ends
+        self._cells_used = len(cells)
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele, Lea and Flood 2014): a fixed random-looking number for each slot."""
+    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)

@@ -1,0 +1,1 @@
+"""Files: opened, read strictly, written atomically, locked and told apart by digests."""

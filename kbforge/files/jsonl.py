@@ -1,0 +1,97 @@
+"""Canonical fragments as JSON lines: the format that every verb reads and writes.
+
+The REBEL/KeBAB shape is read too (see `Fragment.from_json`). Lines are independent: a bad one is
+handed to `on_bad` and hurts no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad
+from kbforge.errors import BadRecord, quoted
+from kbforge.files.io import called, read_lines
+
+_TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
+"""Endings of tables -> the source that reads them."""
+
+
+def stop(error: BadRecord, raw: bytes) -> None:
+    """The `on_bad` that ends the run at the first bad record."""
+    raise error
+
+
+def parse_json(line: bytes, where: str) -> Any:
+    """One JSON value.
+
+    Raises:
+        BadRecord: not UTF-8, or not JSON, with the place in the line.
+
+    """
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        try:
+            line.decode()
+        except UnicodeDecodeError as undecodable:
+            got = f"the byte 0x{line[undecodable.start]:02x} at byte {undecodable.start + 1}"
+            raise BadRecord(where, "UTF-8 text", got) from None
+        got = f"invalid JSON at column {error.colno} ({error.msg})"
+        raise BadRecord(where, "a JSON object", got) from None
+
+
+def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
+    """(`file:line`, the raw line, its JSON value) for every line that holds JSON.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    for number, line in read_lines(path, on_bad):
+        where = f"{called(path)}:{number}"
+        try:
+            value = parse_json(line, where)
+        except BadRecord as error:
+            on_bad(_as_table(path, where) or error, line)
+            continue
+        yield where, line, value
+
+
+def _as_table(path: str, where: str) -> BadRecord | None:
+    """What to say of a line that is no JSON in a file whose name says that it is a table."""
+    source = _TABLES.get(PurePath(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix)
+    if source is None:
+        return None
+    got = f"a line of a table (kbforge load {source} makes fragments of it)"
+    return BadRecord(where, "a JSON object", got)
+
+
+def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
+    """(`file:line`, fragment) for every good line; ids are not compared.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    for where, line, value in read_json_lines(path, on_bad):
+        try:
+            fragment = Fragment.from_json(value, where)
+        except BadRecord as error:
+            on_bad(error, line)
+            continue
+        yield where, fragment
+
+
+def shown(value: object) -> str:
+    """A JSON value for an error's `got`: as JSON, cut short; "nothing" for a missing one."""
+    return "nothing" if value is None else quoted(orjson.dumps(value).decode(), 40)
+
+
+def to_line(fragment: Fragment) -> bytes:
+    """The fragment's JSON line, newline included."""
+    return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,105 @@
+"""Explaining: why a fragment is where it is, by names and options as a user gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kbforge.contracts import Entity, Explaining, Explanation, Fragment
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.jobs.cluster import DEFAULT_LIKELIHOOD, Choices, Prepared, prepare
+from kbforge.kb.fragments import fragments_of
+from kbforge.kb.select import with_fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """An entity and what speaks for a fragment's being one of its fragments.
+
+    Attributes:
+        entity: as it is in the knowledge base.
+        own: whether the fragment is in it.
+        others: how many fragments it has besides that one.
+        explanation: None if there are no others.
+
+    """
+
+    entity: Entity
+    own: bool
+    others: int
+    explanation: Explanation | None
+
+
+class Explainer:
+    """A knowledge base and the likelihood that explains it.
+
+    Args:
+        entities: all of the knowledge base: a likelihood without a model learns from them.
+        choices: likelihood, alpha and options.
+
+    Raises:
+        KBForgeError: the knowledge base is empty, or as `prepare`.
+        UsageError: the likelihood does not tell attributes apart.
+
+    """
+
+    def __init__(self, entities: Sequence[Entity], choices: Choices) -> None:
+        if not entities:
+            raise KBForgeError("the knowledge base is empty")
+        self._entities = {entity.id: entity for entity in entities}
+        self._fragments = {entity.id: fragments_of(entity) for entity in entities}
+        prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
+        likelihood = prepared.problem.likelihood
+        if not isinstance(likelihood, Explaining):
+            name = quoted(choices.likelihood or DEFAULT_LIKELIHOOD, 400)
+            raise UsageError(
+                f"likelihood {name} does not tell what each attribute says; attributes does"
+            )
+        self.prepared: Prepared = prepared
+        self._likelihood = likelihood
+
+    def reasons(self, fragment_id: str, rivals: int) -> list[Reason]:
+        """For the fragment's own entity, then those of the others that it would fit best.
+
+        Raises:
+            UsageError: the knowledge base has no such fragment.
+
+        """
+        own = with_fragment(self._entities.values(), fragment_id)
+        x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
+        found = [
+            Reason(entity, False, len(entity.fragments), self._explain(x, self._fragments[name]))
+            for name, entity in self._entities.items()
+            if name != own.id and self._comparable(x, self._fragments[name])
+        ]
+        found.sort(key=lambda reason: (-_total(reason), reason.entity.id))
+        rest = [f for f in self._fragments[own.id] if f.id != fragment_id]
+        explanation = self._explain(x, rest) if rest else None
+        return [Reason(own, True, len(rest), explanation), *found[:rivals]]
+
+    def explained(self) -> Iterator[Entity]:
+        """Every entity with the explanation of each fragment that is not alone in it."""
+        for name, entity in self._entities.items():
+            fragments = self._fragments[name]
+            explanations = {
+                x.id: self._explain(x, [*fragments[:i], *fragments[i + 1 :]])
+                for i, x in enumerate(fragments)
+                if len(fragments) > 1
+            }
+            yield replace(entity, explanations=explanations)
+
+    def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
+        prior = math.log(len(cluster)) - math.log(self.prepared.problem.alpha)
+        return Explanation(prior, dict(self._likelihood.contributions(x, cluster)))
+
+    def _comparable(self, x: Fragment, cluster: Sequence[Fragment]) -> bool:
+        index = self.prepared.problem.index
+        if index is None:
+            return True
+        keys = set(index.keys(x))
+        return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
+
+
+def _total(reason: Reason) -> float:
+    return -math.inf if reason.explanation is None else reason.explanation.total

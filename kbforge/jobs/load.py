@@ -1,0 +1,126 @@
+"""Loading: from any source to canonical fragments, with bad records stopped or set aside."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO, Protocol, runtime_checkable
+
+import orjson
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad, Source
+from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.fragments import distinct
+from kbforge.files.io import open_output
+from kbforge.files.jsonl import stop, to_line
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """What a source may tell about itself besides its fragments. Both are optional luxuries.
+
+    Attributes:
+        where: `file:line` of the last fragment, so that a repeated id can be placed.
+        counts: how many records each documented rule filtered or repaired, by the rule's name.
+
+    """
+
+    where: str
+    counts: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What a run of `load` did. `counts` is the source's own account (see `Reporting`)."""
+
+    fragments: int
+    set_aside: int
+    counts: dict[str, int]
+    seconds: float
+
+
+def load(
+    source: Source,
+    inputs: Sequence[str],
+    output: str,
+    quarantine: str | None = None,
+    limit: int | None = None,
+    on_fragment: Callable[[int], None] | None = None,
+) -> LoadReport:
+    """Write the fragments of a source as canonical JSON lines, one at a time.
+
+    Files appear under their names only when the whole run is done.
+
+    Args:
+        source: where fragments come from.
+        inputs: paths, or "-".
+        output: path, or "-".
+        quarantine: path for bad records; None stops at the first.
+        limit: write no more than this many fragments.
+        on_fragment: called with the number of fragments so far.
+
+    Raises:
+        KBForgeError: an input or output that cannot be used.
+        BadRecord: the first bad record, if there is no quarantine.
+
+    """
+    if quarantine is not None and quarantine == output:
+        raise UsageError(f"the output and the quarantine are both {quoted(output, 400)}")
+    started = time.monotonic()
+    written = 0
+    with ExitStack() as files:
+        out = files.enter_context(open_output(output))
+        aside = Quarantine(files.enter_context(open_output(quarantine))) if quarantine else None
+        on_bad: OnBad = aside or stop
+        located = _located(source, inputs, on_bad)
+        for fragment in islice(distinct(located, on_bad), limit):
+            out.write(to_line(fragment))
+            written += 1
+            if on_fragment is not None:
+                on_fragment(written)
+    return LoadReport(
+        fragments=written,
+        set_aside=aside.records if aside else 0,
+        counts=dict(sorted(source.counts.items())) if isinstance(source, Reporting) else {},
+        seconds=time.monotonic() - started,
+    )
+
+
+def default_quarantine(output: str) -> str:
+    """Where bad records go when the user names no file.
+
+    Raises:
+        UsageError: the output is standard output, beside which there is no place.
+
+    """
+    if output == "-":
+        raise UsageError("--on-error quarantine needs --quarantine FILE with standard output")
+    return f"{output}.quarantine.jsonl"
+
+
+class Quarantine:
+    """An `on_bad` that sets records aside: one JSON object `where, reason, raw` a line."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self.records = 0
+
+    def __call__(self, error: BadRecord, raw: bytes) -> None:
+        """Write one record; bytes that are not UTF-8 are shown as `\\xff`."""
+        text = raw.decode(errors="backslashreplace")
+        record = {"where": error.where, "reason": str(error), "raw": text}
+        self._out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        self.records += 1
+
+
+def _located(
+    source: Source, inputs: Sequence[str], on_bad: OnBad
+) -> Iterator[tuple[str, Fragment]]:
+    reporting = source if isinstance(source, Reporting) else None
+    for number, fragment in enumerate(source.read(inputs, on_bad), 1):
+        yield (reporting.where if reporting else f"fragment {number}"), fragment

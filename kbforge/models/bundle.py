@@ -1,0 +1,297 @@
+"""Model bundles: a folder of files and a manifest that accounts for every byte of them.
+
+    model/
+      manifest.json      format, plugin kind and name, recipe, data, size and SHA-256 of each file
+      counts.json        whatever the plugin saves: its own files, flat, never pickled
+      calibration.toml   optional: alpha, as `kbforge calibrate` finds it
+      confidence.toml    optional, added by `kbforge reliability --fit`
+
+Loading is strict: a file that is missing, extra, changed or of another format version is an error
+that says what differs. Nothing in a bundle is ever executed. A bundle appears under its name only
+when it is whole; replacing one keeps the old folder until the new one is in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import kbforge
+from kbforge.errors import KBForgeError, ModelError, quoted
+from kbforge.files.io import require_writable
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+
+_MAX_MANIFEST_BYTES = 1 << 20
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_FIELDS: Mapping[str, type] = {
+    "format": int,
+    "kind": str,
+    "plugin": str,
+    "kbforge": str,
+    "recipe": dict,
+    "data": dict,
+    "files": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle.
+
+    Attributes:
+        kind: the kind of plugin it belongs to, such as "likelihoods".
+        plugin: the plugin's name, such as "bigram".
+        files: name -> content of every file but the manifest, hashes checked.
+        recipe: how the model was trained (JSON).
+        data: what it was trained on (JSON): number of fragments, SHA-256 of their content.
+        kbforge: version of the program that wrote it.
+
+    """
+
+    kind: str
+    plugin: str
+    files: Mapping[str, bytes]
+    recipe: Mapping[str, Any]
+    data: Mapping[str, Any]
+    kbforge: str = kbforge.__version__
+
+
+def write_bundle(folder: Path, bundle: Bundle) -> None:
+    """Write a bundle; one that is there already is replaced.
+
+    Raises:
+        ModelError: a file name that is not plain, the folder exists and is not a bundle, or it
+            cannot be written.
+
+    """
+    for name in bundle.files:
+        if not _is_plain(name):
+            raise ModelError(f'"{quoted(name)}" cannot be the name of a file in a model bundle')
+    require_place(folder)
+    try:
+        _write(folder, bundle)
+    except OSError as error:
+        raise ModelError(
+            f"cannot write {quoted(str(folder), 400)}: {(error.strerror or str(error)).lower()}"
+        ) from error
+
+
+def require_place(folder: Path) -> None:
+    """Find out before long work that a bundle cannot be put somewhere.
+
+    Raises:
+        ModelError: the folder exists and is not a bundle, or the one it is to be in is missing or
+            not writable.
+
+    """
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise ModelError(
+            f"{quoted(str(folder), 400)} exists and is not a model bundle; choose another folder"
+        )
+    try:
+        require_writable(str(folder))
+    except KBForgeError as error:
+        raise ModelError(str(error)) from None
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Read and verify a bundle.
+
+    Raises:
+        ModelError: it is missing or damaged, with what differs.
+
+    """
+    manifest = _read_manifest(folder)
+    listed: dict[str, Any] = manifest["files"]
+    try:
+        present = {entry.name for entry in os.scandir(folder)} - {MANIFEST}
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    for name in sorted(present - set(listed)):
+        raise _damaged(folder, f'the file "{quoted(name)}" is not in the manifest')
+    return Bundle(
+        kind=manifest["kind"],
+        plugin=manifest["plugin"],
+        files={name: _read_file(folder, name, entry) for name, entry in sorted(listed.items())},
+        recipe=manifest["recipe"],
+        data=manifest["data"],
+        kbforge=manifest["kbforge"],
+    )
+
+
+def add_file(folder: Path, name: str, content: bytes) -> None:
+    """Add a file to a bundle, or replace one of that name.
+
+    Raises:
+        ModelError: as `read_bundle` and `write_bundle`.
+
+    """
+    old = read_bundle(folder)
+    files = {**old.files, name: content}
+    bundle = Bundle(old.kind, old.plugin, files, old.recipe, old.data, old.kbforge)
+    write_bundle(folder, bundle)
+
+
+def _is_plain(name: str) -> bool:
+    return bool(_FILE_NAME.match(name)) and name != MANIFEST
+
+
+def _manifest_of(bundle: Bundle) -> bytes:
+    files = {
+        name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in sorted(bundle.files.items())
+    }
+    manifest = {
+        "format": FORMAT,
+        "kind": bundle.kind,
+        "plugin": bundle.plugin,
+        "kbforge": bundle.kbforge,
+        "recipe": dict(bundle.recipe),
+        "data": dict(bundle.data),
+        "files": files,
+    }
+    return orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _write(folder: Path, bundle: Bundle) -> None:
+    parent = folder.absolute().parent
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
+    try:
+        for name, content in {**bundle.files, MANIFEST: _manifest_of(bundle)}.items():
+            with open(temporary / name, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        _put_in_place(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    if not folder.exists():
+        os.rename(new, folder)
+        return
+    # a folder cannot be replaced in one step: the old one steps aside, and back on failure
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=new.parent))
+    os.rename(folder, aside / folder.name)
+    try:
+        os.rename(new, folder)
+    except OSError:
+        os.rename(aside / folder.name, folder)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            if folder.exists():
+                shutil.rmtree(aside)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise ModelError(f"there is no model bundle at {quoted(str(folder), 400)}")
+    if not path.is_file():
+        raise ModelError(
+            f"{quoted(str(folder), 400)} is not a model bundle: it has no {MANIFEST} "
+            f"(kbforge train-ngram writes one)"
+        )
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if len(content) > _MAX_MANIFEST_BYTES:
+        raise _damaged(folder, f"{MANIFEST} is larger than {_MAX_MANIFEST_BYTES:,} bytes")
+    try:
+        manifest = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise _damaged(folder, f"{MANIFEST} is not JSON ({error})") from error
+    _check_manifest(folder, manifest)
+    checked: dict[str, Any] = manifest
+    return checked
+
+
+def _check_manifest(folder: Path, manifest: Any) -> None:
+    if not isinstance(manifest, dict):
+        raise _damaged(folder, f"{MANIFEST} is not a JSON object")
+    version = manifest.get("format")
+    # the version comes first: a later format may well have other fields
+    if type(version) is int and version != FORMAT:
+        raise ModelError(
+            f"{quoted(str(folder), 400)} is a model bundle of format {version}, "
+            f"this kbforge {kbforge.__version__} reads format {FORMAT}"
+        )
+    for name, kind in _FIELDS.items():
+        if type(manifest.get(name)) is not kind:
+            got = quoted(manifest[name]) if name in manifest else "nothing"
+            raise _damaged(
+                folder, f'{MANIFEST} field "{name}" should be {kind.__name__}, got {got}'
+            )
+    for name in sorted(set(manifest) - set(_FIELDS)):
+        raise _damaged(folder, f'{MANIFEST} has the unknown field "{quoted(name)}"')
+    for name, entry in manifest["files"].items():
+        _check_entry(folder, name, entry)
+
+
+def _check_entry(folder: Path, name: str, entry: Any) -> None:
+    if not _is_plain(name):
+        raise _damaged(folder, f'{MANIFEST} names a file "{quoted(name)}" outside the bundle')
+    good = (
+        isinstance(entry, dict)
+        and set(entry) == {"size", "sha256"}
+        and type(entry["size"]) is int
+        and entry["size"] >= 0
+        and isinstance(entry["sha256"], str)
+        and _SHA256.match(entry["sha256"])
+    )
+    if not good:
+        raise _damaged(folder, f'{MANIFEST} entry of "{name}" should have a size and a sha256')
+
+
+def _read_file(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
+    path = folder / name
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise _damaged(folder, f'"{name}" is not a regular file')
+    try:
+        # the size is checked before anything is read, so that a swollen file costs no memory
+        size = path.stat().st_size
+        if size != entry["size"]:
+            raise _damaged(
+                folder, f'"{name}" has {size:,} bytes, its manifest says {entry["size"]:,}'
+            )
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise _damaged(folder, f'the file "{name}" of its manifest is missing') from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != entry["sha256"]:
+        raise _damaged(
+            folder,
+            f'"{name}" has SHA-256 {digest[:12]}…, its manifest says {entry["sha256"][:12]}…',
+        )
+    return content
+
+
+def _damaged(folder: Path, what: str) -> ModelError:
+    return ModelError(f"{quoted(str(folder), 400)} is damaged: {what}")
+
+
+def _unreadable(path: Path, error: OSError) -> ModelError:
+    reason = (error.strerror or str(error)).lower()
+    return ModelError(f"cannot read {quoted(str(path), 400)}: {reason}")

@@ -1,0 +1,201 @@
+"""The confidence map: how to read what a posterior reports, as a small TOML that travels with it.
+
+    format = 1
+    kbforge = "0.1.0"
+
+    [likelihood]                   # a map is good for this likelihood only
+    name = "bigram"
+    [likelihood.options]
+    scale = "25"
+
+    [clustering]                   # how the reports came about that it was fitted on
+    clusterer = "split-smc"
+    alpha = 12.5
+    temperature = 1.0
+    shuffles = 1
+
+    [data]
+    fragments = 5000
+    sha256 = "..."
+
+    [[pairs]]                      # two fragments share a cluster
+    largest = 4                    # for subproblems of so many fragments at most; the last has none
+    claims = 120                   # how many this part was fitted on
+    reported = [0.02, 0.5, 0.999]
+    calibrated = [0.04, 0.4, 0.95]
+
+    [[entities]]                   # a cluster is exactly an entity; likewise
+    ...
+
+It may be a file of its own, `confidence.toml` in a model bundle, or the table `confidence` of a
+calibration file. Reading is strict.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import kbforge
+from kbforge.evaluation.monotone import Band, MonotoneMap
+from kbforge.files.toml import Option, TableReader, read_table, toml_value
+
+FORMAT = 1
+IN_BUNDLE = "confidence.toml"
+WRITER = "kbforge reliability --fit"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceMap:
+    """Maps for both kinds of claims, and where they come from.
+
+    Attributes:
+        pairs: of "these two fragments share a cluster".
+        entities: of "this cluster is exactly an entity".
+        likelihood: name or path of the likelihood it was fitted with.
+        options: that likelihood's options.
+        clusterer: name of the clusterer.
+        alpha: the concentration given or calibrated, before tempering.
+        temperature: of the likelihood.
+        shuffles: orders of the data that the reports were averaged over.
+        fragments: how many were clustered to fit it, with those that have no label.
+        sha256: their fingerprint.
+        kbforge: version of the program.
+
+    """
+
+    pairs: MonotoneMap
+    entities: MonotoneMap
+    likelihood: str
+    clusterer: str
+    alpha: float
+    temperature: float
+    shuffles: int
+    fragments: int
+    sha256: str
+    options: Mapping[str, Option] = field(default_factory=dict)
+    kbforge: str = kbforge.__version__
+
+
+def confidence_toml(found: ConfidenceMap) -> bytes:
+    """The content of a file of its own."""
+    head = f"# Written by {WRITER}; read by kbforge cluster --confidence-map.\n"
+    return (head + "\n".join(lines_of(found)) + "\n").encode()
+
+
+def lines_of(found: ConfidenceMap, within: str = "") -> Iterator[str]:
+    """The lines of the map; `within` is the table that holds it, with a dot behind."""
+    yield f"format = {FORMAT}"
+    yield f"kbforge = {toml_value(found.kbforge)}"
+    yield ""
+    yield f"[{within}likelihood]"
+    yield f"name = {toml_value(found.likelihood)}"
+    yield f"[{within}likelihood.options]"
+    for key, value in sorted(found.options.items()):
+        yield f"{toml_value(key)} = {toml_value(value)}"
+    yield ""
+    yield f"[{within}clustering]"
+    yield f"clusterer = {toml_value(found.clusterer)}"
+    yield f"alpha = {found.alpha!r}"
+    yield f"temperature = {found.temperature!r}"
+    yield f"shuffles = {found.shuffles}"
+    yield ""
+    yield f"[{within}data]"
+    yield f"fragments = {found.fragments}"
+    yield f"sha256 = {toml_value(found.sha256)}"
+    for name, part in (("pairs", found.pairs), ("entities", found.entities)):
+        for band in part.bands:
+            yield ""
+            yield f"[[{within}{name}]]"
+            if math.isfinite(band.largest):
+                yield f"largest = {band.largest:.0f}"
+            yield f"claims = {band.claims}"
+            yield f"reported = {_numbers(band.reported)}"
+            yield f"calibrated = {_numbers(band.calibrated)}"
+
+
+def read_confidence(path: str) -> ConfidenceMap:
+    """Read a file of its own strictly; "-" is standard input.
+
+    Raises:
+        KBForgeError: unreadable, not TOML, or not a confidence map; with file and field.
+
+    """
+    return parse_confidence(read_table(path, "a confidence map", WRITER))
+
+
+def parse_confidence(top: TableReader) -> ConfidenceMap:
+    """The map that a table holds.
+
+    Raises:
+        KBForgeError: with file and field.
+
+    """
+    top.only("format", "kbforge", "likelihood", "clustering", "data", "pairs", "entities")
+    version = top.get("format", int)
+    if version != FORMAT:
+        raise top.wrong("format", f"{FORMAT}", str(version))
+    likelihood = top.table("likelihood").only("name", "options")
+    how = top.table("clustering").only("clusterer", "alpha", "temperature", "shuffles")
+    for key in ("alpha", "temperature"):
+        if not how.number(key) > 0:
+            raise how.wrong(key, "a number above 0", repr(how.number(key)))
+    data = top.table("data").only("fragments", "sha256")
+    return ConfidenceMap(
+        pairs=_map(top, "pairs"),
+        entities=_map(top, "entities"),
+        likelihood=likelihood.get("name", str),
+        options=likelihood.table("options").options(),
+        clusterer=how.get("clusterer", str),
+        alpha=how.number("alpha"),
+        temperature=how.number("temperature"),
+        shuffles=how.count("shuffles"),
+        fragments=data.count("fragments"),
+        sha256=data.get("sha256", str),
+        kbforge=top.get("kbforge", str),
+    )
+
+
+def _map(top: TableReader, name: str) -> MonotoneMap:
+    tables = list(top.tables(name))
+    if not tables:
+        raise top.wrong(name, "at least one table", "none")
+    bands: list[Band] = []
+    for number, table in enumerate(tables):
+        table.only("largest", "claims", "reported", "calibrated")
+        last = number == len(tables) - 1
+        if last and "largest" in table:
+            raise table.wrong("largest", "nothing, for it is the last", "a number")
+        largest = math.inf if last else table.number("largest")
+        before = bands[-1].largest if bands else 0.0
+        if largest <= before:
+            raise table.wrong("largest", f"more than {before:g}", f"{largest:g}")
+        reported, calibrated = table.numbers("reported"), table.numbers("calibrated")
+        _check_knots(table, reported, calibrated)
+        bands.append(Band(largest, table.count("claims"), reported, calibrated))
+    return MonotoneMap(tuple(bands))
+
+
+def _check_knots(
+    table: TableReader, reported: tuple[float, ...], calibrated: tuple[float, ...]
+) -> None:
+    if not reported:
+        raise table.wrong("reported", "at least one number", "none")
+    if len(calibrated) != len(reported):
+        raise table.wrong(
+            "calibrated", f"{len(reported)} numbers, as many as reported", str(len(calibrated))
+        )
+    for key, values in (("reported", reported), ("calibrated", calibrated)):
+        for value in values:
+            if not 0 <= value <= 1:
+                raise table.wrong(key, "numbers from 0 to 1", f"{value:g}")
+        for before, value in itertools.pairwise(values):
+            if value < before:
+                got = f"{value:g} after {before:g}"
+                raise table.wrong(key, "numbers that never descend", got)
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return f"[{', '.join(map(repr, values))}]"

@@ -1,0 +1,301 @@
+"""The pipeline file: steps, each a verb of the command line with its arguments and options.
+
+    [[step]]
+    verb = "cluster"                    # any verb, a plugin's too; or "sample confusable"
+    name = "group"                      # the verb if left out; names are unique
+    args = ["out/fragments.jsonl"]      # the verb's arguments, in order
+    inputs = ["extra.txt"]              # files it reads that no argument or option names (rare)
+    [step.options]                      # the verb's long options without their dashes
+    output = "out/kb.jsonl"
+    alpha = 20
+    json = true                         # a switch is given or left out
+    set = ["clusterer.weights=marginal"]   # an option that may be repeated takes a list
+
+There is nothing else to configure: what a step may say is what `kbforge VERB --help` says. Relative
+paths are relative to the pipeline file. Steps run in the order of the file.
+
+What a step writes is its `--output` (the verb's default if it is left out). What it reads is every
+other file or folder that an argument, an option or the value of a `key=value` setting names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbforge import registry
+from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
+from kbforge.files.io import read_small
+from kbforge.files.toml import parse_toml
+
+_MAX_BYTES = 1 << 20
+_MAX_NAME = 100
+_KEYS = ("name", "verb", "args", "inputs", "options")
+_NOT_IN_A_PIPELINE = frozenset({"run"})
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step, its verb found and its options checked against the verb's.
+
+    Attributes:
+        verb: the registered verb and its sub-commands.
+        arguments: what the command line would have after the verb.
+        settings: option -> values as texts, and "args" and "verb" likewise; to tell what changed.
+        output: the file or folder that it writes, normalised; "" if it only prints.
+        named: normalised paths that it may read, whether they exist or not.
+        declared: those of them that the file lists as inputs: they must exist.
+
+    """
+
+    name: str
+    verb: tuple[str, ...]
+    arguments: tuple[str, ...]
+    settings: Mapping[str, tuple[str, ...]]
+    output: str
+    named: tuple[str, ...]
+    declared: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A checked pipeline file; all paths of its steps are relative to `folder`."""
+
+    path: str
+    folder: Path
+    steps: tuple[Step, ...]
+
+
+def read_pipeline(path: str) -> Pipeline:
+    """Read and check a pipeline file; runs nothing.
+
+    Raises:
+        KBForgeError: the file cannot be read.
+        UsageError: not TOML, or a step that cannot be run as written; with file and step.
+
+    """
+    tables = _read_tables(path)
+    steps: list[Step] = []
+    for number, table in enumerate(tables, 1):
+        where = f"{quoted(path, 400)}: step {number}"
+        name = _name(table, where)
+        if name in (step.name for step in steps):
+            raise UsageError(f'{where}: expected a name of its own, got "{quoted(name)}" again')
+        steps.append(_step(name, table, f'{quoted(path, 400)}: step "{quoted(name)}"'))
+    _check_order(steps, quoted(path, 400))
+    return Pipeline(path, Path(path).resolve().parent, tuple(steps))
+
+
+def command_of(verb: Sequence[str]) -> Any:
+    """The command behind a verb, sub-commands followed.
+
+    Raises:
+        KBForgeError: no such verb, or it is broken.
+
+    """
+    import typer
+
+    app = registry.load("commands", verb[0])
+    try:
+        command = typer.main.get_command(app)
+    except Exception as error:  # whatever a stranger's app makes Typer raise
+        raise PluginError(
+            f'the command "{verb[0]}" cannot be used: {type(error).__name__}: {error}'
+        ) from error
+    for used, word in enumerate(verb[1:], 1):
+        members = getattr(command, "commands", {})
+        if word not in members:
+            raise UsageError(
+                f'"{quoted(" ".join(verb[:used]))}" has no sub-command "{quoted(word)}"; '
+                f"expected {', '.join(sorted(members)) or 'none'}"
+            )
+        command = members[word]
+    if members := getattr(command, "commands", None):
+        raise UsageError(
+            f'"{quoted(" ".join(verb))}" needs a sub-command: one of {", ".join(sorted(members))}'
+        )
+    return command
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _read_tables(path: str) -> list[dict[str, Any]]:
+    if path == "-":
+        raise UsageError("a pipeline is read from a file: its paths are relative to it")
+    where = quoted(path, 400)
+    top = parse_toml(read_small(path, "a pipeline file", _MAX_BYTES, UsageError), where, UsageError)
+    for key in top:
+        if key != "step":
+            raise UsageError(f'{where}: expected only [[step]] tables, got "{quoted(key)}"')
+    tables = top.get("step")
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(
+            f"{where}: expected [[step]] tables, got {'none' if not top else 'others'}"
+        )
+    if not tables:
+        raise UsageError(f"{where}: expected at least one [[step]]")
+    return tables
+
+
+def _name(table: Mapping[str, Any], where: str) -> str:
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(
+                f'{where}: expected only {", ".join(_KEYS)}, got "{quoted(key)}" '
+                f"(options of the verb stand in [step.options])"
+            )
+    verb = table.get("verb")
+    if not isinstance(verb, str) or not verb.split():
+        got = "nothing" if verb is None else quoted(verb)
+        raise UsageError(f"{where}: verb: expected a verb of kbforge, got {got}")
+    name = table.get("name", verb)
+    if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
+        raise UsageError(f"{where}: name: expected a short text, got {quoted(name)}")
+    return name
+
+
+def _step(name: str, table: Mapping[str, Any], where: str) -> Step:
+    verb = tuple(table["verb"].split())
+    if verb[0] in _NOT_IN_A_PIPELINE:
+        raise UsageError(f'{where}: a pipeline cannot hold the verb "{verb[0]}"')
+    try:
+        command = command_of(verb)
+    except KBForgeError as error:
+        raise UsageError(f"{where}: {error}") from error
+    args = _texts(table.get("args", []), f"{where}: args")
+    declared = _texts(table.get("inputs", []), f"{where}: inputs")
+    options = table.get("options", {})
+    if not isinstance(options, dict):
+        raise UsageError(f"{where}: options: expected a table, got {quoted(options)}")
+    settings: dict[str, tuple[str, ...]] = {}
+    arguments: list[str] = []
+    output = _default_output(command)
+    may_read = [*args, *declared]
+    for key, value in options.items():
+        parameter = _parameter(command, key, verb, where)
+        texts = _values(parameter, value, f"{where}: option {quoted(key)}")
+        arguments += _arguments(parameter, texts)
+        settings[_key(parameter)] = texts
+        if _is_output(parameter):
+            output = texts[0]
+        else:
+            may_read += texts
+    written = "" if output in ("", "-") else os.path.normpath(output)
+    named = _paths(may_read)
+    if written in named:
+        raise UsageError(f"{where}: expected another output than its input {quoted(written)}")
+    return Step(
+        name=name,
+        verb=verb,
+        arguments=(*arguments, *(("--", *args) if args else ())),
+        settings={**settings, "verb": verb, "args": args},
+        output=written,
+        named=named,
+        declared=tuple(os.path.normpath(text) for text in declared),
+    )
+
+
+def _texts(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(_is_scalar(v) for v in value):
+        raise UsageError(f"{where}: expected a list of texts or numbers, got {quoted(value)}")
+    return tuple(_text(item, where) for item in value)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, Scalar)
+
+
+def _text(value: Scalar, where: str) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if "\0" in text:
+        raise UsageError(f"{where}: expected text without NUL, got {quoted(text)}")
+    return text
+
+
+# --- a verb's options -----------------------------------------------------------------------------
+
+
+def _parameter(command: Any, key: str, verb: Sequence[str], where: str) -> Any:
+    options = {_key(p): p for p in command.params if p.param_type_name == "option"}
+    found = options.get(key.replace("_", "-"))
+    if found is None:
+        raise UsageError(
+            f'{where}: kbforge {" ".join(verb)} has no option "{quoted(key)}"; '
+            f"options: {', '.join(sorted(options)) or 'none'}"
+        )
+    return found
+
+
+def _long_name(parameter: Any) -> str:
+    return str(max(parameter.opts, key=len))
+
+
+def _key(parameter: Any) -> str:
+    return _long_name(parameter).lstrip("-")
+
+
+def _is_output(parameter: Any) -> bool:
+    return "--output" in parameter.opts or "-o" in parameter.opts
+
+
+def _default_output(command: Any) -> str:
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and _is_output(parameter):
+            return parameter.default if isinstance(parameter.default, str) else ""
+    return ""
+
+
+def _values(parameter: Any, value: object, where: str) -> tuple[str, ...]:
+    """The option's values as texts."""
+    if parameter.is_flag and not isinstance(value, bool):
+        raise UsageError(f"{where}: expected true or false, got {quoted(value)}")
+    if parameter.multiple and isinstance(value, list):
+        return _texts(value, where)
+    if not _is_scalar(value):
+        raise UsageError(f"{where}: expected a text or number, got {quoted(value)}")
+    return _texts([value], where)
+
+
+def _arguments(parameter: Any, texts: Sequence[str]) -> list[str]:
+    """The option as the command line would have it."""
+    if not parameter.is_flag:
+        return [f"{_long_name(parameter)}={text}" for text in texts]
+    if texts == ("true",):
+        return [_long_name(parameter)]
+    return list(parameter.secondary_opts[:1])  # a switch that cannot be turned off is left out
+
+
+# --- what a step reads and writes -----------------------------------------------------------------
+
+
+def _paths(texts: Sequence[str]) -> tuple[str, ...]:
+    """The paths that the texts may name, normalised, each once."""
+    return tuple(dict.fromkeys(os.path.normpath(p) for text in texts for p in _candidates(text)))
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """What may be a path in a value: all of it, and what a setting `key=path` sets."""
+    yield from (part for part in (text, text.partition("=")[2]) if part not in ("", "-"))
+
+
+def _check_order(steps: Sequence[Step], where: str) -> None:
+    """Every step reads only what earlier steps wrote, and none writes another's output."""
+    writer = {step.output: number for number, step in reversed(list(enumerate(steps)))}
+    for number, step in enumerate(steps):
+        if step.output and writer[step.output] < number:
+            raise UsageError(
+                f'{where}: step "{quoted(step.name)}" writes {quoted(step.output)}, which step '
+                f'"{quoted(steps[writer[step.output]].name)}" has written'
+            )
+        for path in step.named:
+            if writer.get(path, -1) > number:
+                raise UsageError(
+                    f'{where}: step "{quoted(step.name)}" reads {quoted(path)}, which only the '
+                    f'later step "{quoted(steps[writer[path]].name)}" writes; change their order'
+                )

@@ -1,0 +1,190 @@
+"""What a pipeline remembers between runs, and whether a step must run again.
+
+A small JSON file beside the first output holds, for each step that succeeded, its options, the
+version of the program, and the SHA-256 of every file that it read and wrote. A step whose record
+still describes the world is skipped. Contents decide, not times: touching a file changes nothing,
+and a step that wrote the same bytes as before does not make its readers run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kbforge.errors import KBForgeError, quoted
+from kbforge.files.io import open_output
+from kbforge.recipe.read import Pipeline, Step
+
+_FORMAT = 1
+_MAX_FILES = 10_000
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One successful run of a step.
+
+    Attributes:
+        program: name and version of what provides the verb, and of kbforge.
+        settings: option -> values.
+        inputs: path -> SHA-256 of what was read.
+        outputs: path -> SHA-256 of what was written.
+        printed: what went to standard output; None if it was too much to keep.
+
+    """
+
+    program: str
+    settings: Mapping[str, tuple[str, ...]]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    printed: str | None = ""
+
+
+@dataclass(slots=True)
+class State:
+    """The records of a pipeline, by step, and the file that keeps them."""
+
+    file: Path
+    records: dict[str, Record] = field(default_factory=dict)
+    problem: str = ""
+
+    def put(self, step: str, record: Record) -> None:
+        """Remember a successful run, on disk."""
+        self.records[step] = record
+        self._save()
+
+    def forget(self, step: str) -> None:
+        """A step that starts has not succeeded until it has."""
+        if self.records.pop(step, None) is not None:
+            self._save()
+
+    def _save(self) -> None:
+        data = {
+            "format": _FORMAT,
+            "steps": {name: asdict(record) for name, record in self.records.items()},
+        }
+        with open_output(str(self.file)) as out:
+            out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def load_state(pipeline: Pipeline) -> State:
+    """The state of earlier runs; a file that cannot be used counts as none, and says so."""
+    first = next((step.output for step in pipeline.steps if step.output), "")
+    stem = Path(pipeline.path).stem
+    file = pipeline.folder / Path(first).parent / f".{stem}.run.json"
+    if not file.is_file():
+        return State(file)
+    try:
+        return State(file, _parse(orjson.loads(file.read_bytes())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return State(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
+
+
+def _parse(data: Any) -> dict[str, Record]:
+    """The records, checked; raises what Python raises at the wrong shape."""
+    if data["format"] != _FORMAT:
+        raise ValueError("format")
+    out = {}
+    for name, record in data["steps"].items():
+        settings = {k: tuple(map(_string, v)) for k, v in record["settings"].items()}
+        printed = record["printed"]
+        out[name] = Record(
+            program=_string(record["program"]),
+            settings=settings,
+            inputs={k: _string(v) for k, v in record["inputs"].items()},
+            outputs={k: _string(v) for k, v in record["outputs"].items()},
+            printed=None if printed is None else _string(printed),
+        )
+    return out
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected a string")
+    return value
+
+
+def why_run(step: Step, record: Record | None, program: str, folder: Path) -> str:
+    """Why a step must run, as a clause; "" if it need not. Hashes what the step reads and wrote."""
+    if record is None:
+        return "it has not succeeded yet"
+    if record.program != program:
+        return f"{record.program} became {program}"
+    if changed := sorted(_differing(record.settings, step.settings)):
+        return f"{', '.join(changed)} changed"
+    if record.printed is None:
+        return "it printed too much to repeat"
+    current = fingerprints(inputs_of(step, record, folder), folder)
+    for path in sorted(current.keys() | record.inputs.keys()):
+        if path not in current:
+            return f"input {quoted(path)} is gone"
+        if path not in record.inputs:
+            return f"input {quoted(path)} is new"
+        if current[path] != record.inputs[path]:
+            return f"input {quoted(path)} changed"
+    for path, digest in record.outputs.items():
+        if not os.path.exists(folder / path):
+            return f"output {quoted(path)} is missing"
+        if fingerprint(folder / path) != digest:
+            return f"output {quoted(path)} was modified"
+    return ""
+
+
+def inputs_of(step: Step, record: Record | None, folder: Path) -> list[str]:
+    """The files and folders that a step reads: those it names, but for what it wrote itself."""
+    written = record.outputs if record else {}
+    return [path for path in step.named if path not in written and is_readable(folder / path)]
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a path is a file or a folder (not a pipe or a device), whatever its text is."""
+    return os.path.isfile(path) or os.path.isdir(path)
+
+
+def fingerprints(paths: Iterable[str], folder: Path) -> dict[str, str]:
+    """path -> SHA-256."""
+    return {path: fingerprint(folder / path) for path in paths}
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file's bytes, or of the names and bytes of all files in a folder.
+
+    Raises:
+        KBForgeError: unreadable, or a folder of very many files.
+
+    """
+    try:
+        if not os.path.isdir(path):
+            return _file_digest(path)
+        files = sorted(Path(root, name) for root, _, names in os.walk(path) for name in names)
+        if len(files) > _MAX_FILES:
+            raise KBForgeError(
+                f"{quoted(str(path), 400)}: expected a folder of at most {_MAX_FILES:,} files as "
+                f"input of a step, got {len(files):,}"
+            )
+        digest = hashlib.sha256()
+        for file in files:
+            if file.is_file():
+                name = os.fsencode(file.relative_to(path))
+                digest.update(f"{len(name)}:".encode() + name + _file_digest(file).encode())
+        return digest.hexdigest()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KBForgeError(f"cannot read {quoted(str(path), 400)}: {reason}") from error
+
+
+def _file_digest(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _differing(
+    old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]
+) -> Iterable[str]:
+    return (key for key in old.keys() | new.keys() if old.get(key) != new.get(key))

@@ -1,0 +1,270 @@
+"""The plugin registry: one entry-point group a kind, loaded only when named.
+
+A plugin is a class in some installed distribution, announced by an entry point in the group
+`kbforge.<kind>`; ours use the same groups as everyone's. Listing reads distribution metadata and
+imports nothing. Creating one imports that one module only, so a broken plugin breaks only the
+command that names it. The constructor's signature is the plugin's configuration schema.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
+from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path
+from typing import Any
+
+import kbforge
+from kbforge.errors import PluginError, UsageError, quoted
+from kbforge.registry.options import bind_options
+
+KINDS: Mapping[str, str] = {
+    "sources": "read fragments from files",
+    "serializers": "write a set of fragments as text",
+    "grammars": "say which texts a language model can score",
+    "likelihoods": "score a set of fragments as one entity",
+    "surrogates": "propose cheaply for an expensive likelihood",
+    "features": "turn fragments into numbers",
+    "indexes": "retrieve candidate clusters",
+    "clusterers": "group fragments into entities",
+    "resamplers": "reduce putative particles to P",
+    "calibrators": "choose the concentration alpha",
+    "exporters": "write entities to files",
+    "suites": "say what kbforge bench compares",
+    "executors": "spread work over workers",
+    "commands": "verbs of the command line",
+}
+
+_GROUP_PREFIX = "kbforge."
+_KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What the metadata say of one plugin; nothing was imported to know it.
+
+    Attributes:
+        status: "ok"; "incompatible" if the distribution requires another version of kbforge;
+            "duplicate" if another distribution claims the same name.
+        requires: the distribution's requirement on kbforge, "" if it states none.
+        cause: one sentence on a status that is not "ok", else "".
+
+    """
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    requires: str
+    status: str
+    cause: str
+    entry_point: EntryPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A distribution that announces plugins but whose metadata cannot be read."""
+
+    distribution: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{quoted(self.distribution)}: {quoted(self.cause, 400)}"
+
+
+def installed(kind: str | None = None) -> list[Plugin]:
+    """All plugins (of a kind), by kind in the order of `KINDS`, then name, then distribution."""
+    kinds = list(KINDS)
+    found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
+    return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
+
+
+def names(kind: str) -> list[str]:
+    """The names available in a kind, sorted."""
+    return sorted({plugin.name for plugin in installed(kind)})
+
+
+def load(kind: str, name: str) -> Any:
+    """Import the plugin of that name and return its object (usually a class).
+
+    Raises:
+        PluginError: unknown, claimed by two distributions, incompatible, or it fails to import.
+
+    """
+    plugin = find(kind, name)
+    if plugin.status != "ok":
+        raise PluginError(plugin.cause)
+    try:
+        return plugin.entry_point.load()
+    except (Exception, SystemExit) as error:  # a stranger's import may raise anything
+        cause = quoted(f"{type(error).__name__}: {error}", 400)
+        raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
+
+
+def check(plugin: Plugin) -> tuple[str, str]:
+    """Load a plugin, guarded.
+
+    Returns:
+        Its status, "broken" if it cannot be loaded, and the cause.
+
+    """
+    try:
+        # whatever it prints while it is imported is not our output
+        with contextlib.redirect_stdout(sys.stderr):
+            load(plugin.kind, plugin.name)
+    except PluginError as error:
+        return ("broken" if plugin.status == "ok" else plugin.status), str(error)
+    return plugin.status, plugin.cause
+
+
+def create(kind: str, name: str, options: Mapping[str, object] | None = None) -> Any:
+    """Construct the plugin with options checked against its constructor.
+
+    String options are converted to the parameter's annotated type, so that `--set` and TOML give
+    the same result.
+
+    Raises:
+        PluginError: as for `load`.
+        UsageError: an option that the constructor does not have or cannot take.
+
+    """
+    factory = load(kind, name)
+    return factory(**bind_options(factory, f"{singular(kind)} {name}", options or {}))
+
+
+def find(kind: str, name: str) -> Plugin:
+    """The metadata of one plugin.
+
+    Raises:
+        PluginError: no or more than one distribution claims the name.
+
+    """
+    claims = [plugin for plugin in installed(kind) if plugin.name == name]
+    if not claims:
+        available = ", ".join(names(kind)) or "none"
+        raise PluginError(
+            f'there is no {singular(kind)} "{quoted(name)}"; available: {available} '
+            f"(see kbforge plugins list)"
+        )
+    if len(claims) > 1:
+        raise PluginError(claims[0].cause)
+    return claims[0]
+
+
+def damaged() -> list[Damaged]:
+    """The distributions whose plugins are unknown because their metadata are damaged."""
+    return list(_scan()[1])
+
+
+@cache
+def _scan() -> tuple[tuple[Plugin, ...], tuple[Damaged, ...]]:
+    found: list[Plugin] = []
+    broken: list[Damaged] = []
+    seen: set[str] = set()
+    for distribution in distributions():
+        try:
+            if not _announces_plugins(distribution):
+                continue
+            name = _normalized(distribution.metadata["Name"])
+            if name in seen:
+                continue
+            seen.add(name)
+            # the first on the path shadows the rest, as for imports
+            found.extend(_plugins_of(metadata.distribution(name)))
+        except Exception as error:  # damaged metadata may raise anything, in any reader
+            folder = Path(str(getattr(distribution, "_path", "a distribution"))).name
+            broken.append(Damaged(folder, f"{type(error).__name__}: {error}"))
+    return _mark_duplicates(found), tuple(broken)
+
+
+def _announces_plugins(distribution: Distribution) -> bool:
+    """A cheap look that spares most distributions the parsing of their metadata."""
+    return f"[{_GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _plugins_of(distribution: Distribution) -> list[Plugin]:
+    name, version = distribution.metadata["Name"], distribution.version
+    requires = _requirement_on_kbforge(distribution)
+    found = [
+        Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
+        for entry_point in distribution.entry_points
+        if entry_point.group.startswith(_GROUP_PREFIX)
+        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in KINDS
+    ]
+    if _satisfied(requires):
+        return found
+    needs = f"requires kbforge{requires}, this is {kbforge.__version__}"
+    return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
+
+
+def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
+    claims: dict[tuple[str, str], list[Plugin]] = {}
+    for plugin in found:
+        claims.setdefault((plugin.kind, plugin.name), []).append(plugin)
+    return tuple(
+        _duplicate(plugin, sharing) if len(sharing) > 1 else plugin
+        for plugin in found
+        for sharing in [claims[plugin.kind, plugin.name]]
+    )
+
+
+def _duplicate(plugin: Plugin, sharing: list[Plugin]) -> Plugin:
+    owners = " and ".join(sorted(quoted(f"{p.distribution} {p.version}") for p in sharing))
+    cause = (
+        f'the {singular(plugin.kind)} name "{quoted(plugin.name)}" is claimed by {owners}; '
+        f"uninstall one of them"
+    )
+    return replace(plugin, status="duplicate", cause=cause)
+
+
+def _requirement_on_kbforge(distribution: Distribution) -> str:
+    # packaging is slow to import and most requirements name something else
+    ours = [line for line in distribution.requires or [] if _KBFORGE_LINE.match(line)]
+    if not ours:
+        return ""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(line) for line in ours]
+    return ",".join(
+        str(r.specifier) for r in requirements if r.marker is None or r.marker.evaluate()
+    ).strip(",")
+
+
+def _satisfied(specifier: str) -> bool:
+    if not specifier:
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(kbforge.__version__, prereleases=True)
+
+
+def singular(kind: str) -> str:
+    """What messages call one plugin of a kind: "likelihood" for "likelihoods"."""
+    return {"indexes": "index"}.get(kind, kind.removesuffix("s"))
+
+
+def kind_called(text: str) -> str:
+    """The kind that `text` names, in the plural or the singular.
+
+    Raises:
+        UsageError: there is no such kind.
+
+    """
+    for kind in KINDS:
+        if text in (kind, singular(kind)):
+            return kind
+    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(KINDS)}')
+
+
+def _called(plugin: Plugin) -> str:
+    owner = quoted(f"{plugin.distribution} {plugin.version}")
+    return f'the {singular(plugin.kind)} "{quoted(plugin.name)}" of {owner}'

@@ -1,0 +1,29 @@
+"""Counts, lists and probabilities in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbforge.errors import quoted
+
+_SHOWN = 80  # characters of an id and its source
+
+
+def percent(probability: float) -> str:
+    """A probability to the percent, never rounded to certainty."""
+    if 0.995 <= probability < 1:
+        return "over 99 %"
+    if 0 < probability < 0.01:
+        return "under 1 %"
+    return f"{probability:.0%}".replace("%", " %")
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`3 fragments`, `1 fragment`; a plural is told where it is more than an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """The first items, and how many more there are."""
+    shown = ", ".join(quoted(item, _SHOWN) for item in items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"

@@ -1,0 +1,1 @@
+"""Networks and tables that the likelihoods are made of."""

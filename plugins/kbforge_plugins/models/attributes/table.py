@@ -1,0 +1,170 @@
+"""The live clusters of a run: an urn an attribute and cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts.fragment import Fragment
+from kbforge.numerics.arrays import capacity_for
+from kbforge_plugins.models.attributes.kinds import stated
+from kbforge_plugins.models.attributes.urn import Urn, Urns
+from kbforge_plugins.models.attributes.vocabulary import Vocabulary
+
+Record: TypeAlias = tuple[tuple[int, int], ...]
+"""A fragment as (attribute's index, number of what it states of it), in order of the index."""
+
+
+class Encoder:
+    """Fragments as records.
+
+    Args:
+        vocabularies: by attribute; an attribute's index is its place among them.
+
+    """
+
+    def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
+        self._vocabularies = vocabularies
+        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
+
+    def encode(self, fragment: Fragment) -> Record:
+        """What the model reads of it; attributes with blank values only are missing."""
+        out = []
+        for index, (attribute, vocabulary) in enumerate(self._vocabularies.items()):
+            raw = fragment.properties.get(attribute)
+            if raw is None:
+                continue
+            known = self._number[index]
+            if raw not in known:
+                value = stated(raw)
+                known[raw] = vocabulary.number(value) if value else None
+            number = known[raw]
+            if number is not None:
+                out.append((index, number))
+        return tuple(out)
+
+
+class AttributeTable:
+    """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave.
+
+    Args:
+        encoder: of the fragments.
+        urns: of each attribute, by its index.
+
+    """
+
+    def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
+        self._encoder, self._urns = encoder, urns
+        self._clusters: list[list[Urn | None] | None] = []
+        self._out: FloatArray = np.zeros(0)
+
+    def encode(self, fragment: Fragment) -> Record:
+        return self._encoder.encode(fragment)
+
+    def log_predictive(self, x: Record, slots: int) -> FloatArray:
+        if len(self._out) < slots:
+            self._out = np.zeros(capacity_for(slots, len(self._out)))
+        live = [s for s, urns in enumerate(self._clusters[:slots]) if urns is not None]
+        self._out[live] = self._gains(x, live)
+        return self._out[:slots]
+
+    def log_predictive_of(self, x: Record, slots: IntArray) -> FloatArray:
+        return np.array(self._gains(x, slots.tolist()))
+
+    def log_predictive_new(self, x: Record) -> float:
+        return _log_marginal(self._joined(None, x))
+
+    def extend(self, x: Record, parents: IntArray, children: IntArray) -> None:
+        top = int(children.max(initial=-1))
+        if top >= len(self._clusters):
+            self._clusters.extend([None] * (top + 1 - len(self._clusters)))
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            self._clusters[child] = self._joined(self._clusters[parent] if parent >= 0 else None, x)
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            self._clusters[slot] = None
+
+    def log_predictive_held(self, x: Record, slot: int) -> float:
+        held = self._held(slot)
+        return _log_marginal(held) - _log_marginal(_left(held, x))
+
+    def add(self, x: Record, slot: int) -> None:
+        self._clusters[slot] = self._joined(self._held(slot), x)
+
+    def remove(self, x: Record, slot: int) -> None:
+        self._clusters[slot] = _left(self._held(slot), x)
+
+    def log_marginal(self, records: Sequence[Record]) -> float:
+        """L of a set of records, in nats; nothing in the table changes."""
+        return _log_marginal(self._holding(records))
+
+    def contributions(self, x: Record, records: Sequence[Record]) -> dict[int, float]:
+        """L_a(C + x) - L_a(C) - L_a({x}), in nats, by index of each attribute that both have."""
+        held, alone = self._holding(records), self._joined(None, x)
+        joined = self._joined(held, x)
+        return {
+            index: _one(joined[index]) - _one(held[index]) - _one(alone[index])
+            for index, _ in x
+            if held[index] is not None
+        }
+
+    def _holding(self, records: Sequence[Record]) -> list[Urn | None]:
+        seen: list[dict[int, int]] = [{} for _ in self._urns]
+        for record in records:
+            for index, u in record:
+                seen[index][u] = seen[index].get(u, 0) + 1
+        return [
+            urns.urn(*zip(*sorted(counts.items()), strict=True)) if counts else None
+            for urns, counts in zip(self._urns, seen, strict=True)
+        ]
+
+    def _held(self, slot: int) -> list[Urn | None]:
+        urns = self._clusters[slot]
+        assert urns is not None, f"slot {slot} is free"
+        return urns
+
+    def _gains(self, x: Record, slots: list[int]) -> list[float]:
+        clusters = self._clusters
+        # what a value is worth where the cluster has none of its attribute
+        first = [(index, u, self._urns[index].single(u).log_marginal) for index, u in x]
+        out = []
+        for slot in slots:
+            urns = clusters[slot]
+            total = 0.0
+            for index, u, alone in first:
+                urn = urns[index]  # type: ignore[index]  # the caller names live slots only
+                if urn is None:
+                    total += alone
+                else:
+                    gain = urn.gains.get(u)
+                    total += urn.gain(u) if gain is None else gain
+            out.append(total)
+        return out
+
+    def _joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
+        out: list[Urn | None] = [None] * len(self._urns) if urns is None else list(urns)
+        for index, u in x:
+            urn = out[index]
+            out[index] = self._urns[index].single(u) if urn is None else urn.grown(u)
+        return out
+
+
+def _left(urns: Sequence[Urn | None], x: Record) -> list[Urn | None]:
+    out = list(urns)
+    for index, u in x:
+        urn = out[index]
+        assert urn is not None, "the fragment is not in the cluster"
+        out[index] = urn.shrunk(u)
+    return out
+
+
+def _one(urn: Urn | None) -> float:
+    return 0.0 if urn is None else urn.log_marginal
+
+
+def _log_marginal(urns: Sequence[Urn | None]) -> float:
+    return sum(map(_one, urns))

@@ -1,0 +1,1 @@
+"""The diffusion model of sets of points: its network, bundle and density."""

@@ -1,0 +1,1 @@
+"""Dirichlet-multinomial counts: rows of features, and the live clusters made of them."""

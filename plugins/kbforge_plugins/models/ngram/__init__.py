@@ -1,0 +1,1 @@
+"""n-gram counts of text: the prior, the rows and the text that they are counted from."""

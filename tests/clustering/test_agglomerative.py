@@ -1,0 +1,266 @@
+"""Agglomerative clustering against a slow one that scores all pairs of clusters every time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.clustering.batch.agglomerate import Method, agglomerate
+from kbforge.clustering.batch.pairs import PairMatrix
+from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
+from kbforge.errors import UsageError
+from kbforge.models.score_cache import ScoreCache
+from kbforge.testing import BlackBox
+from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.oracle import Group, Grouping
+from tests.clustering.test_exactness import FAMILIES
+
+TIE = 1e-9
+
+
+class Slow:
+    """Every grouping that the algorithm may end with; more than one if merges are equally good."""
+
+    def __init__(
+        self,
+        fragments: list[Fragment],
+        problem: Problem,
+        surrogate: Likelihood | None = None,
+        reach: int | None = None,
+    ) -> None:
+        self._fragments, self._log_alpha = fragments, math.log(problem.alpha)
+        self._model = problem.likelihood
+        self._surrogate, self._reach = surrogate, reach
+
+    def endings(self) -> set[Grouping]:
+        return self._from(frozenset((i,) for i in range(len(self._fragments))))
+
+    def _from(self, grouping: Grouping) -> set[Grouping]:
+        gains = {pair: self._gain(self._model, *pair) for pair in self._pairs(grouping)}
+        top = max(gains.values(), default=-math.inf)
+        if top <= TIE:
+            return {grouping} if top < -TIE else {grouping, *self._merged(grouping, gains, top)}
+        return self._merged(grouping, gains, top)
+
+    def _merged(
+        self, grouping: Grouping, gains: dict[tuple[Group, Group], float], top: float
+    ) -> set[Grouping]:
+        best = [pair for pair, gain in gains.items() if gain >= top - TIE]
+        return {
+            ending
+            for a, b in best
+            for ending in self._from((grouping - {a, b}) | {tuple(sorted(a + b))})
+        }
+
+    def _pairs(self, grouping: Grouping) -> list[tuple[Group, Group]]:
+        pairs = list(itertools.combinations(sorted(grouping), 2))
+        if self._surrogate is None:
+            return pairs
+        rank = {pair: self._gain(self._surrogate, *pair) for pair in pairs}
+        return sorted(pairs, key=lambda pair: -rank[pair])[: self._reach]
+
+    def _gain(self, likelihood: Likelihood, a: Group, b: Group) -> float:
+        sets = [[self._fragments[i] for i in group] for group in (a + b, a, b)]
+        both, *apart = (
+            self._log_alpha + math.lgamma(len(s)) + value
+            for s, value in zip(sets, likelihood.log_marginal(sets), strict=True)
+        )
+        return float(both - sum(apart))
+
+
+def found(fragments: list[Fragment], problem: Problem, batch: int | None = None) -> Grouping:
+    posterior = Agglomerative(batch=batch).cluster(fragments, problem, np.random.default_rng(2))
+    assert all(len(subproblem.particles) == 1 for subproblem in posterior.subproblems)
+    return frozenset(posterior.clusters())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=8, deadline=None)
+@given(n=st.integers(1, 7), seed=st.integers(0, 10_000), alpha=st.sampled_from([0.05, 1.0]))
+def test_it_ends_where_the_slow_one_does(family: str, n: int, seed: int, alpha: float) -> None:
+    """By a live table, by sets, and by batches that hold every pair."""
+    make_fragments, make_likelihood = FAMILIES[family]
+    fragments = make_fragments(np.random.default_rng(seed), n)
+    likelihood = make_likelihood(fragments)
+    problem = Problem(likelihood, alpha)
+    endings = Slow(fragments, problem).endings()
+    assert found(fragments, problem) in endings
+    assert found(fragments, Problem(BlackBox(likelihood), alpha)) in endings
+    assert found(fragments, problem, batch=30) in endings
+
+
+@pytest.mark.parametrize("reach", [1, 3, 100])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_surrogate_says_what_is_looked_at(seed: int, reach: int) -> None:
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(seed), 9)
+    model, surrogate = Gaussian(), Gaussian(a=3.0, b=2.0, lam=0.01)
+    problem = Problem(BlackBox(model), 0.05, surrogate, reach)
+    endings = Slow(fragments, problem, surrogate, reach).endings()
+    assert found(fragments, problem) in endings
+
+
+def test_a_surrogate_alone() -> None:
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 12)
+    never: Likelihood = BlackBox(Gaussian(mu=50.0))
+    surrogate: ConjugateLikelihood = Gaussian()
+    by_surrogate = found(fragments, Problem(never, 0.05, surrogate, 0))
+    assert by_surrogate == found(fragments, Problem(surrogate, 0.05))
+
+
+class Counting:
+    """A black box that counts the sets it is asked for."""
+
+    def __init__(self, inner: Likelihood) -> None:
+        self._inner, self.sets, self.calls = inner, 0, 0
+
+    def log_marginal(self, clusters):  # type: ignore[no-untyped-def]
+        self.sets += len(clusters)
+        self.calls += 1
+        return self._inner.log_marginal(clusters)
+
+
+def test_only_pairs_that_the_last_merge_touched_are_scored_in_batches() -> None:
+    n = 20
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), n)
+    likelihood = Counting(Gaussian())
+    posterior = Agglomerative().cluster(
+        fragments, Problem(likelihood, 0.05), np.random.default_rng(0)
+    )
+    merges = n - len(posterior.clusters())
+    assert merges > 5
+    pairs = n * (n - 1) // 2
+    touched = sum(n - k - 2 for k in range(merges))
+    assert likelihood.sets == posterior.model_evaluations == n + pairs + touched
+    assert likelihood.calls <= 1 + n + merges
+
+
+def test_runs_share_a_cache() -> None:
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), 15)
+    likelihood = Counting(Gaussian())
+    cache = ScoreCache(likelihood)
+    runs = []
+    for seed in (0, 1):
+        before = likelihood.sets
+        runs.append(
+            Agglomerative().cluster(fragments, Problem(cache, 0.05), np.random.default_rng(seed))
+        )
+        assert (likelihood.sets > before) == (seed == 0)
+    assert runs[0] == runs[1]
+
+
+def test_sampled_batches_get_close_and_are_seeded() -> None:
+    rng = np.random.default_rng(6)
+    centres = np.repeat(rng.normal(scale=30, size=(6, 2)), 6, axis=0)
+    points = centres + rng.normal(size=centres.shape)
+    fragments = [Fragment(f"f{i}", {}, tuple(p)) for i, p in enumerate(points.tolist())]
+    problem = Problem(Gaussian(), 1.0)
+    full = Agglomerative().cluster(fragments, problem, np.random.default_rng(0))
+    runs = [
+        Agglomerative(batch=20).cluster(fragments, problem, np.random.default_rng(seed))
+        for seed in (0, 0, 1, 2)
+    ]
+    assert runs[0] == runs[1]
+    assert len({run.model_evaluations for run in runs}) > 1, "the seed does nothing"
+    assert len(full.clusters()) == 6
+    assert all(run.subproblems == full.subproblems for run in runs)
+    assert all(run.model_evaluations < 36 + 36 * 35 / 2 for run in runs)
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix, plain = PairMatrix(n), np.full((n, n), -np.inf)
+    alive = np.ones(n, dtype=bool)
+
+    def gains(a: int) -> np.ndarray:
+        row = rng.integers(0, 4, size=n).astype(float)  # many ties
+        row[~alive] = -np.inf
+        row[a] = -np.inf
+        return row
+
+    for a in range(n):
+        row = gains(a)
+        matrix.fill(a, row)
+        plain[a] = plain[:, a] = row
+    matrix.settle()
+    while alive.sum() > 1:
+        upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
+        a, b = divmod(int(upper.argmax()), n)
+        assert matrix.best() == (a, b, upper[a, b])
+        firsts, seconds = matrix.heaviest(count)
+        expected = np.sort(upper[upper > -np.inf])[::-1][:count]
+        assert upper[firsts, seconds].tolist() == expected.tolist()
+        assert len(set(zip(firsts.tolist(), seconds.tolist(), strict=True))) == len(firsts)
+        alive[b] = False
+        plain[b] = plain[:, b] = -np.inf
+        row = gains(a)
+        plain[a] = plain[:, a] = row
+        matrix.update(a, b, row)
+
+
+@pytest.mark.parametrize("into", [0, 1, 7])
+def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(
+    into: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among equals the earliest is the best, so that no row has its best in one of the late."""
+    looked_at: list[int] = []
+    refresh = PairMatrix._refresh
+
+    def counting(self: PairMatrix, stale: np.ndarray) -> None:
+        looked_at.append(int(stale.sum()))
+        refresh(self, stale)
+
+    monkeypatch.setattr(PairMatrix, "_refresh", counting)
+    n = 40
+    matrix = PairMatrix(n)
+    gains = np.full((n, n), 1.0)
+    gains[into] = gains[:, into] = -1.0
+    np.fill_diagonal(gains, -np.inf)
+    for a in range(n):
+        matrix.fill(a, gains[a])
+    matrix.settle()
+    looked_at.clear()
+    for b in range(n - 1, 19, -1):
+        gains[:, b] = -np.inf
+        matrix.update(into, b, gains[into])
+    assert looked_at == [2] * 20
+
+
+def test_what_was_in_memory_before_is_never_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not of slots that a start from larger clusters leaves without one."""
+    make = PairMatrix.__init__
+
+    def littered(self: PairMatrix, n: int) -> None:
+        make(self, n)
+        self._gain[:] = 1e9
+
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(4), 12)
+    start = [(0, 5, 11), (1, 2), *((i,) for i in (3, 4, 6, 7, 8, 9, 10))]
+    problem, ends = Problem(Gaussian(), 0.05), []
+    for init in (make, littered):
+        monkeypatch.setattr(PairMatrix, "__init__", init)
+        rng = np.random.default_rng(0)
+        ends.append(agglomerate(fragments, problem, Method(None, None), start, rng))
+    assert ends[0] == ends[1]
+    assert all(set(g) <= set(c) for g in start[:2] for c in ends[0].clusters() if g[0] in c)
+
+
+def test_too_many_fragments_for_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbforge.clustering.batch.agglomerate.MOST_FRAGMENTS", 3)
+    fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 4)
+    with pytest.raises(UsageError, match="batch"):
+        found(fragments, Problem(Gaussian(), 1.0))
+    assert found(fragments, Problem(Gaussian(), 1.0), batch=2)
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"budget": 0.0}, {"budget": -1.0}])
+def test_options_out_of_range(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=f"{next(iter(options))}: expected a number above 0"):
+        Agglomerative(**options)  # type: ignore[arg-type]

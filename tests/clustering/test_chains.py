@@ -1,0 +1,402 @@
+"""Runs of Markov chains: stop rules, the posterior of the visits, impossible places, interrupts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbforge.clustering.batch import watch
+from kbforge.clustering.batch.agglomerate import Method, agglomerate
+from kbforge.clustering.batch.chain import Chain as MarkovChain
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.kernels import NEW
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.models.score_cache import ScoreCache
+from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.oracle import Target
+from tests.clustering.test_errors_and_edges import POINTS, Rule
+from tests.clustering.test_exactness import represented
+from tests.clustering.toys import BlackBox, Chain, Point, fragments_of, normal
+
+SAMPLERS: list[Any] = [Gibbs, Metropolis]
+OFFLINE: list[Any] = [*SAMPLERS, Agglomerative]
+LOOSE: list[Point] = [(0.0,), (1.0,), (2.5,), (3.0,), (9.0,), (10.0,)]
+# every fragment must leave where it starts
+OUT = Rule(lambda ids: 1.7 if len(ids) in (2, 3) else -np.inf)
+
+
+def run(clusterer: Any, likelihood: Any, points: list[Point] = POINTS, seed: int = 0) -> Posterior:
+    problem = Problem(likelihood, 1.0)
+    found: Posterior = clusterer.cluster(fragments_of(points), problem, np.random.default_rng(seed))
+    return found
+
+
+def quick(clusterer: Any) -> Any:
+    return clusterer() if clusterer is Agglomerative else clusterer(sweeps=30)
+
+
+# -- impossible places --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_infinity_are_errors_that_name_a_fragment(clusterer: Any, bad: float) -> None:
+    likelihood = Rule(lambda ids: bad if {"f1", "f3"} <= ids else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f[0-4]"'):
+        run(quick(clusterer), likelihood)
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_fragment_that_fits_nowhere_is_named(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if "f3" in ids else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f3".*no finite assignment'):
+        run(quick(clusterer), likelihood)
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_impossible_joins_make_singletons(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if len(ids) > 1 else 0.0)
+    assert run(quick(clusterer), likelihood).clusters() == [(0,), (1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_way_out_of_an_impossible_start_is_found(clusterer: Any) -> None:
+    """Only sets of two or three are possible: of five, one pair and one triple."""
+    likelihood = Rule(lambda ids: 0.0 if len(ids) in (2, 3) else -np.inf)
+    found = run(quick(clusterer), likelihood)
+    assert sorted(map(len, found.clusters())) == [2, 3]
+    assert found.log_posterior == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0)), OUT])
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_progress_tells_the_log_posterior(clusterer: Any, likelihood: Any) -> None:
+    """Exactly, as soon as there is one, where the start was impossible."""
+    told: list[tuple[float, float]] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.posterior is not None
+        assert progress.rounds is not None
+        told.append((progress.rounds.log_posterior, progress.posterior().log_posterior))
+
+    options = {} if clusterer is Agglomerative else {"sweeps": 9, "particles": 1}
+    problem = Problem(likelihood, 3.0)
+    clusterer(**options).cluster(fragments_of(LOOSE), problem, np.random.default_rng(0), on_step)
+    told = [(rounds, found) for rounds, found in told if found > -np.inf]
+    assert told
+    assert [rounds for rounds, _ in told] == pytest.approx([found for _, found in told], abs=1e-9)
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_a_sequential_start_needs_no_possible_singletons_but_the_first(clusterer: Any) -> None:
+    likelihood = Rule(lambda ids: -np.inf if len(ids) == 1 and ids != {"f0"} else 0.0)
+    found = run(clusterer(start="sequential", sweeps=1), likelihood)
+    assert all(len(cluster) > 1 or cluster == (0,) for cluster in found.clusters())
+
+
+@pytest.mark.parametrize("surrogate", [None, Chain(normal(1e-3, 16.0))])
+def test_metropolis_ends_as_the_others_where_nothing_is_possible(surrogate: Any) -> None:
+    problem = Problem(Rule(lambda _: -np.inf), 1.0, surrogate)
+    with pytest.raises(LikelihoodError, match=r'fragment "f0".*no finite assignment'):
+        Metropolis(sweeps=9).cluster(fragments_of([(0.0,)]), problem, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_out_of_time_before_there_is_a_possible_grouping(
+    clusterer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only all of them together are possible, and time is up at once."""
+    ticks = itertools.count()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
+    found = run(clusterer(budget=0.5), likelihood)
+    assert found.ended is Ending.INTERRUPTED
+    assert found.log_posterior == -np.inf
+    assert found.n_fragments == len(POINTS)
+
+
+# -- where a chain starts -----------------------------------------------------------------------
+
+GROUPS = [(0, 3), (1, 2, 5), (4,)]
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), Chain(normal(1.0, 4.0)), BlackBox(normal())])
+@pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
+def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None:
+    fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
+    prior, state = DirichletProcess(0.5), Grouping(len(fragments))
+    chain = MarkovChain(
+        fragments,
+        kernel(fragments, problem, state, prior.log_alpha),
+        state,
+        prior,
+        np.random.default_rng(0),
+    )
+    list(chain.start(GROUPS))
+    assert chain.best.tolist() == [0, 1, 1, 0, 4, 1]
+    assert (chain.placed, chain.best_clusters) == (6, 3)
+    for _ in range(20):
+        now = [state.cluster(slot) for slot in state.slots()]
+        sets = [[fragments[i] for i in cluster] for cluster in now]
+        terms = prior.log_cluster(np.array([len(c) for c in now])) + likelihood.log_marginal(sets)
+        assert chain.log_posterior == pytest.approx(terms.sum())
+        list(chain.sweep())
+
+
+@pytest.mark.parametrize("clusterer", [Gibbs(sweeps=12), Metropolis(sweeps=12)])
+def test_the_best_grouping_is_the_best_of_all_that_were_visited(
+    clusterer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little better it is: here about a tenth of a nat, by the prior alone."""
+    visited: list[float] = []
+    keep = MarkovChain._keep_best
+    chains: set[MarkovChain] = set()
+
+    def keeping(self: MarkovChain) -> None:
+        keep(self)
+        chains.add(self)
+        visited.append(self.log_posterior)
+        assert self.best_log_posterior == pytest.approx(max(visited), abs=1e-5)
+
+    monkeypatch.setattr(MarkovChain, "_keep_best", keeping)
+    problem = Problem(Rule(lambda ids: 0.0), 0.9)
+    clusterer.cluster(fragments_of(LOOSE[:2]), problem, np.random.default_rng(0))
+    (chain,) = chains
+    assert max(visited) - min(visited) == pytest.approx(-math.log(0.9))
+    assert chain.best.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
+def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 200 fragments by themselves few clusters are left; empty slots go, and moves go on."""
+    compacted: list[int] = []
+    compact = Grouping.compact
+
+    def counting(self: Grouping) -> None:
+        compact(self)
+        compacted.append(self.n_slots)
+
+    monkeypatch.setattr(Grouping, "compact", counting)
+    rng, n = np.random.default_rng(3), 200
+    centres = rng.normal(scale=30, size=12)[rng.integers(12, size=n)]
+    fragments = fragments_of([(float(x),) for x in centres + rng.normal(size=n)])
+    likelihood, prior, state = Gaussian(), DirichletProcess(1.0), Grouping(n)
+    problem = Problem(likelihood, 1.0, Gaussian(b=0.5))
+    chain = MarkovChain(
+        fragments,
+        kernel(fragments, problem, state, prior.log_alpha),
+        state,
+        prior,
+        np.random.default_rng(1),
+    )
+    list(chain.start([(i,) for i in range(n)]))
+    for _ in range(5):
+        list(chain.sweep())
+        assert all(fragment in state.members[slot] for fragment, slot in enumerate(state.slot_of))
+        now = [state.cluster(slot) for slot in state.slots()]
+        assert sorted(i for cluster in now for i in cluster) == list(range(n))
+        assert chain.log_posterior == pytest.approx(chain.log_terms(now).sum())
+    assert compacted
+
+
+def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
+    """Nothing ever proposes to come back, so that what is proposed there is accepted."""
+    together = Chain(lambda members, _: -np.inf if members else 0.0)
+    fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
+    state, prior = Grouping(2), DirichletProcess(0.5)
+    kernel = Metropolis.make_kernel(fragments, problem, state, prior.log_alpha)
+    list(MarkovChain(fragments, kernel, state, prior, np.random.default_rng(0)).start([(0, 1)]))
+    place, gain = kernel.choose(0, (0.5, 0.89))
+    assert place == NEW
+    assert gain == pytest.approx(math.log(0.5))
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
+def test_merges_go_on_from_a_start(likelihood: Any) -> None:
+    """What is merged first does not matter where merging all is best by far."""
+    fragments, problem = fragments_of(LOOSE[:4]), Problem(likelihood, 1e-9)
+    rng = np.random.default_rng(0)
+    found = agglomerate(fragments, problem, Method(None, None), [(0, 3), (1,), (2,)], rng)
+    assert found.clusters() == [(0, 1, 2, 3)]
+    alone = agglomerate(fragments, problem, Method(None, None), [(i,) for i in range(4)], rng)
+    assert found.log_posterior == pytest.approx(alone.log_posterior)
+
+
+# -- when a chain stops -------------------------------------------------------------------------
+
+
+def sweeps_of(clusterer: Any, likelihood: Any = None, points: list[Point] = LOOSE) -> int:
+    done: list[int] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.rounds is not None
+        done.append(progress.rounds.done)
+
+    problem = Problem(likelihood or Gaussian(), 1.0)
+    clusterer.cluster(fragments_of(points), problem, np.random.default_rng(1), on_step)
+    return done[-1]
+
+
+@pytest.mark.parametrize(
+    ("clusterer", "ended"),
+    [
+        (Gibbs(sweeps=7), Ending.SWEEPS),
+        (Metropolis(sweeps=7, patience=7), Ending.SWEEPS),
+        (Gibbs(patience=20, sweeps=9_999), Ending.PATIENCE),
+        (Metropolis(patience=20, sweeps=9_999), Ending.PATIENCE),
+        (Agglomerative(), Ending.DONE),
+        (Agglomerative(batch=5), Ending.DONE),
+        (Greedy(), Ending.DONE),
+    ],
+)
+def test_it_says_what_ended_it(clusterer: Any, ended: Ending) -> None:
+    assert run(clusterer, Gaussian(), LOOSE).ended is ended
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_it_stops_after_so_many_sweeps(clusterer: Any) -> None:
+    assert sweeps_of(clusterer(sweeps=7)) == 7
+
+
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
+    seen: list[tuple[int, float]] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.rounds is not None
+        seen.append((progress.rounds.done, progress.rounds.log_posterior))
+
+    problem = Problem(Gaussian(), 1.0)
+    clusterer(patience=40).cluster(fragments_of(LOOSE), problem, np.random.default_rng(1), on_step)
+    values = dict(seen)  # the last of each sweep
+    best = max(values.values())
+    found = min(sweep for sweep, value in values.items() if value == best)
+    assert max(values) == max(found, 1) + 40 - (found == 0)
+    assert list(values.values()) == sorted(values.values())
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
+    assert (found.ended, found.complete) == (Ending.BUDGET, True)
+    assert next(ticks) < 16
+    assert found.n_fragments == len(LOOSE)
+
+
+@pytest.mark.parametrize("option", ["particles", "patience", "sweeps", "budget"])
+@pytest.mark.parametrize("clusterer", SAMPLERS)
+def test_options_out_of_range(clusterer: Any, option: str) -> None:
+    with pytest.raises(UsageError, match=f"{option}: expected a number above 0, got 0"):
+        clusterer(**{option: 0})
+
+
+# -- what a run shows and keeps -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
+    clusterer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # only rounds are told of while the clock stands still
+    monkeypatch.setattr(watch.time, "monotonic", lambda: 0.0)
+    shown: list[Posterior] = []
+
+    def stop(progress: Progress) -> None:
+        assert progress.posterior is not None
+        assert progress.rounds is not None
+        assert (progress.fragments, progress.total) == (len(LOOSE), len(LOOSE))
+        shown.append(progress.posterior())
+        if progress.rounds.done == 2:
+            raise Interrupted
+
+    found = clusterer().cluster(
+        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
+    )
+    assert found == shown[-1]
+    assert len(shown) == 2
+    assert found.ended is Ending.INTERRUPTED
+    assert found.n_fragments == len(LOOSE)
+
+
+def test_an_interrupt_within_a_sequential_start_keeps_the_prefix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+
+    def stop(progress: Progress) -> None:
+        if progress.fragments == 3:
+            raise Interrupted
+
+    found = Gibbs(start="sequential").cluster(
+        fragments_of(LOOSE), Problem(Gaussian(), 1.0), np.random.default_rng(1), stop
+    )
+    assert (found.n_fragments, found.complete) == (3, False)
+    assert sorted(i for cluster in found.clusters() for i in cluster) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_no_fragments_are_no_clusters(clusterer: Any) -> None:
+    assert run(quick(clusterer), Gaussian(), []) == Posterior((), 0.0, 0, 0)
+
+
+def test_metropolis_scores_one_or_two_sets_a_move() -> None:
+    points = [tuple(p) for p in np.random.default_rng(2).normal(scale=4, size=(12, 1)).tolist()]
+    likelihood = BlackBox(normal(1.0, 4.0))
+    problem = Problem(likelihood, 1.0, Chain(normal(1.3, 5.0)))
+    Metropolis(sweeps=20).cluster(fragments_of(points), problem, np.random.default_rng(0))
+    singletons, *moves = likelihood.asked
+    assert singletons == len(points)
+    assert set(moves) <= {1, 2}
+    assert len(moves) <= 20 * len(points)
+
+
+def test_metropolis_never_proposes_where_a_fragment_is() -> None:
+    """A surrogate that is sure of what there is keeps no one from asking the model."""
+    points = [(0.0,), (1.0,), (9.0,)]
+    model, surrogate = BlackBox(normal(1.0, 16.0)), Chain(normal(1e-3, 16.0))
+    problem = Problem(model, 1e-2, surrogate)
+    found = Metropolis(sweeps=3).cluster(fragments_of(points), problem, np.random.default_rng(0))
+    assert sorted(map(tuple, found.clusters())) == [(0, 1), (2,)]
+
+
+def test_samplers_share_a_cache_without_a_trace() -> None:
+    likelihood = BlackBox(normal(1.0, 4.0))
+    cache, fragments = ScoreCache(likelihood), fragments_of(LOOSE)
+    runs, asked = [], []
+    for _ in range(2):
+        runs.append(
+            Gibbs(sweeps=10).cluster(fragments, Problem(cache, 1.0), np.random.default_rng(0))
+        )
+        asked.append(sum(likelihood.asked))
+    assert runs[0] == runs[1]
+    assert asked[0] == asked[1] == runs[0].model_evaluations
+
+
+# -- the posterior of the visits ----------------------------------------------------------------
+
+
+def test_long_runs_represent_the_exact_posterior() -> None:
+    target = Target(LOOSE[:4], normal(1.0, 3.0), 1.0)
+    exact = target.exact(4)
+    likelihood = Chain(normal(1.0, 3.0))
+    clusterer = Gibbs(sweeps=8000, patience=None, particles=1000)
+    got = represented(run(clusterer, likelihood, LOOSE[:4]))
+    distance = 0.5 * sum(
+        abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
+    )
+    assert distance < 0.02

@@ -1,0 +1,246 @@
+"""Against the posterior by enumeration, and the paper's propositions on enumerable data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
+from kbforge.testing import UniformLikelihood
+from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.ngram import Bigram
+from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.models.attributes.rates import AttributeRates
+from kbforge_plugins.resamplers import greedy as greedy_resampler
+from tests.clustering.oracle import Grouping, SlowSmc, Target, log_sum_exp, partitions
+from tests.clustering.toys import BlackBox, Chain, categories, normal
+
+BELL_5, BELL_7 = 52, 877
+
+
+def vectors(rng: np.random.Generator, n: int) -> list[Fragment]:
+    points = rng.normal(scale=3, size=(n, 2)).round(2)
+    return [Fragment(f"f{i}", {}, tuple(p.tolist())) for i, p in enumerate(points)]
+
+
+def counts(rng: np.random.Generator, n: int) -> list[Fragment]:
+    rows = rng.integers(0, 3, size=(n, 4)).astype(float)
+    return [Fragment(f"f{i}", {}, tuple(r.tolist())) for i, r in enumerate(rows)]
+
+
+def bits(rng: np.random.Generator, n: int) -> list[Fragment]:
+    rows = rng.integers(0, 2, size=(n, 5)).astype(float)
+    return [Fragment(f"f{i}", {}, tuple(r.tolist())) for i, r in enumerate(rows)]
+
+
+def names(rng: np.random.Generator, n: int) -> list[Fragment]:
+    stems = ["curry", "curry county", "kury", "gold beach", "roosevelt", ""]
+    chosen = rng.choice(stems, size=n)
+    return [
+        Fragment(f"f{i}", {"name": (str(s),)} if s else {"type": ("x",)})
+        for i, s in enumerate(chosen)
+    ]
+
+
+def records(rng: np.random.Generator, n: int) -> list[Fragment]:
+    """Attributes missing and repeated, values with a slip of the pen, sets of values."""
+    choices = {
+        "name": [("ann lee",), ("anne lee",), ("a lee",), ("bo ek",)],
+        "born": [("1901-02-03",), ("1901-02-04",), ("1930-07-09",)],
+        "known as": [("nan",), ("nan", "annie"), ("the wren",)],
+    }
+    return [
+        Fragment(
+            f"f{i}",
+            {
+                attribute: values[rng.integers(len(values))]
+                for attribute, values in choices.items()
+                if rng.random() < 0.7
+            }
+            or {"name": ("bo ek",)},
+        )
+        for i in range(n)
+    ]
+
+
+def attributes(fragments: list[Fragment]) -> Attributes:
+    """With the rates that are assumed before any data are seen."""
+    vocabularies = vocabularies_of(fragments)
+    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
+    return Attributes.trained(Fitted(vocabularies, rates, 1.0, len(fragments)))
+
+
+def bigram(fragments: list[Fragment]) -> Bigram:
+    model = Bigram()
+    named = [fragment for fragment in fragments if "name" in fragment.properties]
+    # where no fragment has a name there is nothing to learn, and any model will do
+    model.fit(fragments if named else [Fragment("", {"name": ("x",)})])
+    return model
+
+
+FAMILIES: dict[
+    str,
+    tuple[
+        Callable[[np.random.Generator, int], list[Fragment]],
+        Callable[[list[Fragment]], Likelihood],
+    ],
+] = {
+    "gaussian": (vectors, lambda _: Gaussian()),
+    "dirichlet-multinomial": (counts, lambda _: DirichletMultinomial(reads="vector")),
+    "beta-bernoulli": (bits, lambda _: BetaBernoulli(reads="vector")),
+    "bigram": (names, bigram),
+    "attributes": (records, attributes),
+    "black box": (vectors, lambda _: BlackBox(normal(1.0, 4.0))),
+    "ties": (counts, lambda _: Chain(categories())),
+}
+
+
+def exact_posterior(
+    fragments: list[Fragment], likelihood: Likelihood, alpha: float
+) -> dict[Grouping, float]:
+    """By enumeration: normalised log weight of every partition."""
+    groups = {
+        group: float(likelihood.log_marginal([[fragments[i] for i in group]])[0])
+        for k in range(1, len(fragments) + 1)
+        for group in itertools.combinations(range(len(fragments)), k)
+    }
+    weights = {
+        z: sum(math.log(alpha) + math.lgamma(len(g)) + groups[g] for g in z)
+        for z in partitions(range(len(fragments)))
+    }
+    total = log_sum_exp(weights.values())
+    return {z: w - total for z, w in weights.items()}
+
+
+def represented(posterior: Posterior) -> dict[Grouping, float]:
+    """Every joint grouping that the subproblems' particles stand for, with its log weight."""
+    out: dict[Grouping, float] = {}
+    for choice in itertools.product(*(s.particles for s in posterior.subproblems)):
+        grouping = frozenset(cluster for particle in choice for cluster in particle.clusters)
+        assert grouping not in out, "a grouping is represented twice"
+        out[grouping] = sum(particle.log_weight for particle in choice)
+    return out
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.integers(1, 7),
+    seed=st.integers(0, 10_000),
+    alpha=st.sampled_from([0.05, 1.0, 20.0]),
+    split=st.booleans(),
+)
+def test_enough_particles_give_the_exact_posterior(
+    family: str, n: int, seed: int, alpha: float, split: bool
+) -> None:
+    make_fragments, make_likelihood = FAMILIES[family]
+    fragments = make_fragments(np.random.default_rng(seed), n)
+    likelihood = make_likelihood(fragments)
+    clusterer: Clusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
+    posterior = clusterer.cluster(fragments, Problem(likelihood, alpha), np.random.default_rng(0))
+    exact = exact_posterior(fragments, likelihood, alpha)
+    got = represented(posterior)
+    for grouping, log_weight in exact.items():
+        assert math.exp(got.get(grouping, -math.inf)) == pytest.approx(
+            math.exp(log_weight), abs=1e-9, rel=1e-6
+        )
+    best = max(exact.values())
+    chosen = frozenset(posterior.clusters())
+    assert exact[chosen] == pytest.approx(best, abs=1e-7)
+
+
+RESAMPLERS = ("greedy", "multinomial", "stratified", "optimal")
+VARIANTS: dict[str, Clusterer] = {
+    **{f"smc {r}": Smc(particles=BELL_5, resampler=r) for r in RESAMPLERS},
+    **{f"split-smc {r}": SplitSmc(particles=BELL_5, resampler=r) for r in RESAMPLERS},
+    "split-smc as published": SplitSmc(particles=BELL_5, weights="marginal", merge="multinomial"),
+}
+
+
+@pytest.mark.parametrize("surrogate", [False, True])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_is_exact_while_nothing_is_dropped(variant: str, surrogate: bool) -> None:
+    """P holds all groupings of five; a surrogate without a limit only ranks."""
+    for family, (make_fragments, make_likelihood) in FAMILIES.items():
+        fragments = make_fragments(np.random.default_rng(17), 5)
+        likelihood = make_likelihood(fragments)
+        exact = exact_posterior(fragments, likelihood, 0.5)
+        problem = Problem(likelihood, 0.5, UniformLikelihood() if surrogate else None)
+        got = represented(VARIANTS[variant].cluster(fragments, problem, np.random.default_rng(0)))
+        distance = 0.5 * sum(
+            abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
+        )
+        assert distance < 1e-9, family
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(3, 7), seed=st.integers(0, 10_000), particles=st.sampled_from([2, 3, 5, 10]))
+def test_no_split_raises_the_reverse_kl_divergence(n: int, seed: int, particles: int) -> None:
+    """Proposition 3.1, for the published marginal weights and for target weights."""
+    rng = np.random.default_rng(seed)
+    points = [tuple(p.tolist()) for p in rng.normal(scale=4, size=(n, 1))]
+    for marginal in (True, False):
+        target = Target(points, normal(1.0, 5.0), 0.5)
+        slow = SlowSmc(target, particles, marginal_weights=marginal)
+        for x in range(n):
+            slow.step(x)
+        for before, parts in slow.before_and_after:
+            after = [
+                (sum(w for w, _ in choice), frozenset().union(*(z for _, z in choice)))
+                for choice in itertools.product(*parts)
+            ]
+            assert reverse_kl(after, target) <= reverse_kl(before, target) + 1e-9
+
+
+def reverse_kl(approximation: list[tuple[float, Grouping]], target: Target) -> float:
+    """KL(q || p) up to the constant log evidence of p."""
+    return sum(math.exp(w) * (w - target.log_posterior(z)) for w, z in approximation)
+
+
+def test_the_splits_of_the_previous_test_happen() -> None:
+    splittings = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        points = [tuple(p.tolist()) for p in rng.normal(scale=4, size=(7, 1))]
+        slow = SlowSmc(Target(points, normal(1.0, 5.0), 0.5), 3)
+        for x in range(7):
+            slow.step(x)
+        splittings += slow.splittings
+    assert splittings > 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(2, 9), size=st.integers(1, 8), seed=st.integers(0, 10_000))
+def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> None:
+    """The best q on a support S is p restricted to it, with KL(q || p) = -log p(S) (paper, B.2)."""
+    rng = np.random.default_rng(seed)
+    weights = -np.sort(-rng.normal(scale=2, size=n).round(1))
+    kept, _ = greedy_resampler.Greedy().resample(weights, size, rng)
+    share = np.exp(weights - log_sum_exp(weights))
+    best = min(
+        -math.log(share[list(support)].sum())
+        for support in itertools.combinations(range(n), min(n, size))
+    )
+    assert -math.log(share[kept].sum()) == pytest.approx(best, abs=1e-12)
+
+
+def test_greedy_is_smc_with_one_particle() -> None:
+    rng = np.random.default_rng(3)
+    fragments = vectors(rng, 60)
+    problem = Problem(Gaussian(), 1.0)
+    one = Smc(particles=1).cluster(fragments, problem, rng)
+    greedy = Greedy().cluster(fragments, problem, rng)
+    assert sorted(one.clusters()) == sorted(greedy.clusters())
+    assert one.log_posterior == pytest.approx(greedy.log_posterior, abs=1e-9)

@@ -1,0 +1,180 @@
+"""What a budget, a callback and Ctrl-C can stop: every part of an offline run, also its start."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbforge.clustering.batch import watch
+from kbforge.contracts import (
+    Cluster,
+    Ending,
+    FloatArray,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+)
+from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.toys import Point, fragments_of
+
+OFFLINE: list[Any] = [Gibbs, Metropolis, Agglomerative]
+N = 30
+POINTS: list[Point] = [(float(i % 9), 40.0 * (i % 4)) for i in range(N)]
+# the first groups reach beyond the fragments that are scored at once
+GROUPS: list[Cluster] = [(0, 2, 29), (1, 13), *((i,) for i in range(3, 29) if i != 13)]
+
+
+class Clock:
+    """A clock that only the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Slow:
+    """A black box that takes a second for every set, and remembers how many there were."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._inner, self.sets = clock, Gaussian(), 0
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        self._clock.now += len(clusters)
+        self.sets += len(clusters)
+        return self._inner.log_marginal(clusters)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(watch.time, "monotonic", made)
+    monkeypatch.setattr(watch, "_SETS_A_STEP", 8)
+    return made
+
+
+def run(clusterer: Any, likelihood: Any, on_step: OnStep | None = None) -> Posterior:
+    problem, rng = Problem(likelihood, 1.0), np.random.default_rng(0)
+    found: Posterior = clusterer.cluster(fragments_of(POINTS), problem, rng, on_step)
+    return found
+
+
+def starts(tmp_path: Path) -> dict[str, tuple[str, list[Cluster]]]:
+    """By name: the option, and the groups."""
+    file = tmp_path / "found.jsonl"
+    with open(file, "w") as out:
+        for number, group in enumerate(GROUPS):
+            entity = {"id": f"e{number}", "name": "x", "properties": {}, "confidence": 1.0}
+            held = [f"f{i}" for i in group]
+            out.write(json.dumps({**entity, "fragments": held, "subproblem": number}) + "\n")
+    return {
+        "singletons": ("singletons", [(i,) for i in range(N)]),
+        "a file": (str(file), GROUPS),
+    }
+
+
+def within(groups: list[Cluster], n: int) -> list[Cluster]:
+    """The groups of the first n fragments."""
+    kept = (tuple(i for i in group if i < n) for group in groups)
+    return sorted(group for group in kept if group)
+
+
+def log_posterior(clusters: list[Cluster]) -> float:
+    fragments = fragments_of(POINTS)
+    marginals = Gaussian().log_marginal([[fragments[i] for i in c] for c in clusters])
+    return float(marginals.sum()) + sum(math.lgamma(len(c)) for c in clusters)
+
+
+@pytest.mark.parametrize("name", ["singletons", "a file"])
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_budget_can_be_spent_within_the_start(
+    clusterer: Any, name: str, clock: Clock, tmp_path: Path
+) -> None:
+    start, groups = starts(tmp_path)[name]
+    likelihood = Slow(clock)
+    found = run(clusterer(start=start, budget=1.0), likelihood)
+    assert 0 < found.n_fragments < N
+    assert likelihood.sets <= 3 * found.n_fragments
+    assert (found.ended, found.complete) == (Ending.INTERRUPTED, False)
+    assert sorted(found.clusters()) == within(groups, found.n_fragments)
+    assert found.log_posterior == pytest.approx(log_posterior(found.clusters()))
+
+
+@pytest.mark.parametrize("name", ["singletons", "a file"])
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_an_interrupt_within_the_start_keeps_the_prefix(
+    clusterer: Any, name: str, clock: Clock, tmp_path: Path
+) -> None:
+    start, groups = starts(tmp_path)[name]
+    shown: list[tuple[int, Posterior]] = []
+
+    def stop(progress: Progress) -> None:
+        assert progress.posterior is not None
+        shown.append((progress.fragments, progress.posterior()))
+        if len(shown) == 2:
+            raise Interrupted
+
+    found = run(clusterer(start=start), Slow(clock), stop)
+    assert 0 < shown[0][0] < shown[1][0] < N
+    assert (found.n_fragments, found) == shown[1]
+    assert found.ended is Ending.INTERRUPTED
+    assert sorted(found.clusters()) == within(groups, found.n_fragments)
+
+
+@pytest.mark.parametrize("clusterer", [Gibbs, Metropolis])
+def test_a_budget_that_ends_a_sequential_start_is_no_whole_result(
+    clusterer: Any, clock: Clock
+) -> None:
+    found = run(clusterer(start="sequential", budget=9.5 + N), Slow(clock))
+    assert 0 < found.n_fragments < N
+    assert (found.ended, found.complete) == (Ending.INTERRUPTED, False)
+    assert sorted(i for c in found.clusters() for i in c) == list(range(found.n_fragments))
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_a_start_that_is_watched_is_the_same(clusterer: Any, clock: Clock, tmp_path: Path) -> None:
+    """Whoever watches, and whatever the clock says, a run scores the same and ends the same."""
+    options = {} if clusterer is Agglomerative else {"sweeps": 1}
+    for start, _ in starts(tmp_path).values():
+        seen: list[int] = []
+        likelihoods = [Slow(clock), Slow(Clock())]
+        watched = run(
+            clusterer(start=start, **options),
+            likelihoods[0],
+            lambda progress: seen.append(progress.fragments),  # noqa: B023
+        )
+        assert seen == sorted(seen)
+        assert seen[0] < seen[-1] == N
+        assert watched == run(clusterer(start=start, **options), likelihoods[1])
+        assert likelihoods[0].sets == likelihoods[1].sets
+
+
+@pytest.mark.parametrize("clusterer", OFFLINE)
+def test_the_seconds_of_who_watches_are_not_the_budgets(clusterer: Any, clock: Clock) -> None:
+    options = {} if clusterer is Agglomerative else {"sweeps": 1}
+
+    def slow(progress: Progress) -> None:
+        clock.now += 1e6
+
+    alone = Slow(clock)
+    found = run(clusterer(**options), alone)
+    begin, watched = clock.now, Slow(clock)
+    budget = alone.sets + 1.0
+    assert run(clusterer(budget=budget, **options), watched, slow) == found
+    assert clock.now - begin > 1e6
+    assert watched.sets == alone.sets
+    short = run(clusterer(budget=0.9 * budget, **options), Slow(clock), slow)
+    assert short.ended is Ending.BUDGET

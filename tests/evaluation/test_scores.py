@@ -1,0 +1,142 @@
+"""Every score against its definition, written out over items and pairs of items."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge.evaluation.scores import compare
+
+LABELS = st.integers(0, 5)
+TWO_LABELLINGS = st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=25)
+
+
+def clusters(labels):
+    return {
+        frozenset(i for i, other in enumerate(labels) if other == label) for label in set(labels)
+    }
+
+
+def own_cluster(labels, item):
+    return {i for i, label in enumerate(labels) if label == labels[item]}
+
+
+def harmonic(p, r):
+    return 0.0 if p + r == 0 else 2 / (1 / p + 1 / r) if p and r else 0.0
+
+
+def entropy(labels):
+    n = len(labels)
+    return -sum(len(c) / n * math.log(len(c) / n) for c in clusters(labels))
+
+
+def brute_force(predicted, gold):
+    n = len(gold)
+    precision, recall, f1 = [], [], []
+    for item in range(n):
+        mine, true = own_cluster(predicted, item), own_cluster(gold, item)
+        p, r = len(mine & true) / len(mine), len(mine & true) / len(true)
+        precision.append(p)
+        recall.append(r)
+        f1.append(2 * p * r / (p + r))
+    pairs = list(combinations(range(n), 2))
+    in_predicted = {(i, j) for i, j in pairs if predicted[i] == predicted[j]}
+    in_gold = {(i, j) for i, j in pairs if gold[i] == gold[j]}
+    both = len(in_predicted & in_gold)
+    pair_precision = both / len(in_predicted) if in_predicted else 1.0
+    pair_recall = both / len(in_gold) if in_gold else 1.0
+    agree = sum((pair in in_predicted) == (pair in in_gold) for pair in pairs)
+    if in_predicted == in_gold:
+        adjusted = 1.0
+    else:
+        expected = len(in_predicted) * len(in_gold) / len(pairs)
+        mean = (len(in_predicted) + len(in_gold)) / 2
+        adjusted = (both - expected) / (mean - expected)
+    joint = entropy(list(zip(predicted, gold, strict=True)))
+    vi = 2 * joint - entropy(predicted) - entropy(gold)
+    bcubed_precision, bcubed_recall = sum(precision) / n, sum(recall) / n
+    return {
+        "items": n,
+        "clusters": len(clusters(predicted)),
+        "gold_clusters": len(clusters(gold)),
+        "exact_clusters": len(clusters(predicted) & clusters(gold)),
+        "bcubed_precision": bcubed_precision,
+        "bcubed_recall": bcubed_recall,
+        "bcubed_f1_item_mean": sum(f1) / n,
+        "bcubed_f1_harmonic": harmonic(bcubed_precision, bcubed_recall),
+        "pairwise_precision": pair_precision,
+        "pairwise_recall": pair_recall,
+        "pairwise_f1": harmonic(pair_precision, pair_recall),
+        "rand": agree / len(pairs) if pairs else 1.0,
+        "adjusted_rand": adjusted,
+        "vi": vi,
+        "normalised_vi": vi / math.log(n) if n > 1 else 0.0,
+    }
+
+
+@given(TWO_LABELLINGS)
+def test_scores_equal_their_definitions(pairs):
+    predicted, gold = map(list, zip(*pairs, strict=True))
+    expected = brute_force(predicted, gold)
+    scores = compare(predicted, gold).to_json()
+    assert list(scores) == list(expected)
+    assert scores == pytest.approx(expected, abs=1e-12)
+
+
+@given(TWO_LABELLINGS, st.randoms(use_true_random=False))
+def test_names_of_labels_and_order_of_items_change_no_bit(pairs, rng):
+    shuffled = rng.sample(pairs, len(pairs))
+    before = compare([p for p, _ in pairs], [g for _, g in pairs])
+    after = compare([f"cluster {p}" for p, _ in shuffled], [(g, "x") for _, g in shuffled])
+    assert after == before
+
+
+@given(TWO_LABELLINGS)
+def test_swapping_the_sides_swaps_precision_and_recall(pairs):
+    one = compare([p for p, _ in pairs], [g for _, g in pairs])
+    other = compare([g for _, g in pairs], [p for p, _ in pairs])
+    assert (one.bcubed_precision, one.pairwise_precision) == (
+        other.bcubed_recall,
+        other.pairwise_recall,
+    )
+    assert (one.vi, one.rand, one.adjusted_rand) == (other.vi, other.rand, other.adjusted_rand)
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "a", "a"], ["a", "b", "c"], ["a", "b", "a"]])
+def test_gold_itself_is_perfect(labels):
+    scores = compare(labels, labels)
+    assert scores.exact_clusters == scores.clusters == scores.gold_clusters
+    assert scores.vi == scores.normalised_vi == 0
+    perfect = scores.to_json()
+    for name in ("items", "clusters", "gold_clusters", "exact_clusters", "vi", "normalised_vi"):
+        del perfect[name]
+    assert set(perfect.values()) == {1.0}
+
+
+def test_the_two_baselines_by_hand():
+    apart = compare([1, 2, 3, 4], ["a", "a", "a", "b"])
+    assert (apart.pairwise_precision, apart.pairwise_recall, apart.pairwise_f1) == (1, 0, 0)
+    assert apart.bcubed_recall == pytest.approx(0.5)
+    assert apart.bcubed_f1_item_mean == pytest.approx((3 * 0.5 + 1) / 4)
+    assert apart.exact_clusters == 1
+    together = compare([1, 1, 1, 1], ["a", "a", "a", "b"])
+    assert together.bcubed_precision == pytest.approx((3 * 0.75 + 0.25) / 4)
+    assert together.bcubed_recall == 1
+    assert together.adjusted_rand == 0
+
+
+def test_counts_of_pairs_outgrow_64_bits_without_harm():
+    n = 200_000
+    scores = compare([0] * n, [0] * (n - 1) + [1])
+    assert scores.pairwise_precision == pytest.approx((n - 2) / n, rel=1e-12)
+    assert scores.adjusted_rand == 0
+
+
+@pytest.mark.parametrize(("predicted", "gold"), [([], []), ([1], [1, 2])])
+def test_nothing_to_compare_is_an_error(predicted, gold):
+    with pytest.raises(ValueError, match=r"no items|1 predicted labels for 2"):
+        compare(predicted, gold)

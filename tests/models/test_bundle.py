@@ -1,0 +1,155 @@
+"""Model bundles: what is written is read back; whatever was tampered with is refused, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbforge.errors import ModelError
+from kbforge.models.bundle import MANIFEST, Bundle, add_file, read_bundle, write_bundle
+
+BUNDLE = Bundle(
+    kind="likelihoods",
+    plugin="bigram",
+    files={"counts.json": b'{"a": 1}\n', "notes.txt": b"\x00\xff"},
+    recipe={"order": 2},
+    data={"fragments": 3, "sha256": "0" * 64},
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_bundle(tmp_path / "model", BUNDLE)
+    return tmp_path / "model"
+
+
+def test_round_trip(folder: Path) -> None:
+    assert read_bundle(folder) == BUNDLE
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_same_bundle_same_bytes(folder: Path, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "again", BUNDLE)
+    for name in (MANIFEST, *BUNDLE.files):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_file_added_later(folder: Path) -> None:
+    add_file(folder, "calibration.toml", b"alpha = 1\n")
+    add_file(folder, "calibration.toml", b"alpha = 2\n")
+    bundle = read_bundle(folder)
+    assert bundle.files == {**BUNDLE.files, "calibration.toml": b"alpha = 2\n"}
+    assert bundle.recipe == BUNDLE.recipe
+    assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_replacing_a_bundle_but_nothing_else(folder: Path, tmp_path: Path) -> None:
+    other = Bundle("likelihoods", "trigram", {"x": b""}, {}, {})
+    write_bundle(folder, other)
+    assert read_bundle(folder) == other
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("do not delete")
+    with pytest.raises(ModelError, match="exists and is not a model bundle"):
+        write_bundle(tmp_path / "mine", other)
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "a/b", "", ".hidden", "manifest.json", "a\nb", "/x", ".."]
+)
+def test_names_that_would_leave_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelError, match="cannot be the name of a file"):
+        write_bundle(tmp_path / "model", Bundle("likelihoods", "bigram", {name: b""}, {}, {}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def edit(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    def tamper(folder: Path) -> None:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        change(manifest)
+        (folder / MANIFEST).write_text(json.dumps(manifest))
+
+    return tamper
+
+
+TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "file missing": (
+        lambda f: (f / "counts.json").unlink(),
+        'the file "counts.json" of its manifest is missing',
+    ),
+    "file extra": (
+        lambda f: (f / "evil.py").write_text(""),
+        'the file "evil.py" is not in the manifest',
+    ),
+    "folder extra": (lambda f: (f / "sub").mkdir(), 'the file "sub" is not in the manifest'),
+    "file truncated": (
+        lambda f: (f / "counts.json").write_bytes(b"{"),
+        '"counts.json" has 1 bytes, its manifest says 9',
+    ),
+    "file changed, same size": (
+        lambda f: (f / "counts.json").write_bytes(b'{"a": 2}\n'),
+        '"counts.json" has SHA-256',
+    ),
+    "file is a link": (
+        lambda f: ((f / "counts.json").unlink(), (f / "counts.json").symlink_to("/dev/zero")),
+        '"counts.json" is not a regular file',
+    ),
+    "no manifest": (lambda f: (f / MANIFEST).unlink(), "is not a model bundle"),
+    "manifest truncated": (
+        lambda f: (f / MANIFEST).write_bytes((f / MANIFEST).read_bytes()[:40]),
+        "manifest.json is not JSON",
+    ),
+    "manifest not an object": (
+        lambda f: (f / MANIFEST).write_text("[]"),
+        "manifest.json is not a JSON object",
+    ),
+    "manifest huge": (
+        lambda f: (f / MANIFEST).write_bytes(b" " * (1 << 21)),
+        "manifest.json is larger than",
+    ),
+    "format later": (edit(lambda m: m.update(format=2)), "model bundle of format 2, this kbforge"),
+    "format not a number": (edit(lambda m: m.update(format="1")), 'field "format" should be int'),
+    "format a boolean": (edit(lambda m: m.update(format=True)), 'field "format" should be int'),
+    "field missing": (edit(lambda m: m.pop("plugin")), 'field "plugin" should be str, got nothing'),
+    "field unknown": (edit(lambda m: m.update(run="rm")), 'has the unknown field "run"'),
+    "path traversal": (
+        edit(lambda m: m["files"].update({"../secret": {"size": 0, "sha256": "0" * 64}})),
+        'names a file "../secret" outside the bundle',
+    ),
+    "entry without hash": (
+        edit(lambda m: m["files"]["counts.json"].pop("sha256")),
+        'entry of "counts.json" should have a size and a sha256',
+    ),
+    "hash of another file": (
+        edit(lambda m: m["files"]["counts.json"].update(sha256="1" * 64)),
+        "its manifest says 111111111111",
+    ),
+    "size of another file": (
+        edit(lambda m: m["files"]["counts.json"].update(size=8)),
+        '"counts.json" has 9 bytes, its manifest says 8',
+    ),
+    "file not listed": (
+        edit(lambda m: m["files"].pop("notes.txt")),
+        'the file "notes.txt" is not in the manifest',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TAMPERED)
+def test_tampering_is_refused_with_what_differs(folder: Path, case: str) -> None:
+    tamper, says = TAMPERED[case]
+    tamper(folder)
+    with pytest.raises(ModelError) as caught:
+        read_bundle(folder)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_folder_and_missing_parent(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no model bundle at"):
+        read_bundle(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"cannot write .*no such file"):
+        write_bundle(tmp_path / "no" / "where", BUNDLE)

@@ -1,0 +1,143 @@
+"""Reading pipeline files: what a step means, and every way of writing one wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.recipe.read import read_pipeline
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reader(text):
+        path = tmp_path / "pipeline.toml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_pipeline(str(path))
+
+    return reader
+
+
+LOAD = """
+[[step]]
+verb = "load"
+args = ["csv", "people.csv"]
+[step.options]
+output = "out/./fragments.jsonl"
+"""
+
+
+def test_a_step_becomes_a_command_line(read):
+    (step,) = read(
+        """
+        [[step]]
+        name = "group"
+        verb = "cluster"
+        args = ["-"]
+        [step.options]
+        alpha = 2.5
+        particles = 7
+        json = true
+        gpu = false
+        max_evals = 3
+        set = ["likelihood.counts=a/../counts.json", "clusterer.weights=marginal"]
+        """
+    ).steps
+    assert step.name == "group"
+    assert step.arguments == (
+        "--alpha=2.5",
+        "--particles=7",
+        "--json",
+        "--max-evals=3",
+        "--set=likelihood.counts=a/../counts.json",
+        "--set=clusterer.weights=marginal",
+        "--",
+        "-",
+    )
+    assert step.output == "kb.jsonl"  # the verb's default
+    assert "counts.json" in step.named
+    assert step.settings["particles"] == ("7",)
+
+
+def test_sub_commands_and_outputs_on_standard_output(read):
+    (step,) = read('[[step]]\nverb = "sample confusable"\nargs = ["a.jsonl"]').steps
+    assert step.verb == ("sample", "confusable")
+    (step,) = read(LOAD.replace("out/./fragments.jsonl", "-")).steps
+    assert step.output == ""
+
+
+def test_inputs_and_outputs_are_derived(read):
+    (step,) = read(LOAD).steps
+    assert step.output == "out/fragments.jsonl"
+    assert step.named == ("csv", "people.csv")
+    assert step.declared == ()
+
+
+STEP = '[[step]]\nverb = "load"\n'
+
+BAD = [
+    ("", "expected [[step]] tables, got none"),
+    ("step = []", "expected at least one [[step]]"),
+    ("step = [1]", "expected [[step]] tables"),
+    ("[step]\nverb = 'load'", "expected [[step]] tables"),
+    ("[[steps]]", 'expected only [[step]] tables, got "steps"'),
+    ("[[step]", "expected TOML"),
+    (b"# \xff", "expected TOML"),
+    (b"\x1f\x8bgarbage", "expected a pipeline file, got a damaged or truncated one"),
+    ("a = " + "[" * 5000, "expected TOML"),
+    ("a = " + "9" * 5000, "expected TOML"),
+    (STEP + f"args = [0x{'f' * 5000}]", "step[0].args[0]: expected a whole number of 64"),
+    ("#" * (1 << 21), "more than 1,048,576 bytes"),
+    ("[[step]]", "step 1: verb: expected a verb of kbforge, got nothing"),
+    ("[[step]]\nverb = 3", "verb: expected a verb of kbforge, got 3"),
+    ("[[step]]\nverb = ''", "verb: expected a verb of kbforge"),
+    (
+        "[[step]]\nverb = 'fly'",
+        'step "fly": there is no command "fly"; available: bench, calibrate',
+    ),
+    ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot hold the verb "run"'),
+    ("[[step]]\nverb = 'sample'", '"sample" needs a sub-command: one of confusable'),
+    ("[[step]]\nverb = 'sample odd'", 'no sub-command "odd"; expected confusable'),
+    ("[[step]]\nverb = 'load x'", '"load" has no sub-command "x"; expected none'),
+    (STEP + "alpha = 3", 'expected only name, verb, args, inputs, options, got "alpha"'),
+    (STEP + "name = ''", "name: expected a short text"),
+    (STEP + "name = 7", "name: expected a short text, got 7"),
+    (STEP + STEP, 'step 2: expected a name of its own, got "load" again'),
+    (STEP + "args = 'csv'", 'step "load": args: expected a list of texts or numbers, got csv'),
+    (STEP + "args = [[1]]", "args: expected a list of texts or numbers"),
+    (STEP + "inputs = 'x'", "inputs: expected a list"),
+    (STEP + "options = 3", "options: expected a table, got 3"),
+    (STEP + "[step.options]\nalhpa = 3", 'kbforge load has no option "alhpa"; options: '),
+    (STEP + "[step.options]\njson = 'yes'", "option json: expected true or false, got yes"),
+    (STEP + "[step.options]\nlimit = [1]", "option limit: expected a text or number, got [1]"),
+    (STEP + "[step.options]\nlimit = 2020-01-01", "option limit: expected a text or number"),
+    (STEP + "[step.options]\nmap = {a = 1}", "option map: expected a text or number"),
+    (STEP + '[step.options]\nid = "a\\u0000b"', "option id: expected text without NUL"),
+    (STEP + "args = ['jsonl', 'x']\n[step.options]\noutput = './x'", "another output than its"),
+    (
+        LOAD + LOAD.replace("[[step]]", "[[step]]\nname = 'again'"),
+        'step "again" writes out/fragments.jsonl, which step "load" has written',
+    ),
+    (
+        "[[step]]\nverb = 'cluster'\nargs = ['out/fragments.jsonl']\n" + LOAD,
+        'step "cluster" reads out/fragments.jsonl, which only the later step "load" writes',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_bad_files_give_one_sentence_with_file_and_step(read, tmp_path, text, said):
+    with pytest.raises(UsageError) as caught:
+        read(text)
+    assert said in str(caught.value)
+    assert str(tmp_path / "pipeline.toml") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(KBForgeError, match="cannot read"):
+        read_pipeline(str(tmp_path / "absent.toml"))
+    with pytest.raises(KBForgeError, match="cannot read"):
+        read_pipeline(str(tmp_path))
+    with pytest.raises(UsageError, match="read from a file"):
+        read_pipeline("-")

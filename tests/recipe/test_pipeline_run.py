@@ -1,0 +1,330 @@
+"""Running pipelines of toy verbs: what runs, what is skipped, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from kbforge import registry
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.recipe.run import How, StepFailed, run_pipeline
+
+PIPELINE = """
+[[step]]
+verb = "join"
+args = ["a.txt", "b.txt"]
+[step.options]
+output = "out/deep/joined.txt"
+
+[[step]]
+verb = "upper"
+args = ["out/deep/joined.txt"]
+[step.options]
+output = "out/upper.txt"
+set = ["x.extra=c.txt"]
+
+[[step]]
+verb = "show"
+args = ["out/upper.txt"]
+"""
+
+Output = Annotated[str, typer.Option("--output", "-o")]
+
+
+@pytest.fixture
+def verbs(monkeypatch):
+    """Toy verbs in the registry; the returned list records their calls."""
+    calls: list[str] = []
+    apps: dict[str, typer.Typer] = {}
+
+    def verb(function):
+        app = typer.Typer(add_completion=False)
+        app.command()(function)
+        apps[function.__name__] = app
+        return function
+
+    @verb
+    def join(files: list[str], output: Output, sep: str = "") -> None:
+        calls.append("join")
+        Path(output).write_text(sep.join(Path(file).read_text() for file in files))
+
+    @verb
+    def upper(
+        file: str,
+        output: Output,
+        settings: Annotated[list[str] | None, typer.Option("--set")] = None,
+        log: str = "",
+    ) -> None:
+        calls.append("upper")
+        text = Path(file).read_text()
+        if "fail" in text:
+            raise KBForgeError("the text says fail")
+        if "stop" in text:
+            raise KeyboardInterrupt
+        if "exit" in text:
+            raise typer.Exit(3)
+        if "disk" in text:
+            raise OSError(28, "No space left on device", "disk")
+        if log:
+            Path(log).write_text("log")
+        Path(output).write_text(text.upper())
+
+    @verb
+    def show(file: str) -> None:
+        calls.append("show")
+        print(Path(file).read_text())
+        sys.stdout.buffer.write("bytes: é\n".encode())
+        if "LOUD" in Path(file).read_text():
+            print("x" * (1 << 19))
+
+    @verb
+    def forget(file: str, output: Output) -> None:
+        calls.append("forget")
+
+    real_load, real_find = registry.load, registry.find
+    monkeypatch.setattr(registry, "load", lambda k, n: apps[n] if n in apps else real_load(k, n))
+    monkeypatch.setattr(registry, "find", lambda k, n: real_find(k, "load" if n in apps else n))
+    return calls
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    (tmp_path / "pipeline.toml").write_text(PIPELINE)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder, verbs):
+    """Runs the pipeline; returns {step: status or why}."""
+
+    def runner(**how):
+        del verbs[:]
+        reports = run_pipeline(str(folder / "pipeline.toml"), How(**how), lambda report: None)
+        return {r.step: r.why or r.status for r in reports}
+
+    return runner
+
+
+NEW = "it has not succeeded yet"
+SKIPPED = {"join": "skipped", "upper": "skipped", "show": "skipped"}
+
+
+def edit(folder, old, new):
+    path = folder / "pipeline.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_first_run_runs_all_and_second_none(run, folder, verbs, capfd):
+    assert run() == {"join": NEW, "upper": NEW, "show": NEW}
+    assert verbs == ["join", "upper", "show"]
+    assert (folder / "out/upper.txt").read_text() == "AB"
+    assert run() == SKIPPED
+    assert verbs == []
+
+
+def test_it_runs_from_any_folder_and_comes_back(run, folder, monkeypatch, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    run()
+    assert Path.cwd() == elsewhere
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_changed_input_runs_its_readers_only(run, folder):
+    run()
+    (folder / "a.txt").write_text("z")
+    changed = "input out/deep/joined.txt changed"
+    assert run() == {
+        "join": "input a.txt changed",
+        "upper": changed,
+        "show": "input out/upper.txt changed",
+    }
+    (folder / "c.txt").write_text("other")  # named inside a --set
+    assert run() == {"join": "skipped", "upper": "input c.txt changed", "show": "skipped"}
+
+
+def test_touching_changes_nothing_and_equal_bytes_stop_the_chain(run, folder):
+    run()
+    os.utime(folder / "a.txt", (1, 1))
+    assert run() == SKIPPED
+    (folder / "a.txt").write_text("A")  # upper case in the end: same bytes
+    assert run() == {
+        "join": "input a.txt changed",
+        "upper": "input out/deep/joined.txt changed",
+        "show": "skipped",
+    }
+
+
+def test_missing_and_modified_outputs_are_made_again(run, folder):
+    run()
+    (folder / "out/upper.txt").unlink()
+    assert run() == {**SKIPPED, "upper": "output out/upper.txt is missing"}
+    (folder / "out/upper.txt").write_text("edited")
+    assert run() == {**SKIPPED, "upper": "output out/upper.txt was modified"}
+    assert (folder / "out/upper.txt").read_text() == "AB"
+
+
+def test_changed_options_version_and_inputs(run, folder, monkeypatch):
+    run()
+    edit(folder, '[step.options]\noutput = "out/d', '[step.options]\nsep = "-"\noutput = "out/d')
+    assert run()["join"] == "sep changed"
+    edit(folder, '["a.txt", "b.txt"]', '["b.txt"]')
+    assert run()["join"] == "args changed"
+    (folder / "c.txt").unlink()
+    assert run()["upper"] == "input c.txt is gone"
+    (folder / "c.txt").write_text("back")
+    assert run()["upper"] == "input c.txt is new"
+    monkeypatch.setattr("kbforge.__version__", "9.9")
+    assert run()["show"].endswith("became kbforge 9.9")
+
+
+def test_force_only_from_and_dry_run(run, folder, verbs):
+    assert run(dry_run=True) == {
+        "join": NEW,
+        "upper": 'input out/deep/joined.txt comes from step "join"',
+        "show": 'input out/upper.txt comes from step "upper"',
+    }
+    assert verbs == []
+    assert not (folder / "out").exists()
+    run()
+    assert run(force=True) == dict.fromkeys(SKIPPED, "forced")
+    assert run(only="upper", force=True) == {"upper": "forced"}
+    assert run(first="upper") == {"upper": "skipped", "show": "skipped"}
+    with pytest.raises(UsageError, match=r'--only: there is no step "x"; steps: join, upper, show'):
+        run(only="x")
+    with pytest.raises(UsageError, match="exclude each other"):
+        run(only="join", first="join")
+
+
+def test_a_skipped_step_repeats_what_it_printed(run, folder, verbs, capfd):
+    run()
+    first = capfd.readouterr().out
+    assert first == "AB\nbytes: é\n"
+    reports = run_pipeline(str(folder / "pipeline.toml"), How(), lambda report: None)
+    assert reports[-1].status == "skipped"
+    assert reports[-1].printed == first
+
+
+def test_what_is_too_long_to_repeat_is_printed_by_running(run, folder, capfd):
+    (folder / "a.txt").write_text("loud")
+    run()
+    capfd.readouterr()
+    assert run() == {**SKIPPED, "show": "it printed too much to repeat"}
+    assert len(capfd.readouterr().out) > (1 << 19)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "code"),
+    [
+        ("fail", "the text says fail", 1),
+        ("exit", "kbforge upper ended with exit code 3", 3),
+        ("disk", "disk: no space left on device", 1),
+    ],
+)
+def test_a_failed_step_stops_and_the_next_run_resumes(run, folder, verbs, text, said, code):
+    (folder / "a.txt").write_text(text)
+    with pytest.raises(StepFailed) as caught:
+        run()
+    assert str(caught.value) == f'{folder / "pipeline.toml"}: step "upper": {said}'
+    assert caught.value.exit_code == code
+    assert verbs == ["join", "upper"]
+    (folder / "a.txt").write_text("a")
+    (folder / "b.txt").write_text("b")
+    (folder / "out/deep/joined.txt").write_text("repaired")
+    assert run() == {"join": "input a.txt changed", "upper": NEW, "show": NEW}
+
+
+def test_a_step_that_failed_after_success_runs_again(run, folder):
+    run()
+    (folder / "a.txt").write_text("fail")
+    with pytest.raises(StepFailed):
+        run()
+    (folder / "a.txt").write_text("a")
+    assert run() == {"join": "input a.txt changed", "upper": NEW, "show": "skipped"}
+
+
+def test_interrupt_passes_through_and_resumes(run, folder, verbs):
+    (folder / "a.txt").write_text("stop")
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert verbs == ["join", "upper"]
+    (folder / "out/deep/joined.txt").unlink()
+    (folder / "a.txt").write_text("a")
+    assert run()["upper"] == NEW
+
+
+def test_wrong_usage_of_a_verb_names_step_and_help(run, folder):
+    edit(folder, 'args = ["out/upper.txt"]', "args = []")
+    with pytest.raises(StepFailed, match=r'step "show": Missing argument.*see kbforge show --help'):
+        run()
+
+
+def test_declared_inputs_must_exist_and_count(run, folder):
+    edit(folder, 'verb = "join"', 'verb = "join"\ninputs = ["d.txt"]')
+    with pytest.raises(UsageError, match=r'step "join": input d\.txt does not exist'):
+        run()
+    (folder / "d.txt").write_text("1")
+    run()
+    (folder / "d.txt").write_text("2")
+    assert run()["join"] == "input d.txt changed"
+
+
+def test_a_file_that_a_step_makes_beside_its_output_is_an_output(run, folder):
+    edit(folder, 'output = "out/upper.txt"', 'output = "out/upper.txt"\nlog = "out/log.txt"')
+    run()
+    assert run() == SKIPPED
+    (folder / "out/log.txt").unlink()
+    assert run()["upper"] == "output out/log.txt is missing"
+    assert run() == SKIPPED
+
+
+def test_a_step_that_does_not_write_its_output_failed(run, folder):
+    edit(folder, 'verb = "upper"', 'verb = "forget"')
+    edit(folder, 'set = ["x.extra=c.txt"]', "")
+    with pytest.raises(StepFailed, match=r"ended well but out/upper.txt is missing"):
+        run()
+
+
+def test_folders_are_inputs_too(run, folder):
+    (folder / "model").mkdir()
+    (folder / "model/one").write_text("1")
+    edit(folder, "x.extra=c.txt", "x.extra=model")
+    run()
+    assert run() == SKIPPED
+    (folder / "model/two").write_text("2")
+    assert run()["upper"] == "input model changed"
+    (folder / "model/two").rename(folder / "model/three")
+    assert run()["upper"] == "input model changed"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"format": 1}',
+        b'{"format": 2, "steps": {}}',
+        b'{"format": 1, "steps": {"join": {"program": 3}}}',
+    ],
+)
+def test_a_broken_state_file_means_that_all_runs(folder, verbs, content):
+    path = str(folder / "pipeline.toml")
+    run_pipeline(path, How(), lambda report: None)
+    state = folder / "out/deep/.pipeline.run.json"
+    assert json.loads(state.read_bytes())["format"] == 1
+    state.write_bytes(content)
+    seen = []
+    reports = run_pipeline(path, How(), seen.append)
+    assert [r.status for r in reports] == ["ran"] * 3
+    assert "cannot be used" in seen[0].why
