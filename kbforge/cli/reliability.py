@@ -101,7 +101,9 @@ def reliability(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        reliability_job.require_place(fit, [path for path in (fragments, fit_on) if path is not None])
+        reliability_job.require_place(
+            fit, [path for path in (fragments, fit_on) if path is not None]
+        )
     how = reliability_job.How(bins=bins, shuffles=shuffles)
     choices = Choices(
         clusterer=clusterer,

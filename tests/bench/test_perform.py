@@ -28,6 +28,7 @@ from kbforge.contracts.suite import Method, Model
 from kbforge.errors import BadRecord, KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.jobs.cluster import Choices, cluster
+from kbforge.registry import discovery
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.bench.toys import GREEDY, SPLIT, run
 
@@ -161,13 +162,19 @@ class Minding:
         return inner.cluster(fragments, problem, rng, on_step)
 
 
+def announce(monkeypatch: pytest.MonkeyPatch, announced: str, clusterer: type) -> None:
+    """Have the registry load this class by that name."""
+    load = registry.load
+    for module in (registry, discovery):
+        monkeypatch.setattr(
+            module, "load", lambda kind, name: clusterer if name == announced else load(kind, name)
+        )
+
+
 def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    load = registry.load
-    monkeypatch.setattr(
-        registry, "load", lambda kind, name: Minding if name == "minding" else load(kind, name)
-    )
+    announce(monkeypatch, "minding", Minding)
     monkeypatch.setattr(Minding, "told", [])
     minding = Method("Minding", "minding")
     assert not perform(run(minding, seconds=60.0)).row.cut
@@ -221,10 +228,7 @@ class Ticking:
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> Method:
-    load = registry.load
-    monkeypatch.setattr(
-        registry, "load", lambda kind, name: Ticking if name == "ticking" else load(kind, name)
-    )
+    announce(monkeypatch, "ticking", Ticking)
     monkeypatch.setattr(Ticking, "clocks", Clocks(monkeypatch), raising=False)
     return Method("Ticking", "ticking")
 
@@ -291,9 +295,6 @@ def test_figures_that_are_none_are_refused(
             found: Posterior = registry.create("clusterers", "greedy").cluster(*arguments[:3])
             return replace(found, **wrong)
 
-    load = registry.load
-    monkeypatch.setattr(
-        registry, "load", lambda kind, name: Wrong if name == "wrong" else load(kind, name)
-    )
+    announce(monkeypatch, "wrong", Wrong)
     with pytest.raises(BadRecord, match=says):
         perform(run(Method("Wrong", "wrong")))

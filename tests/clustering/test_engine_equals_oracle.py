@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering import propose
+from kbforge.clustering.online import propose
 from kbforge.clustering.online.scoring import make_scorer
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.state import State

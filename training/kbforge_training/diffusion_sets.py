@@ -16,26 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.contracts.likelihood import IntArray
 from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.models.diffusion.standard import Standard
 from kbforge_plugins.suites.circle import Circles
 from kbforge_training.batches import Place
 
 _STREAM, _HELD_OUT = 0, 1
 _HELD_OUT_BATCHES = 32
 _OF_EACH = 4  # clusters of a size whose evidence is averaged
-
-
-@dataclass(frozen=True, slots=True)
-class Standard:
-    """Data coordinates to those of the model and back: x = centre + scale * standardised."""
-
-    centre: tuple[float, float]
-    scale: float
-
-    def __call__(self, points: FloatArray) -> FloatArray:
-        """Standardised points, [..., 2] -> [..., 2]."""
-        return np.asarray((points - np.array(self.centre)) / self.scale)
 
 
 @dataclass(frozen=True, slots=True)

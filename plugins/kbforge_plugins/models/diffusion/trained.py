@@ -22,6 +22,7 @@ import torch
 from kbforge.errors import ModelError, quoted
 from kbforge.models.bundle import Bundle
 from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.models.diffusion.standard import Standard
 from kbforge_plugins.models.weights import (
     WEIGHTS,
     read_weights,
@@ -29,7 +30,6 @@ from kbforge_plugins.models.weights import (
     require_weights,
     weights_of,
 )
-from kbforge_training.diffusion_sets import Standard
 
 PLUGIN = "diffusion"
 
