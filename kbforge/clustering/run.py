@@ -41,7 +41,7 @@ def run(
     state = State(DirichletProcess(problem.alpha))
     rules = rules.settled(problem.index is not None)
     # a resampler that looks at more than the heaviest P must be shown all putative particles
-    limit = rules.particles if rules.resampler.deterministic else None
+    limit = rules.particles if rules.resampler.keeps_heaviest else None
     scorer = make_scorer(problem, fragments, limit)
     try:
         for fragment in fragments:

@@ -71,7 +71,7 @@ class Rules:
         """
         if self.floor is not None:
             return self
-        low = indexed and self.resampler.deterministic
+        low = indexed and self.resampler.keeps_heaviest
         return replace(self, floor=_FLOOR_OF_INDEXED if low else 0.0)
 
 
@@ -142,7 +142,7 @@ def _resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
     kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
     pool = pool.take(kept).with_value(value)
     # a stochastic scheme changes weights; the greedy one keeps the order it was given
-    return pool if rules.resampler.deterministic else pool.heaviest_first()
+    return pool if rules.resampler.keeps_heaviest else pool.heaviest_first()
 
 
 def _discard_weak_merges(pool: Pool, particles: int) -> Pool:

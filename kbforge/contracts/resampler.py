@@ -29,8 +29,8 @@ from kbforge.contracts.likelihood import FloatArray, IntArray
 class Resampler(Protocol):
     """One resampling scheme."""
 
-    deterministic: bool
-    """True if the scheme keeps the heaviest and ignores the random numbers."""
+    keeps_heaviest: bool
+    """Whether the scheme keeps the heaviest, in the order given, and draws no random numbers."""
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

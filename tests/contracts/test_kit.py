@@ -128,7 +128,7 @@ def test_a_broken_likelihood_is_caught(law: str, plugin: Any) -> None:
 
 
 class KeepsLightest:
-    deterministic = True
+    keeps_heaviest = True
 
     def resample(self, w: FloatArray, size: int, rng: Any) -> tuple[IntArray, FloatArray]:
         kept = np.arange(len(w))[-size:]
@@ -138,7 +138,7 @@ class KeepsLightest:
 class Biased:
     """Keeps the first always, and one of the others at its own weight."""
 
-    deterministic = False
+    keeps_heaviest = False
 
     def resample(
         self, w: FloatArray, size: int, rng: np.random.Generator
@@ -150,7 +150,7 @@ class Biased:
 
 
 class Normalises:
-    deterministic = True
+    keeps_heaviest = True
 
     def resample(self, w: FloatArray, size: int, rng: Any) -> tuple[IntArray, FloatArray]:
         kept = np.arange(min(size, len(w)))

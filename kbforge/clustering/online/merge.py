@@ -69,7 +69,7 @@ def join_exactly(
 
     placed = Joint(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64))
     waiting = Joint(np.zeros(1), np.array([-1]), np.zeros((1, 0), dtype=np.int64))
-    reach = size if resampler.deterministic else None
+    reach = size if resampler.keeps_heaviest else None
     for name in names.tolist():
         old = state.blocks[name].weights
         ranks = state.arange(len(old))
@@ -80,7 +80,7 @@ def join_exactly(
             # a lone particle changes neither the number of combinations nor their order
             waiting = _outer(waiting, old, ranks, reach)
             waiting = cut(waiting) if len(old) > 1 else waiting
-    if resampler.deterministic:
+    if resampler.keeps_heaviest:
         return placed
     return placed.take(np.argsort(-placed.value, kind="stable"))
 

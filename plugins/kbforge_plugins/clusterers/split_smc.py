@@ -42,13 +42,13 @@ class SplitSmc:
         floor: float | None = None,
     ) -> None:
         scheme = registry.create("resamplers", resampler)
-        if weights == "target" and not scheme.deterministic:
+        if weights == "target" and not scheme.keeps_heaviest:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
         self._rules = Rules(
             particles=particles,
             resampler=scheme,
             splits=True,
-            weights=weights or ("target" if scheme.deterministic else "marginal"),
+            weights=weights or ("target" if scheme.keeps_heaviest else "marginal"),
             sampled_merges=merge == "multinomial",
             floor=floor,
         )

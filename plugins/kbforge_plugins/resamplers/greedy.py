@@ -10,7 +10,7 @@ from kbforge.contracts import FloatArray, IntArray
 class Greedy:
     """The first P of the canonical order: the heaviest, weights unchanged."""
 
-    deterministic = True
+    keeps_heaviest = True
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

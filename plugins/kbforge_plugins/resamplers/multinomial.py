@@ -11,7 +11,7 @@ from kbforge.numerics.logs import log_sum_exp
 class Multinomial:
     """The simplest unbiased scheme, and the one with the highest variance."""
 
-    deterministic = False
+    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

@@ -16,7 +16,7 @@ from kbforge_plugins.resamplers.stratified import stratified_counts
 class Optimal:
     """Unbiased, exactly P distinct particles, and the least expected squared error of weights."""
 
-    deterministic = False
+    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

@@ -11,7 +11,7 @@ from kbforge.numerics.logs import log_sum_exp
 class Stratified:
     """One point in each stratum of width 1/P, all at one random offset."""
 
-    deterministic = False
+    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
