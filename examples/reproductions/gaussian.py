@@ -28,8 +28,11 @@ PRIOR = {"a": 2, "b": 0.5, "mu": 0, "lam": 0.0002}
 REPEATS = 5
 
 
-def shuffled(folder: Path, order: str) -> Path:
-    """The points in one of the published orders, as fragments."""
+LOAD = ("--vector", "x,y", "--label", "label")
+
+
+def points_in_order(folder: Path, order: str) -> Path:
+    """The points in one of the published orders, as CSV."""
     source = data_folder() / "gauss"
     with open(source / "gauss700.csv", newline="") as file:
         head, *rows = csv.reader(file)
@@ -37,8 +40,13 @@ def shuffled(folder: Path, order: str) -> Path:
     points = folder / f"points{order}.csv"
     with open(points, "w", newline="") as file:
         csv.writer(file).writerows([head, *(rows[i] for i in indices)])
+    return points
+
+
+def shuffled(folder: Path, order: str) -> Path:
+    """The points in one of the published orders, as fragments."""
     fragments = folder / f"fragments{order}.jsonl"
-    kbforge("load", "csv", points, "--vector", "x,y", "--label", "label", "-o", fragments)
+    kbforge("load", "csv", points_in_order(folder, order), *LOAD, "-o", fragments)
     return fragments
 
 
