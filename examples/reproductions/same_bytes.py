@@ -174,6 +174,8 @@ def data_cases(data: Path) -> Iterator[tuple[str, Case]]:
                 ["reliability", str(test), "--likelihood", "model", "--json"],
             ],
         )
+    documents = str(data / "dwie/dwie_public_traindev.jsonl")
+    yield "dwie: sample", [["sample", "confusable", documents, "--entities", "20", "-o", "hard"]]
     rebel = data / "rebel/rebel_1000_docs.jsonl"
     yield "rebel: load", [["load", "rebel", str(rebel), "-o", "f.jsonl"], cluster("f.jsonl")]
     people = data / "splink_hist50k/historical_50k.jsonl.gz"
