@@ -35,7 +35,7 @@ import torch
 from shell import data_folder, table
 
 from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.scoring import BlackBoxScorer
+from kbforge.clustering.online.scoring import BlackBoxScorer, Reading
 from kbforge.clustering.state import State
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
@@ -96,13 +96,15 @@ def recorded() -> Iterator[Recording]:
     recording = Recording()
     reweigh = BlackBoxScorer.reweigh
 
-    def recording_reweigh(self: BlackBoxScorer, state: State, joins: Pool) -> Pool:
-        new = state.n_fragments - 1
+    def recording_reweigh(
+        self: BlackBoxScorer, state: State, reading: Reading, joins: Pool
+    ) -> Pool:
+        new = state.n_fragments
         members = {slot: (*state.members(slot), new) for slot in set(joins.slot.tolist())}
         recording.evaluations += [members[slot] for slot in joins.slot.tolist()]
         recording.evaluations.append((new,))
         recording.clusters += len(members) + 1
-        return reweigh(self, state, joins)
+        return reweigh(self, state, reading, joins)
 
     with mock.patch.object(BlackBoxScorer, "reweigh", recording_reweigh):
         yield recording

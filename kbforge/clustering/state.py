@@ -19,9 +19,14 @@ operation. What a step replaces is appended; an arena is compacted when half of 
 | reach | slot | max over particles i holding C of w_i, plus log |C|; -inf if the slot is free |
 | first | slot | C's smallest fragment |
 | owner | slot | the subproblem that holds C |
+| mask | slot | C's members as bits, numbered by the subproblem that holds C |
 | row_weight, row_begin, row_end | row | the particle's log weight, its range of cells |
 | cells | cell | the cluster |
 | row_start, row_count | subproblem | its range of rows |
+
+Reading never changes what is known: `mark` and `place` are scratch that no reader finds anything
+in that it did not write, and what is kept of the arange, the lgamma table and the hashes are values
+of fixed functions. Only `kbforge.clustering.commit` writes.
 """
 
 from __future__ import annotations
@@ -63,6 +68,28 @@ class Block:
     bits: int
 
 
+@dataclass(frozen=True, slots=True)
+class NewClusters:
+    """The clusters that hold the new fragment: parents[k] + x, a parent of -1 being empty.
+
+    Attributes:
+        parents: slots, shape [k].
+        slots: those that the new clusters take, shape [k].
+        size: |C|, shape [k].
+        first: their smallest fragments, shape [k].
+        score: L(C), nats, shape [k].
+        term: log alpha + lgamma(|C|) + L(C), shape [k].
+
+    """
+
+    parents: IntArray
+    slots: IntArray
+    size: IntArray
+    first: IntArray
+    score: FloatArray
+    term: FloatArray
+
+
 class State:
     """All clusters, particles and subproblems of a run."""
 
@@ -80,13 +107,10 @@ class State:
         self.reach: FloatArray = np.zeros(0)
         self.first: IntArray = np.zeros(0, dtype=np.int64)
         self.owner: IntArray = np.zeros(0, dtype=np.int64)
-        self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
-        self.hash: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
         self.mask: list[int] = []
         # a cluster shares its members with the cluster that it grew from
-        self._members: list[Link | None] = []
-        self._free: list[int] = []
-        self._log_gamma = np.zeros(0)
+        self.links: list[Link | None] = []
+        self.free: list[int] = []
         # particles
         self.cells: IntArray = np.zeros(0, dtype=np.int64)
         self.row_weight: FloatArray = np.zeros(0)
@@ -96,43 +120,50 @@ class State:
         # subproblems
         self.row_start: IntArray = np.zeros(0, dtype=np.int64)
         self.row_count: IntArray = np.zeros(0, dtype=np.int64)
+        # scratch, and values of fixed functions
+        self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.place: IntArray = np.zeros(0, dtype=np.int64)
         self._arange: IntArray = np.arange(_START_CAPACITY)
+        self._log_gamma = np.zeros(0)
+        self._hashes: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
 
     # -- clusters ---------------------------------------------------------------------------
 
-    def new_clusters(
-        self, fragment: int, parents: IntArray, scores: FloatArray, bits: list[int]
-    ) -> IntArray:
-        """Make the clusters parents[k] + fragment; a parent of -1 is the empty cluster.
+    def new_clusters(self, fragment: int, parents: IntArray, score: FloatArray) -> NewClusters:
+        """What the clusters parents[k] + fragment will be, and where; nothing is written.
 
         Args:
             fragment: the new fragment's index.
-            parents: slots, shape [k].
-            scores: L of the new clusters, nats, shape [k].
-            bits: the new membership masks, in the numbering of the block that will hold them.
-
-        Returns:
-            Their slots, shape [k].
+            parents: slots, or -1 for the empty cluster; shape [k].
+            score: L of the new clusters, nats, shape [k].
 
         """
-        children = self._allocate(len(parents))
-        grown = parents >= 0
-        self.size[children] = np.where(grown, self.size[parents], 0) + 1
-        self.first[children] = np.where(grown, self.first[parents], fragment)
-        sizes = self.size[children]
-        self.log_size[children] = np.log(sizes)
-        self.score[children] = scores
-        self.term[children] = self._log_cluster(sizes) + scores
-        held, masks = self._members, self.mask
-        for slot, parent, bit_mask in zip(children.tolist(), parents.tolist(), bits, strict=True):
-            held[slot] = (held[parent] if parent >= 0 else None, fragment)
-            masks[slot] = bit_mask
-        return children
+        if self.n_slots:
+            grown = parents >= 0
+            size = np.where(grown, self.size[parents], 0) + 1
+            first = np.where(grown, self.first[parents], fragment)
+        else:
+            size, first = np.ones_like(parents), np.full_like(parents, fragment)
+        term = self._log_cluster(size) + score
+        return NewClusters(parents, self._vacant(len(parents)), size, first, score, term)
+
+    def place_clusters(self, fragment: int, new: NewClusters) -> None:
+        """Put new clusters where `new_clusters` said; they have no mask and no owner yet."""
+        slots = new.slots
+        self._take(len(slots))
+        self.size[slots] = new.size
+        self.first[slots] = new.first
+        self.log_size[slots] = np.log(new.size)
+        self.score[slots] = new.score
+        self.term[slots] = new.term
+        links = self.links
+        for slot, parent in zip(slots.tolist(), new.parents.tolist(), strict=True):
+            links[slot] = (links[parent] if parent >= 0 else None, fragment)
 
     def members(self, slot: int) -> Cluster:
         """The fragments of a cluster, ascending."""
         out = []
-        link = self._members[slot]
+        link = self.links[slot]
         while link is not None:
             link, fragment = link
             out.append(fragment)
@@ -148,21 +179,34 @@ class State:
         self.reach[slots] = -np.inf
         freed = slots.tolist()
         for slot in freed:
-            self._members[slot] = None
+            self.links[slot] = None
             self.mask[slot] = 0
-        self._free.extend(freed)
+        self.free.extend(freed)
 
-    def _allocate(self, count: int) -> IntArray:
-        reused = [self._free.pop() for _ in range(min(count, len(self._free)))]
+    def hashes(self, slots: IntArray) -> NDArray[np.uint64]:
+        """A fixed random-looking number for each slot."""
+        largest = int(slots.max(initial=-1))
+        if largest >= len(self._hashes):
+            self._hashes = _mixed(np.arange(2 * largest + _START_CAPACITY, dtype=np.uint64))
+        return self._hashes[slots]
+
+    def _vacant(self, count: int) -> IntArray:
+        """The slots that the next `count` clusters take: the latest freed first, then new ones."""
+        reused = self.free[: -count - 1 : -1]
         fresh = range(self.n_slots, self.n_slots + count - len(reused))
-        self.n_slots += len(fresh)
-        if self.n_slots > len(self.log_size):
-            self._grow_slots(max(_START_CAPACITY, 2 * self.n_slots))
         return np.array([*reused, *fresh], dtype=np.int64)
 
-    def _grow_slots(self, capacity: int) -> None:
-        old = len(self.log_size)
-        extra = capacity - old
+    def _take(self, count: int) -> None:
+        """Take the slots that `_vacant` named."""
+        reused = min(count, len(self.free))
+        del self.free[len(self.free) - reused :]
+        self.n_slots += count - reused
+        if self.n_slots > len(self.log_size):
+            self.grow_slots(max(_START_CAPACITY, 2 * self.n_slots))
+
+    def grow_slots(self, capacity: int) -> None:
+        """Make room for clusters in slots below `capacity`."""
+        extra = capacity - len(self.log_size)
         self.size = np.concatenate([self.size, np.zeros(extra, dtype=np.int64)])
         self.log_size = np.concatenate([self.log_size, np.zeros(extra)])
         self.score = np.concatenate([self.score, np.zeros(extra)])
@@ -171,8 +215,8 @@ class State:
         self.first = np.concatenate([self.first, np.zeros(extra, dtype=np.int64)])
         self.owner = np.concatenate([self.owner, np.zeros(extra, dtype=np.int64)])
         self.mark = np.zeros(capacity, dtype=np.bool_)
-        self.hash = _mixed(np.arange(capacity, dtype=np.uint64))
-        self._members.extend(None for _ in range(extra))
+        self.place = np.zeros(capacity, dtype=np.int64)
+        self.links.extend(None for _ in range(extra))
         self.mask.extend(0 for _ in range(extra))
 
     def _log_cluster(self, sizes: IntArray) -> FloatArray:
@@ -215,21 +259,13 @@ class State:
         self.log10_effective_particles -= math.log10(len(block.weights))
         return block
 
-    def install_singleton(self, fragment: int, score: float) -> IntArray:
-        """Give a fragment a subproblem of its own; returns its cluster's slot, shape [1]."""
-        slots = self.new_clusters(fragment, np.array([-1]), np.array([score]), [1])
-        self.install(fragment, Block(slots, np.array([0, 1]), np.zeros(1), slots, 1))
-        return slots
-
-    def count_fragment(self) -> int:
-        """Number the next fragment."""
-        fragment = self.n_fragments
-        self.n_fragments += 1
+    def count_fragments(self, more: int) -> None:
+        """Number so many more fragments."""
+        self.n_fragments += more
         if self.n_fragments > len(self.row_start):
             extra = np.zeros(max(_START_CAPACITY, self.n_fragments), dtype=np.int64)
             self.row_start = np.concatenate([self.row_start, extra])
             self.row_count = np.concatenate([self.row_count, extra])
-        return fragment
 
     def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
         """start, start+1, ..., start+length-1 for each pair, concatenated."""

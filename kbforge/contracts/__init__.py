@@ -2,18 +2,26 @@
 
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import (
+    BatchClusterer,
     Cluster,
     Clusterer,
     Ending,
+    Fate,
+    Info,
     Interrupted,
+    OnlineClusterer,
     OnStep,
     Particle,
     Posterior,
     Problem,
     Progress,
     Rounds,
+    Session,
+    Snapshot,
     Subproblem,
+    Touched,
     Unindexed,
+    open_session,
 )
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
@@ -43,6 +51,7 @@ from kbforge.contracts.source import OnBad, Source
 __all__ = [
     "Accompanied",
     "Alternative",
+    "BatchClusterer",
     "Bundled",
     "CalibrationResult",
     "Calibrator",
@@ -57,10 +66,12 @@ __all__ = [
     "Explaining",
     "Explanation",
     "Exporter",
+    "Fate",
     "FloatArray",
     "Fragment",
     "Grammar",
     "Indexed",
+    "Info",
     "IntArray",
     "Interrupted",
     "Likelihood",
@@ -69,6 +80,7 @@ __all__ = [
     "Observation",
     "OnBad",
     "OnStep",
+    "OnlineClusterer",
     "Particle",
     "Posterior",
     "Problem",
@@ -79,8 +91,12 @@ __all__ = [
     "SelectiveClusters",
     "SelfFitting",
     "Serializer",
+    "Session",
+    "Snapshot",
     "Source",
     "Subproblem",
+    "Touched",
     "Unindexed",
     "Value",
+    "open_session",
 ]

@@ -1,8 +1,12 @@
 """Clusterers: fragments in, a posterior over groupings out.
 
-One signature for the family:
+One signature for the family, and a second one for those that are online:
 
     cluster(fragments, problem, rng, on_step) -> Posterior
+    open(problem, rng, snapshot) -> Session
+
+An `OnlineClusterer` writes `open` and has `cluster` for it; a `BatchClusterer` writes `cluster`. A
+clusterer that only has `cluster`, of neither base, is a batch method: `open_session` says so.
 
 Laws, tested for every member by `kbforge.testing.clusterer`:
 
@@ -15,6 +19,12 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
    the fragments, marked `INTERRUPTED`: those taken in so far by an online method, all of them, as
    well as they are grouped by then, by one that goes over them again and again and has begun to.
 
+Of sessions:
+
+7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit.
+8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
+9. A fragment that is refused leaves the session as if it had never come, bit for bit.
+
 A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
 there.
 
@@ -25,16 +35,20 @@ there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
+from kbforge.errors import UsageError
 
 Cluster: TypeAlias = tuple[int, ...]
 """Indices of fragments in order of arrival, ascending."""
@@ -188,6 +202,128 @@ class Interrupted(Exception):
 OnStep: TypeAlias = Callable[[Progress], None]
 
 
+class Fate(StrEnum):
+    """What became of a fragment."""
+
+    OPENED = "opened"
+    """It has a subproblem of its own."""
+
+    JOINED = "joined"
+    """One subproblem took it in, and may have fallen apart since."""
+
+    MERGED = "merged"
+    """It connected several subproblems, and they may have fallen apart in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What taking in one fragment did.
+
+    Attributes:
+        fragment: its index, in order of arrival.
+        fate: what became of it.
+        before: names of the subproblems that were replaced; a subproblem's name is its smallest
+            fragment.
+        after: names of those in their place, the fragment's own among them.
+        subproblems: how many there are now.
+        log10_effective_particles: log10 of the number of groupings represented now.
+        model_evaluations: sets scored so far, as `Posterior` counts them.
+
+    """
+
+    fragment: int
+    fate: Fate
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    subproblems: int
+    log10_effective_particles: float
+    model_evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Subproblems that are not as they were, by name (their smallest fragment), ascending.
+
+    Attributes:
+        changed: those that are new or other than before.
+        gone: those that are no more.
+
+    """
+
+    changed: tuple[int, ...]
+    gone: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A session as plain data: what it takes to go on from here.
+
+    Attributes:
+        fragments: those taken in, in order.
+        settings: the options that the session was opened with; another clusterer is refused.
+        values: numbers, strings, and tuples and mappings of them.
+        arrays: by name.
+        rng: the state of the random numbers' bit generator.
+
+    """
+
+    fragments: tuple[Fragment, ...]
+    settings: Mapping[str, Any]
+    values: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    rng: Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A clustering that goes on: fragments come when they come.
+
+    Vocabulary, base counts and alpha are fixed when it is opened: the problem holds a likelihood
+    that has been fitted, and its alpha. A fragment with values that the likelihood was not fitted
+    to is scored by the probability it has for values never seen. To fit again, open a new session
+    with a new problem and add the fragments to it.
+    """
+
+    @property
+    def n_fragments(self) -> int:
+        """How many fragments have been taken in."""
+        ...
+
+    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+        """Take in fragments, one after another; ids are the caller's to keep unique.
+
+        If one is refused, those before it have been taken in, it and those after it have not.
+
+        Returns:
+            What happened, one entry a fragment.
+
+        Raises:
+            LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
+
+        """
+        ...
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Take fragments out again.
+
+        Raises:
+            UsageError: the session cannot do that.
+
+        """
+        ...
+
+    def posterior(self) -> Posterior:
+        """What is known about the grouping of the fragments taken in."""
+        ...
+
+    def touched(self) -> Touched:
+        """The subproblems changed since this was last asked, or else since the opening."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The session as plain data. It shares nothing with the session that will change."""
+        ...
+
+
 class Clusterer(Protocol):
     """An algorithm. Its options are its constructor's parameters."""
 
@@ -206,6 +342,111 @@ class Clusterer(Protocol):
 
         """
         ...
+
+
+class OnlineClusterer(ABC):
+    """A clusterer that takes in fragments as they come; clustering a batch is a loop over that."""
+
+    @abstractmethod
+    def open(
+        self, problem: Problem, rng: np.random.Generator, snapshot: Snapshot | None = None
+    ) -> Session:
+        """Begin a session, or go on with one.
+
+        Args:
+            problem: what to cluster by, its likelihood fitted; to go on, the same as before.
+            rng: the session draws from it, and nobody else may; to go on, it is set to where it
+                stood.
+            snapshot: of a session of the same clusterer.
+
+        Raises:
+            UsageError: the snapshot is of a session with other settings.
+
+        """
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `Clusterer`: one session, one fragment after another."""
+        session = self.open(problem, rng)
+        try:
+            for fragment in fragments:
+                (info,) = session.add((fragment,))
+                if on_step is not None:
+                    on_step(
+                        Progress(
+                            session.n_fragments,
+                            len(fragments),
+                            info.subproblems,
+                            info.log10_effective_particles,
+                            info.model_evaluations,
+                            partial(_interrupted, session),
+                        )
+                    )
+        except Interrupted:
+            pass  # what has been taken in is the result
+        if session.n_fragments < len(fragments):
+            return _interrupted(session)
+        return session.posterior()
+
+
+def _interrupted(session: Session) -> Posterior:
+    """What a session knows by now, marked as that of a run which ended early."""
+    return replace(session.posterior(), ended=Ending.INTERRUPTED)
+
+
+class BatchClusterer(ABC):
+    """A clusterer that goes over all fragments again and again, so that it needs them at once."""
+
+    @abstractmethod
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `Clusterer`."""
+
+    def open(
+        self, problem: Problem, rng: np.random.Generator, snapshot: Snapshot | None = None
+    ) -> Session:
+        """There is no session.
+
+        Raises:
+            UsageError: always; it names clusterers that have one.
+
+        """
+        raise _no_session(self)
+
+
+def open_session(
+    clusterer: Clusterer,
+    problem: Problem,
+    rng: np.random.Generator,
+    snapshot: Snapshot | None = None,
+) -> Session:
+    """A session of any clusterer that has one; see `OnlineClusterer.open`.
+
+    Raises:
+        UsageError: the clusterer is a batch method: it says so, or only has `cluster`.
+
+    """
+    if not isinstance(clusterer, OnlineClusterer | BatchClusterer):
+        raise _no_session(clusterer)
+    return clusterer.open(problem, rng, snapshot)
+
+
+def _no_session(clusterer: object) -> UsageError:
+    name = type(clusterer).__name__.lower()
+    return UsageError(
+        f"{name} goes over all fragments again and again: it is a batch method and has no session; "
+        "split-smc, smc and greedy have one"
+    )
 
 
 @runtime_checkable

@@ -75,6 +75,10 @@ class ScoreCache:
             )
         self._scores.update(zip(unknown, scores.tolist(), strict=True))
 
+    def remember(self, scores: Mapping[Key, float]) -> None:
+        """Take up scores that were given before; those that are known stay."""
+        self._scores = {**scores, **self._scores}
+
     def recall(self, keys: Iterable[Key]) -> FloatArray:
         """L of sets that have been scored, nats, one a key."""
         return np.array([self._scores[key] for key in keys], dtype=np.float64)

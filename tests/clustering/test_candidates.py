@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.online.candidates import Candidates, InHeaviest
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior, Problem
 from kbforge.testing import BlackBox, Categorical, UniformLikelihood
 from kbforge.testing.examples import fragments as example_fragments
@@ -76,6 +76,19 @@ class History:
         self.told += [(key, family) for family in families for key in keys]
 
 
+def turn(
+    candidates: Candidates,
+    fragment: Fragment,
+    in_heaviest: InHeaviest,
+    families: Sequence[int] = (),
+    children: Sequence[int] = (),
+) -> IntArray:
+    """Look a fragment up and take it in; the slots that it was compared with."""
+    reached = candidates.look_up(fragment, in_heaviest)
+    candidates.extend(reached, slots(families), slots(children))
+    return reached.slots
+
+
 def everywhere(slots: IntArray) -> NDArray[np.bool_]:
     """All clusters are of heaviest particles."""
     return np.ones(len(slots), dtype=np.bool_)
@@ -94,7 +107,8 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
         for family in range(60):
             keys = rng.sample(range(12), rng.randint(0, 4))
             history.heaviest = {slot for slot in history.live if rng.random() < 0.7}
-            found = candidates.turn_to(keyed(*keys), history.in_heaviest)
+            reached = candidates.look_up(keyed(*keys), history.in_heaviest)
+            found = reached.slots
             assert found.dtype == np.int64
             assert found.tolist() == history.candidates(keys)
             fell_back += bool(len(found)) and all(key in history.closed for key in keys)
@@ -103,7 +117,7 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
             of = [family, *(history.live[slot] for slot in parents)]
             children = list(range(next_slot, next_slot + len(of)))
             next_slot += len(of)
-            candidates.extend(slots(of), slots(children))
+            candidates.extend(reached, slots(of), slots(children))
             history.extend(keys, of, children)
             gone = [slot for slot in history.live if rng.random() < 0.15]
             candidates.release(slots(gone))
@@ -121,63 +135,59 @@ def test_random_lives_of_clusters(families: int, shared: int) -> None:
 def test_a_family_that_several_keys_lead_to_is_preferred() -> None:
     candidates = Candidates(Keys(shared=2))
     for family, keys in enumerate([(1, 2), (2, 3), (4,)]):
-        candidates.turn_to(keyed(*keys), everywhere)
-        candidates.extend(slots([family]), slots([family]))
-    assert candidates.turn_to(keyed(1, 2), everywhere).tolist() == [0]
-    assert candidates.turn_to(keyed(2), everywhere).tolist() == [0, 1]
-    assert candidates.turn_to(keyed(3, 4), everywhere).tolist() == [1, 2]
-    assert candidates.turn_to(keyed(5), everywhere).tolist() == []
-    assert candidates.turn_to(keyed(), everywhere).tolist() == []
+        turn(candidates, keyed(*keys), everywhere, [family], [family])
+    assert turn(candidates, keyed(1, 2), everywhere).tolist() == [0]
+    assert turn(candidates, keyed(2), everywhere).tolist() == [0, 1]
+    assert turn(candidates, keyed(3, 4), everywhere).tolist() == [1, 2]
+    assert turn(candidates, keyed(5), everywhere).tolist() == []
+    assert turn(candidates, keyed(), everywhere).tolist() == []
 
 
 def test_a_closed_key_is_followed_only_where_no_other_leads() -> None:
     candidates = Candidates(Keys(families=2))
     for family in range(3):
-        candidates.turn_to(keyed(1, 10 + family), everywhere)
-        candidates.extend(slots([family]), slots([family]))
+        turn(candidates, keyed(1, 10 + family), everywhere, [family], [family])
     # one too many
-    assert candidates.turn_to(keyed(1), everywhere).tolist() == [0, 1, 2]
-    assert candidates.turn_to(keyed(1, 12), everywhere).tolist() == [2]
+    assert turn(candidates, keyed(1), everywhere).tolist() == [0, 1, 2]
+    assert turn(candidates, keyed(1, 12), everywhere).tolist() == [2]
     candidates.release(slots([0]))
     # closed it stays, whatever ends
-    assert candidates.turn_to(keyed(1, 12), everywhere).tolist() == [2]
-    assert candidates.turn_to(keyed(1), everywhere).tolist() == [1, 2]
+    assert turn(candidates, keyed(1, 12), everywhere).tolist() == [2]
+    assert turn(candidates, keyed(1), everywhere).tolist() == [1, 2]
 
 
 def test_improbable_families_do_not_close_a_key() -> None:
     """Fragments of one entity, which some particles keep apart."""
     candidates = Candidates(Keys(families=2))
     for family in range(9):
-        found = candidates.turn_to(keyed(1), lambda slots: slots == 0)
+        reached = candidates.look_up(keyed(1), lambda slots: slots == 0)
+        found = reached.slots
         assert found.tolist() == list(range(family))
-        candidates.extend(slots([family]), slots([family]))
-    assert candidates.turn_to(keyed(1), lambda slots: slots < 3).tolist() == list(range(9))
+        candidates.extend(reached, slots([family]), slots([family]))
+    assert turn(candidates, keyed(1), lambda slots: slots < 3).tolist() == list(range(9))
     # now three of them are likely, which is one too many
-    candidates.extend(slots([9]), slots([9]))
-    assert 9 not in candidates.turn_to(keyed(1), everywhere)
+    reached = candidates.look_up(keyed(1), lambda slots: slots < 3)
+    candidates.extend(reached, slots([9]), slots([9]))
+    assert 9 not in turn(candidates, keyed(1), everywhere)
 
 
 def test_room_is_made_by_families_that_ended() -> None:
     candidates = Candidates(Keys(families=2))
     for family in range(4):
-        candidates.turn_to(keyed(1), everywhere)
-        candidates.extend(slots([family]), slots([family]))
+        turn(candidates, keyed(1), everywhere, [family], [family])
         candidates.release(slots([family]))
-    candidates.turn_to(keyed(1), everywhere)
-    candidates.extend(slots([4]), slots([4]))
-    assert candidates.turn_to(keyed(1), everywhere).tolist() == [4]
+    turn(candidates, keyed(1), everywhere, [4], [4])
+    assert turn(candidates, keyed(1), everywhere).tolist() == [4]
 
 
 def test_families_that_ended_do_not_stand_in_the_way() -> None:
     """Two keys led to a family that is no more; one leads to each of two that are."""
     candidates = Candidates(Keys(shared=2))
-    candidates.turn_to(keyed(), everywhere)
-    candidates.extend(slots([0]), slots([0]))
+    turn(candidates, keyed(), everywhere, [0], [0])
     for fragment, key in ((1, 7), (2, 8)):
-        candidates.turn_to(keyed(key), everywhere)
-        candidates.extend(slots([0, fragment]), slots([10 * fragment, fragment]))
+        turn(candidates, keyed(key), everywhere, [0, fragment], [10 * fragment, fragment])
     candidates.release(slots([0, 10, 20]))
-    assert candidates.turn_to(keyed(7, 8), everywhere).tolist() == [1, 2]
+    assert turn(candidates, keyed(7, 8), everywhere).tolist() == [1, 2]
 
 
 # the whole clusterer

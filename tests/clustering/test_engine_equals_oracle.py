@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kbforge.clustering.commit import commit
 from kbforge.clustering.online import propose
 from kbforge.clustering.online.scoring import make_scorer
+from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
-from kbforge.clustering.step import Rules, step
 from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
@@ -71,11 +73,11 @@ def run_both(
     fragments: list[Fragment] | None = None,
 ) -> None:
     state = State(DirichletProcess(problem.alpha))
-    scorer = make_scorer(problem, fragments or fragments_of(values), rules.particles)
+    scorer = make_scorer(problem, rules.particles)
     rng = np.random.default_rng(7)
     slow.rng = np.random.default_rng(7)
-    for x in range(len(values)):
-        step(state, scorer, rules, rng)
+    for x, fragment in enumerate(fragments or fragments_of(values)):
+        commit(state, scorer, consider(state, scorer, fragment, rules, rng))
         slow.step(x)
         compare(state, slow)
         check_invariants(state)

@@ -1,1 +1,1 @@
-"""The phases of one online step: score, propose, merge, split."""
+"""The phases of one online step: score, propose, reweigh, resample, merge, grow, split."""

@@ -15,7 +15,8 @@ ten families, since improbable particles have each alone; the heaviest have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +28,24 @@ InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 """Which of some slots hold a cluster of the heaviest particle of its subproblem."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a fragment's keys lead: read from the candidates, which are as they were.
+
+    Attributes:
+        slots: the clusters to compare the fragment with, ascending, shape [slots].
+        open: its keys that are not closed.
+        closed: its keys that have been found to lead too far.
+        families: by key, where that was looked into, the live families that it leads to.
+
+    """
+
+    slots: IntArray
+    open: Sequence[int]
+    closed: Sequence[int]
+    families: Mapping[int, list[int]]
+
+
 class Candidates:
     """What the keys of an index lead to in one run."""
 
@@ -36,31 +55,31 @@ class Candidates:
         self._closed: set[int] = set()
         self._live: dict[int, set[int]] = {}
         self._family: dict[int, int] = {}
-        self._open: Sequence[int] = ()  # keys of the fragment turned to
 
-    def turn_to(self, fragment: Fragment, in_heaviest: InHeaviest) -> IntArray:
-        """The slots of the clusters to compare the next fragment with, ascending, shape [slots].
-
-        It may close keys, so it is asked once a fragment.
-        """
+    def look_up(self, fragment: Fragment, in_heaviest: InHeaviest) -> Reached:
+        """Where a fragment's keys lead. Nothing changes until it is given to `extend`."""
         keys = self._index.keys(fragment)
-        for key in keys:
-            if key not in self._closed and self._leads_too_far(key, in_heaviest):
-                self._closed.add(key)
-        self._open = [key for key in keys if key not in self._closed]
-        families = self._reached(keys)
+        families: dict[int, list[int]] = {}
+        closed = [
+            key
+            for key in keys
+            if key not in self._closed and self._leads_too_far(key, families, in_heaviest)
+        ]
+        left = [key for key in keys if key not in self._closed and key not in closed]
         live = self._live
-        slots = [slot for family in families for slot in live.get(family, ())]
+        slots = [slot for family in self._reached(keys, left) for slot in live.get(family, ())]
         slots.sort()
-        return np.array(slots, dtype=np.int64)
+        return Reached(np.array(slots, dtype=np.int64), left, closed, families)
 
-    def extend(self, families: IntArray, children: IntArray) -> None:
-        """Clusters children[k] of families[k] now exist and hold the fragment turned to."""
+    def extend(self, reached: Reached, families: IntArray, children: IntArray) -> None:
+        """Clusters children[k] of families[k] now exist and hold the fragment looked up."""
+        self._families.update(reached.families)
+        self._closed.update(reached.closed)
         for family, child in zip(families.tolist(), children.tolist(), strict=True):
             self._family[child] = family
             self._live.setdefault(family, set()).add(child)
         for family in dict.fromkeys(families.tolist()):
-            for key in self._open:
+            for key in reached.open:
                 led = self._families.setdefault(key, [])
                 if family not in led:
                     led.append(family)
@@ -74,10 +93,28 @@ class Candidates:
             if not left:
                 del self._live[family]
 
-    def _reached(self, keys: Sequence[int]) -> Iterable[int]:
+    def contents(self) -> tuple[dict[int, tuple[int, ...]], tuple[int, ...]]:
+        """By key, the families it leads to; and the closed keys."""
+        return {key: tuple(led) for key, led in self._families.items()}, tuple(self._closed)
+
+    def restore(
+        self,
+        families: Mapping[int, Sequence[int]],
+        closed: Iterable[int],
+        family_of: Mapping[int, int],
+    ) -> None:
+        """Take up what `contents` gave, with the families of the live slots."""
+        self._families = {key: list(led) for key, led in families.items()}
+        self._closed = set(closed)
+        self._family = dict(family_of)
+        self._live = {}
+        for slot, family in family_of.items():
+            self._live.setdefault(family, set()).add(slot)
+
+    def _reached(self, keys: Sequence[int], left: Sequence[int]) -> Iterable[int]:
         """The live families that enough open keys lead to, else any, else those of closed keys."""
         live, led = self._live, dict[int, int]()
-        for key in self._open:
+        for key in left:
             for family in self._families.get(key, ()):
                 if family in live:
                     led[family] = led.get(family, 0) + 1
@@ -85,12 +122,17 @@ class Candidates:
             return [family for family, keys in led.items() if keys >= self._index.shared] or led
         return {family for key in keys for family in self._families.get(key, ())}
 
-    def _leads_too_far(self, key: int, in_heaviest: InHeaviest) -> bool:
-        """Whether an open key leads to more families than the index allows."""
+    def _leads_too_far(
+        self, key: int, families: dict[int, list[int]], in_heaviest: InHeaviest
+    ) -> bool:
+        """Whether an open key leads to more families than the index allows.
+
+        `families` takes what is left of those that it led to.
+        """
         led, most = self._families.get(key, ()), self._index.families
         if len(led) <= most:
             return False
-        led = self._families[key] = [family for family in led if family in self._live]
+        led = families[key] = [family for family in led if family in self._live]
         if len(led) <= most:
             return False
         slots = np.array([slot for family in led for slot in self._live[family]], dtype=np.int64)

@@ -6,6 +6,8 @@ particle, and log weights add (split-SMC paper, section 3.4). The exact join kee
 of them. It takes the subproblems one at a time and keeps P after each, which loses nothing: the
 best P sums only use the best P partial sums. Two lists make the pass linear in the number of
 subproblems: combinations in which x has been placed, and those in which it has not.
+
+Subproblems to which x hardly belongs are left alone: their part of the pool is discarded first.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Resampler
 from kbforge.numerics.logs import log_sum_exp
@@ -40,6 +43,33 @@ class Joint:
     def take(self, index: IntArray) -> Joint:
         """The entries of an index array, in its order."""
         return Joint(self.value[index], self.putative[index], self.rows[index])
+
+
+def discard_weak_merges(pool: Pool, particles: int) -> Pool:
+    """Drop subproblems whose pooled weight is below 1/P; the heaviest always stays.
+
+    Such a merge would be undone by the next resampling more often than not (paper, section 3.4).
+    """
+    names, member = np.unique(pool.subproblem, return_inverse=True)
+    if len(names) == 1:
+        return pool
+    mass = np.bincount(member, weights=np.exp(pool.value - log_sum_exp(pool.value)))
+    strong = mass >= 1.0 / particles
+    strong[np.argmax(mass)] = True
+    return pool if strong.all() else pool.take(strong[member])
+
+
+def merge(
+    state: State, names: IntArray, pool: Pool, rules: Rules, rng: np.random.Generator
+) -> Joint:
+    """The joint of the subproblems that x may belong to, at most P particles."""
+    if len(names) == 1:
+        return Joint(pool.value, state.arange(len(pool)), pool.row[:, None])
+    if rules.sampled_merges:
+        several = sum(len(state.blocks[name].weights) > 1 for name in names.tolist())
+        if several > 2:
+            return join_by_sampling(state, names, pool, rules.particles, rng)
+    return join_exactly(state, names, pool, rules.particles, rules.resampler, rng)
 
 
 def join_exactly(

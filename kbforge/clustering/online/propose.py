@@ -3,7 +3,7 @@
 The pool is cut to its `limit` heaviest members, and only what can be among them is expanded: the
 `limit`-th largest of the clusters' best putative weights (one a cluster, by its heaviest
 particle) is a lower bound of the `limit`-th largest putative weight, so clusters below it are
-left out without looking at their particles.
+left out without looking at their particles. A new cluster of x's own is proposed beside them.
 """
 
 from __future__ import annotations
@@ -55,12 +55,39 @@ def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
     return pool if limit is None or len(pool) <= limit else pool.take(np.arange(limit))
 
 
-def singletons(state: State, subproblem: int, log_new: float) -> Pool:
+def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
+    """The pool with x's new cluster in it, canonical order.
+
+    A new cluster is the same event in every subproblem, so the singletons of one stand for all:
+    of the one that holds the heaviest join.
+
+    Args:
+        state: before the new fragment, with a subproblem at least.
+        joins: the putative particles that join; none, in plain SMC, leaves x in the one
+            subproblem there is.
+        alone: L({x}), nats.
+
+    Raises:
+        LikelihoodError: there is no finite assignment.
+
+    """
+    log_new = state.prior.log_alpha + alone
+    if not len(joins):
+        if log_new == -np.inf:
+            raise LikelihoodError("the fragment has no finite assignment")
+        return _singletons(state, 0, log_new)
+    if log_new == -np.inf:
+        return joins.heaviest_first()
+    host = int(joins.subproblem[np.argmax(joins.value)])
+    return joined(joins, _singletons(state, host, log_new)).heaviest_first()
+
+
+def _singletons(state: State, subproblem: int, log_new: float) -> Pool:
     """Putative particles that make x a new cluster, one a particle of the subproblem.
 
     Args:
         state: before the new fragment.
-        subproblem: the one that stands for all, since a new cluster is the same event in each.
+        subproblem: the one that stands for all.
         log_new: log alpha + L({x}), nats.
 
     """
@@ -73,12 +100,6 @@ def singletons(state: State, subproblem: int, log_new: float) -> Pool:
         state.arange(len(weights)),
         np.full(len(weights), subproblem),
     )
-
-
-def add_singletons(state: State, joins: Pool, log_new: float) -> Pool:
-    """The joins and the singletons of the subproblem with the heaviest join, canonical order."""
-    host = int(joins.subproblem[np.argmax(joins.value)])
-    return joined(joins, singletons(state, host, log_new)).heaviest_first()
 
 
 def _expand(

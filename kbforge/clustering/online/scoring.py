@@ -2,21 +2,26 @@
 
 Two ways behind one interface. A conjugate likelihood scores the fragment against every live
 cluster at once from sufficient statistics. A black box is asked for L of whole sets, through a
-cache keyed by their content (`cache`); a surrogate, if there is one, ranks the putative particles
-first, so that only the best M are asked (split-SMC paper, appendix C.1). With an index either way
-looks at the clusters it leads to and at no others.
+cache keyed by their content (`ScoreCache`); a surrogate, if there is one, ranks the putative
+particles first, so that only the best M are asked (split-SMC paper, appendix C.1). With an index
+either way looks at the clusters it leads to and at no others.
+
+What is asked of a fragment changes nothing that counts: the answers are in a `Reading`, which
+`extend` takes up when the fragment is taken in. A cache of scores remembers what it was asked, and
+the likelihood would say the same again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.online.candidates import Candidates, Reached
 from kbforge.clustering.online.pool import Pool, Scores
-from kbforge.clustering.state import State
+from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
     ConjugateLikelihood,
     FloatArray,
@@ -29,7 +34,31 @@ from kbforge.contracts import (
     SelectiveClusters,
 )
 from kbforge.errors import UsageError
-from kbforge.models.score_cache import SetScores
+from kbforge.models.score_cache import Key, ScoreCache
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the model made of the new fragment.
+
+    Attributes:
+        fragment: x.
+        scores: of joining clusters, to propose by.
+        observation: what the live table made of x, if there is one.
+        reached: where the index leads, if there is one.
+        joined: L(C + x) by slot, where a black box was asked for it; its scratch.
+        number: of x's content in a black box's cache.
+        asked: the sets that a black box was asked for, by content.
+
+    """
+
+    fragment: Fragment
+    scores: Scores
+    observation: Observation = None
+    reached: Reached | None = None
+    joined: FloatArray = field(default_factory=lambda: np.zeros(0))
+    number: int = -1
+    asked: list[Key] = field(default_factory=list)
 
 
 class Scorer(Protocol):
@@ -37,38 +66,40 @@ class Scorer(Protocol):
 
     Attributes:
         limit: how many joins the proposal keeps for `reweigh`, None for all.
+        fragments: those taken in.
 
     """
 
     limit: int | None
+    fragments: list[Fragment]
 
     @property
     def evaluations(self) -> int:
         """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
         ...
 
-    def observe(self, fragment: int, state: State) -> Scores:
-        """Turn to a fragment; the scores of joining clusters, to propose by."""
+    def read(self, state: State, x: Fragment) -> Reading:
+        """Turn to the next fragment. May raise; nothing changes that counts."""
         ...
 
-    def reweigh(self, state: State, joins: Pool) -> Pool:
-        """The proposed joins with the likelihood's own weights."""
+    def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
+        """The proposed joins with the likelihood's own weights. May raise."""
         ...
 
-    def log_marginal_new(self) -> float:
-        """L({x}) of the fragment turned to."""
+    def log_marginal_new(self, reading: Reading) -> float:
+        """L({x}) of the fragment that was read. May raise."""
         ...
 
-    def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
-        """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]."""
+    def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
+        """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]; known by then."""
         ...
 
-    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
-        """Clusters children[k] = parents[k] + x now exist (parent -1: the empty cluster)."""
+    def extend(self, reading: Reading, new: NewClusters) -> None:
+        """The fragment is taken in, and these clusters hold it. Cannot fail."""
         ...
 
     def release(self, slots: IntArray) -> None:
-        """These clusters no longer exist."""
+        """These clusters no longer exist. Cannot fail."""
         ...
 
 
@@ -86,12 +117,11 @@ def without_model(problem: Problem) -> Problem:
     return Problem(problem.surrogate, problem.alpha, index=problem.index)
 
 
-def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | None) -> Scorer:
-    """The scorer of a problem.
+def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
+    """The scorer of a problem, before the first fragment.
 
     Args:
         problem: likelihood, surrogate and M.
-        fragments: all that will be clustered.
         limit: how many joins the resampler can use, None for all.
 
     Raises:
@@ -102,82 +132,83 @@ def make_scorer(problem: Problem, fragments: Sequence[Fragment], limit: int | No
     likelihood, surrogate = problem.likelihood, problem.surrogate
     candidates = None if problem.index is None else Candidates(problem.index)
     if surrogate is not None:
-        table = _Table(surrogate.live_clusters(), candidates)
-        return BlackBoxScorer(likelihood, fragments, problem.max_evals, table, candidates)
+        table = Table(surrogate.live_clusters(), candidates)
+        return BlackBoxScorer(likelihood, problem.max_evals, table, candidates)
     if isinstance(likelihood, ConjugateLikelihood):
-        return ConjugateScorer(_Table(likelihood.live_clusters(), candidates), fragments, limit)
-    return BlackBoxScorer(likelihood, fragments, limit, None, candidates)
+        return ConjugateScorer(Table(likelihood.live_clusters(), candidates), limit)
+    return BlackBoxScorer(likelihood, limit, None, candidates)
 
 
-class _Table:
+class Table:
     """A live table that scores a fragment against all clusters, or those an index leads to."""
 
     def __init__(self, table: LiveClusters, candidates: Candidates | None) -> None:
-        self._table, self._candidates = table, candidates
+        self.live, self.candidates = table, candidates
         self._few = table if isinstance(table, SelectiveClusters) else None
         self._by_slot: FloatArray = np.zeros(0)
-        self._x: Observation = None
 
-    def observe(self, fragment: Fragment, state: State) -> Scores:
-        self._x = self._table.encode(fragment)
-        if self._candidates is None:
-            return Scores(self._table.log_predictive(self._x, state.n_slots))
-        slots = self._candidates.turn_to(fragment, state.in_heaviest)
+    def read(self, state: State, x: Fragment) -> tuple[Observation, Scores, Reached | None]:
+        """What the table makes of x, the scores of joining clusters, and where the index leads."""
+        observation = self.live.encode(x)
+        if self.candidates is None:
+            return observation, Scores(self.live.log_predictive(observation, state.n_slots)), None
+        reached = self.candidates.look_up(x, state.in_heaviest)
+        slots = reached.slots
         if self._few is None:
-            return Scores(self._table.log_predictive(self._x, state.n_slots), slots)
+            predictive = self.live.log_predictive(observation, state.n_slots)
+            return observation, Scores(predictive, slots), reached
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
-        self._by_slot[slots] = self._few.log_predictive_of(self._x, slots)
-        return Scores(self._by_slot, slots)
+        self._by_slot[slots] = self._few.log_predictive_of(observation, slots)
+        return observation, Scores(self._by_slot, slots), reached
 
-    def log_predictive_new(self) -> float:
-        return self._table.log_predictive_new(self._x)
-
-    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
-        self._table.extend(self._x, parents, children)
-        if self._candidates is not None:
-            self._candidates.extend(state.first[children], children)
+    def extend(self, reading: Reading, new: NewClusters) -> None:
+        """These clusters hold the fragment."""
+        self.live.extend(reading.observation, new.parents, new.slots)
+        if self.candidates is not None and reading.reached is not None:
+            self.candidates.extend(reading.reached, new.first, new.slots)
 
     def release(self, slots: IntArray) -> None:
-        self._table.release(slots)
-        if self._candidates is not None:
-            self._candidates.release(slots)
+        """These clusters no longer exist."""
+        self.live.release(slots)
+        if self.candidates is not None:
+            self.candidates.release(slots)
 
 
 class ConjugateScorer:
     """Scores by a live table of sufficient statistics."""
 
-    def __init__(self, table: _Table, fragments: Sequence[Fragment], limit: int | None) -> None:
+    def __init__(self, table: Table, limit: int | None) -> None:
         self.limit = limit
-        self._evaluations = 0
-        self._fragments = fragments
-        self._table = table
-        self._predictive: FloatArray = np.zeros(0)
+        self.fragments: list[Fragment] = []
+        self.evaluations = 0
+        self.table = table
 
     @property
-    def evaluations(self) -> int:
-        return self._evaluations
+    def candidates(self) -> Candidates | None:
+        """What the index leads to, if there is one."""
+        return self.table.candidates
 
-    def observe(self, fragment: int, state: State) -> Scores:
-        scores = self._table.observe(self._fragments[fragment], state)
-        self._predictive = scores.log_predictive
-        return scores
+    def read(self, state: State, x: Fragment) -> Reading:
+        observation, scores, reached = self.table.read(state, x)
+        return Reading(x, scores, observation, reached)
 
-    def reweigh(self, state: State, joins: Pool) -> Pool:
+    def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
         return joins
 
-    def log_marginal_new(self) -> float:
-        return self._table.log_predictive_new()
+    def log_marginal_new(self, reading: Reading) -> float:
+        return self.table.live.log_predictive_new(reading.observation)
 
-    def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
-        return np.asarray(state.score[parents] + self._predictive[parents])
+    def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
+        return np.asarray(state.score[parents] + reading.scores.log_predictive[parents])
 
-    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
-        self._evaluations += len(children)
-        self._table.extend(state, parents, children)
+    def extend(self, reading: Reading, new: NewClusters) -> None:
+        self.fragments.append(reading.fragment)
+        self.evaluations += len(new.slots)
+        self.table.extend(reading, new)
 
     def release(self, slots: IntArray) -> None:
-        self._table.release(slots)
+        self.table.release(slots)
 
 
 class BlackBoxScorer:
@@ -186,68 +217,109 @@ class BlackBoxScorer:
     def __init__(
         self,
         likelihood: Likelihood,
-        fragments: Sequence[Fragment],
         limit: int | None,
-        surrogate: _Table | None,
+        surrogate: Table | None,
         candidates: Candidates | None,
     ) -> None:
         self.limit = limit
-        self._sets = SetScores(likelihood, fragments)
-        self._fragments = fragments
-        self._surrogate, self._candidates = surrogate, candidates
-        self._fragment = -1
-        self._joined: FloatArray = np.zeros(0)  # L(C + x) by slot, where known
+        self.fragments: list[Fragment] = []
+        self.table, self.candidates = surrogate, candidates
+        self._cache = ScoreCache.of(likelihood)
+        self._numbers: list[int] = []  # in the cache, of the contents of `fragments`
+        self._asked: set[Key] = set()
+        self._joined: FloatArray = np.zeros(0)
 
     @property
     def evaluations(self) -> int:
-        return len(self._sets)
+        return len(self._asked)
 
-    def observe(self, fragment: int, state: State) -> Scores:
-        self._fragment = fragment
+    def read(self, state: State, x: Fragment) -> Reading:
         if len(self._joined) < state.n_slots:
             self._joined = np.zeros(2 * state.n_slots)
-        if self._surrogate is not None:
-            return self._surrogate.observe(self._fragments[fragment], state)
-        if self._candidates is not None:
-            slots = self._candidates.turn_to(self._fragments[fragment], state.in_heaviest)
+        number = self._cache.number(x)
+        if self.table is not None:
+            observation, scores, reached = self.table.read(state, x)
+            return Reading(x, scores, observation, reached, self._joined, number)
+        reached = None
+        if self.candidates is not None:
+            reached = self.candidates.look_up(x, state.in_heaviest)
+            slots = reached.slots
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         predictive = np.full(state.n_slots, -np.inf)
-        predictive[slots] = self._score_joins(state, slots) - state.score[slots]
-        return Scores(predictive, slots)
+        reading = Reading(x, Scores(predictive, slots), None, reached, self._joined, number)
+        predictive[slots] = self._score_joins(state, reading, slots) - state.score[slots]
+        return reading
 
-    def reweigh(self, state: State, joins: Pool) -> Pool:
-        if self._surrogate is None:
+    def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
+        if self.table is None:
             return joins
-        self._score_joins(state, np.unique(joins.slot))
+        self._score_joins(state, reading, np.unique(joins.slot))
         # what the surrogate ranked must not decide between equals of the model
         joins = joins.take(np.lexsort((state.first[joins.slot], joins.row, joins.subproblem)))
-        gain = self._joined[joins.slot] - state.score[joins.slot]
+        gain = reading.joined[joins.slot] - state.score[joins.slot]
         row = state.row_start[joins.subproblem] + joins.row
         prior = state.row_weight[row] + state.log_size[joins.slot]
         return joins.with_value(prior + gain)
 
-    def log_marginal_new(self) -> float:
-        return float(self._sets.score([(self._fragment,)])[0])
+    def log_marginal_new(self, reading: Reading) -> float:
+        return float(self._score(reading, [()])[0])
 
-    def log_marginal_joined(self, state: State, parents: IntArray) -> FloatArray:
-        return self._joined[parents]
+    def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
+        return reading.joined[parents]
 
-    def extend(self, state: State, parents: IntArray, children: IntArray) -> None:
-        if self._surrogate is not None:
-            self._surrogate.extend(state, parents, children)
-        elif self._candidates is not None:
-            self._candidates.extend(state.first[children], children)
+    def extend(self, reading: Reading, new: NewClusters) -> None:
+        self.fragments.append(reading.fragment)
+        self._numbers.append(reading.number)
+        self._asked.update(reading.asked)
+        if self.table is not None:
+            self.table.extend(reading, new)
+        elif self.candidates is not None and reading.reached is not None:
+            self.candidates.extend(reading.reached, new.first, new.slots)
 
     def release(self, slots: IntArray) -> None:
-        if self._surrogate is not None:
-            self._surrogate.release(slots)
-        elif self._candidates is not None:
-            self._candidates.release(slots)
+        if self.table is not None:
+            self.table.release(slots)
+        elif self.candidates is not None:
+            self.candidates.release(slots)
 
-    def _score_joins(self, state: State, slots: IntArray) -> FloatArray:
+    def scores_asked(self) -> dict[tuple[int, ...], float]:
+        """The sets asked for and their L, each by fragments with its contents."""
+        of_number: dict[int, int] = {}
+        for fragment, number in enumerate(self._numbers):
+            of_number.setdefault(number, fragment)
+        keys = sorted(self._asked)
+        scores = self._cache.recall(keys).tolist()
+        return {
+            tuple(of_number[number] for number in key): score
+            for key, score in zip(keys, scores, strict=True)
+        }
+
+    def remember(self, asked: Mapping[tuple[int, ...], float]) -> None:
+        """Take up what `scores_asked` gave, of the same `fragments`."""
+        self._numbers = [self._cache.number(fragment) for fragment in self.fragments]
+        scores = {
+            tuple(sorted(self._numbers[i] for i in members)): score
+            for members, score in asked.items()
+        }
+        self._cache.remember(scores)
+        self._asked = set(scores)
+
+    def _score_joins(self, state: State, reading: Reading, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""
-        sets = [(*state.members(slot), self._fragment) for slot in slots.tolist()]
-        scores = self._sets.score([*sets, (self._fragment,)])[:-1]
-        self._joined[slots] = scores
+        scores = self._score(reading, [*map(state.members, slots.tolist()), ()])[:-1]
+        reading.joined[slots] = scores
         return scores
+
+    def _score(self, reading: Reading, sets: Sequence[tuple[int, ...]]) -> FloatArray:
+        """L of sets of fragments, each with x, nats, shape [len(sets)]; errors as `ScoreCache`."""
+        numbers, x = self._numbers, reading.number
+        keys = [tuple(sorted([*(numbers[i] for i in members), x])) for members in sets]
+        unknown = {
+            key: [*(self.fragments[i] for i in members), reading.fragment]
+            for key, members in zip(keys, sets, strict=True)
+            if key not in self._cache
+        }
+        self._cache.learn(unknown)
+        reading.asked.extend(keys)
+        return self._cache.recall(keys)

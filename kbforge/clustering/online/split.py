@@ -9,47 +9,46 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Literal, TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.online.grow import Grown
+from kbforge.clustering.rules import Weights
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.numerics.logs import log_sum_exp
-
-Weights: TypeAlias = Literal["target", "marginal"]
-"""How a partial grouping is weighed: by the posterior's own value for it, which is the best
-choice for the stored support, or by the sum over the particles that showed it, as published."""
 
 # a mask may use this many bits more than it has fragments before it is renumbered
 _SLACK_BITS = 64
 
 
-def split(state: State, block: Block, weights: Weights) -> list[Block]:
-    """The connected components of a block, by smallest fragment; [block] if it is connected."""
-    components = _components(state, block)
+def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block]]:
+    """The connected components of what has grown, each with its name, the smallest first."""
+    components = _components(grown)
     if len(components) == 1:
-        return [block]
-    number = np.zeros(state.n_slots, dtype=np.int64)
-    for index, slots in enumerate(components):
-        number[slots] = index
-    lengths = np.diff(block.row_start)
+        return [grown.whole()]
+    number = np.empty(len(grown.slots), dtype=np.int64)
+    for index, places in enumerate(components):
+        number[places] = index
+    lengths = np.diff(grown.row_start)
     row = np.repeat(state.arange(len(lengths)), lengths)
-    cell_component = number[block.cells]
+    cell_component = number[grown.cells]
     by_component = np.argsort(cell_component, kind="stable")
     counts = np.bincount(cell_component, minlength=len(components))
     ends = np.cumsum(counts)
     out = []
-    for slots, begin, end in zip(components, ends - counts, ends, strict=True):
+    for places, begin, end in zip(components, ends - counts, ends, strict=True):
         part = by_component[begin:end]
-        out.append(_part(state, block, slots, block.cells[part], row[part], weights))
+        cells = grown.cells[part]
+        block = _part(state, grown, places, cells, row[part], weights)
+        out.append((int(grown.first[cells[0]]), block))
     return out
 
 
 def _part(
     state: State,
-    block: Block,
-    slots: IntArray,
+    grown: Grown,
+    places: IntArray,
     cells: IntArray,
     row: IntArray,
     weights: Weights,
@@ -57,31 +56,33 @@ def _part(
     """One component's block: its distinct rows, weighed and sorted.
 
     Args:
-        state: holds the clusters.
-        block: the block that falls apart.
-        slots: the component's clusters.
+        state: before x.
+        grown: what falls apart.
+        places: the component's clusters.
         cells: the component's cells, row-major.
-        row: the rank in `block` of each cell's particle. Every particle groups every fragment,
+        row: the rank in `grown` of each cell's particle. Every particle groups every fragment,
             so each has cells here.
         weights: how to weigh.
 
     """
-    bits = _renumbered(state, slots, block.bits)
+    bits = _renumbered(state, grown, places)
+    slots = grown.slots[places]
     if len(slots) == 1:
         return Block(slots, np.array([0, 1]), np.zeros(1), slots, bits)
     starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
+    held = grown.slots[cells]
     # rows hold sets of slots; equal sets have equal sums of their slots' 64-bit hashes, and the
     # chance that any two of a step's few hundred rows collide otherwise is below 1e-14
     _, distinct, source = np.unique(
-        np.add.reduceat(state.hash[cells], starts), return_index=True, return_inverse=True
+        np.add.reduceat(state.hashes(held), starts), return_index=True, return_inverse=True
     )
-    value = _weigh(state, block, cells, starts, distinct, source, weights)
+    value = _weigh(state, grown, cells, starts, distinct, source, weights)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
     chosen = distinct[order]
     lengths = (np.concatenate([starts[1:], [len(cells)]]) - starts)[chosen]
     row_start = np.concatenate([[0], np.cumsum(lengths)])
     return Block(
-        cells[state.ranges(starts[chosen], lengths)],
+        held[state.ranges(starts[chosen], lengths)],
         row_start,
         value[order] - log_sum_exp(value),
         slots,
@@ -91,7 +92,7 @@ def _part(
 
 def _weigh(
     state: State,
-    block: Block,
+    grown: Grown,
     cells: IntArray,
     starts: IntArray,
     distinct: IntArray,
@@ -99,52 +100,54 @@ def _weigh(
     weights: Weights,
 ) -> FloatArray:
     if weights == "target":
-        return np.asarray(np.add.reduceat(state.term[cells], starts)[distinct])
-    mass = np.bincount(source, weights=np.exp(block.weights), minlength=len(distinct))
+        return np.asarray(np.add.reduceat(grown.term(state)[cells], starts)[distinct])
+    mass = np.bincount(source, weights=np.exp(grown.weights), minlength=len(distinct))
     with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
         return np.log(mass)
 
 
-def _components(state: State, block: Block) -> list[IntArray]:
-    """The block's clusters by connected component, in order of the smallest fragment.
+def _components(grown: Grown) -> list[IntArray]:
+    """The clusters' places by connected component, in order of the smallest fragment.
 
     The clusters of one particle are disjoint and hold all fragments; every other cluster can
     only connect some of them.
     """
-    masks = state.mask
-    parts = [masks[slot] for slot in block.cells[: block.row_start[1]].tolist()]
+    masks, held = grown.masks, grown.held()
+    parts = [masks[place] for place in grown.cells[: grown.row_start[1]].tolist()]
     # newest clusters first: they hold the new fragment, which is what connects
-    for slot in reversed(block.slots.tolist()):
+    for place in reversed(held.tolist()):
         if len(parts) == 1:
-            return [block.slots]
-        mask = masks[slot]
+            return [held]
+        mask = masks[place]
         touched = [part for part in parts if part & mask]
         if len(touched) > 1:
             parts = [part for part in parts if not part & mask]
             parts.append(reduce(or_, touched))
     if len(parts) == 1:
-        return [block.slots]
+        return [held]
     groups: list[list[int]] = [[] for _ in parts]
-    for slot in block.slots.tolist():
-        mask = masks[slot]
+    for place in held.tolist():
+        mask = masks[place]
         for part, group in zip(parts, groups, strict=True):
             if part & mask:
-                group.append(slot)
+                group.append(place)
                 break
     arrays = [np.array(group) for group in groups]
-    return sorted(arrays, key=lambda slots: int(state.first[slots].min()))
+    return sorted(arrays, key=lambda places: int(grown.first[places].min()))
 
 
-def _renumbered(state: State, slots: IntArray, bits: int) -> int:
+def _renumbered(state: State, grown: Grown, places: IntArray) -> int:
     """Number the members of a component afresh once its masks are mostly holes."""
-    listed = slots.tolist()
+    listed, masks, bits = places.tolist(), grown.masks, grown.bits
     used = 0
-    for slot in listed:
-        used |= state.mask[slot]
+    for place in listed:
+        used |= masks[place]
     if bits <= 2 * used.bit_count() + _SLACK_BITS:
         return bits
-    fragments = sorted({fragment for slot in listed for fragment in state.members(slot)})
+    members = {place: grown.members(state, place) for place in listed}
+    fragments = sorted({fragment for held in members.values() for fragment in held})
     bit = {fragment: 1 << i for i, fragment in enumerate(fragments)}
-    for slot in listed:
-        state.mask[slot] = sum(bit[fragment] for fragment in state.members(slot))
+    for place in listed:
+        masks[place] = sum(bit[fragment] for fragment in members[place])
+    grown.changed.update(listed)
     return len(fragments)

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from kbforge.clustering.batch.agglomerate import Method, agglomerate
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import BatchClusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require_start
 
 
-class Agglomerative:
+class Agglomerative(BatchClusterer):
     """The merge that makes the grouping most probable, again and again, until none does.
 
     Looks at all pairs of clusters, of which only those that the last merge touched are scored

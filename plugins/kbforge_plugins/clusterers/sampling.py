@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,12 +11,12 @@ import numpy as np
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.kernels import Kernel
 from kbforge.clustering.batch.mcmc import Schedule, run_chain
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import BatchClusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
 
 
-class Sampler(ABC):
+class Sampler(BatchClusterer):
     """A Markov chain over groupings; `start` is each sampler's own to document."""
 
     unindexed: Literal[True] = True

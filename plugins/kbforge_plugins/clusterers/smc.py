@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from kbforge import registry
-from kbforge.clustering.run import run
-from kbforge.clustering.step import Rules
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import SequentialMonteCarlo
 
 
-class Smc:
+class Smc(SequentialMonteCarlo):
     """Online clustering with P groupings of all fragments; the baseline of split SMC.
 
     A step costs P times the number of clusters: prefer split SMC on more than a few thousand
@@ -29,19 +24,11 @@ class Smc:
     def __init__(
         self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
     ) -> None:
-        self._rules = Rules(
-            particles=particles,
-            resampler=registry.create("resamplers", resampler),
-            splits=False,
-            floor=floor,
+        super().__init__(
+            Rules(
+                particles=particles,
+                resampler=registry.create("resamplers", resampler),
+                splits=False,
+                floor=floor,
+            )
         )
-
-    def cluster(
-        self,
-        fragments: Sequence[Fragment],
-        problem: Problem,
-        rng: np.random.Generator,
-        on_step: OnStep | None = None,
-    ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
-        return run(fragments, problem, self._rules, rng, on_step)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
 from kbforge import registry
-from kbforge.clustering.online.split import Weights
-from kbforge.clustering.run import run
-from kbforge.clustering.step import Rules
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.clustering.rules import Rules, Weights
+from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.errors import UsageError
 
 
-class SplitSmc:
+class SplitSmc(SequentialMonteCarlo):
     """Online clustering that keeps many competing groupings alive (Trojan et al.).
 
     Args:
@@ -44,21 +39,13 @@ class SplitSmc:
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.keeps_heaviest:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
-        self._rules = Rules(
-            particles=particles,
-            resampler=scheme,
-            splits=True,
-            weights=weights or ("target" if scheme.keeps_heaviest else "marginal"),
-            sampled_merges=merge == "multinomial",
-            floor=floor,
+        super().__init__(
+            Rules(
+                particles=particles,
+                resampler=scheme,
+                splits=True,
+                weights=weights or ("target" if scheme.keeps_heaviest else "marginal"),
+                sampled_merges=merge == "multinomial",
+                floor=floor,
+            )
         )
-
-    def cluster(
-        self,
-        fragments: Sequence[Fragment],
-        problem: Problem,
-        rng: np.random.Generator,
-        on_step: OnStep | None = None,
-    ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
-        return run(fragments, problem, self._rules, rng, on_step)

@@ -47,17 +47,17 @@ def recall_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexReca
     slot_of: dict[str, int] = {}
     looked_up = found = compared = 0
     for fragment in fragments:
-        reached = candidates.turn_to(fragment, _all)
-        compared += len(reached)
+        reached = candidates.look_up(fragment, _all)
+        compared += len(reached.slots)
         assert fragment.label is not None
         slot = slot_of.get(fragment.label)
         if slot is None:
             slot = slot_of[fragment.label] = len(slot_of)
         else:
             looked_up += 1
-            found += bool(slot in reached)
+            found += bool(slot in reached.slots)
         family = np.array([slot])
-        candidates.extend(family, family)
+        candidates.extend(reached, family, family)
     return IndexRecall(
         recall=found / looked_up if looked_up else 1.0,
         candidates=compared / max(len(fragments), 1),

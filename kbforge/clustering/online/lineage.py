@@ -1,0 +1,104 @@
+"""Lineage: how the clusters of a run grew, and a live table that is filled the same way again.
+
+A cluster grew by its fragments in order of arrival, and clusters that began alike share what they
+began with: a tree, of which a node is a cluster, now or once, and its parent the cluster without
+the newest fragment. A table that is extended along the tree has seen for each cluster the same
+additions in the same order as in the run, so that it holds the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kbforge.clustering.state import Link
+from kbforge.contracts import Cluster, Fragment, LiveClusters
+
+
+class Lineage:
+    """The tree of some clusters.
+
+    Args:
+        members: by slot, the fragments of each cluster, ascending.
+        slots: how many slots the run has numbered.
+
+    """
+
+    def __init__(self, members: Mapping[int, Cluster], slots: int) -> None:
+        self._slots = slots
+        self._parent: list[int] = []
+        self._fragment: list[int] = []
+        self._links: list[Link] = []
+        self._node: dict[int, int] = {}
+        known: dict[tuple[int, int], int] = {}
+        for slot, cluster in members.items():
+            node = -1
+            for fragment in cluster:
+                at = known.get((node, fragment))
+                if at is None:
+                    at = known[node, fragment] = len(self._parent)
+                    self._links.append((self._links[node] if node >= 0 else None, fragment))
+                    self._parent.append(node)
+                    self._fragment.append(fragment)
+                node = at
+            self._node[slot] = node
+
+    def link(self, slot: int) -> Link:
+        """A cluster as a list linked to what it grew from."""
+        return self._links[self._node[slot]]
+
+    def replay(self, table: LiveClusters, fragments: Sequence[Fragment]) -> None:
+        """Extend an empty table along the tree, fragment by fragment."""
+        born: dict[int, list[int]] = {}
+        for node, fragment in enumerate(self._fragment):
+            born.setdefault(fragment, []).append(node)
+        slot_of, ended, needed = self._places(born)
+        if not needed:
+            return
+        first = table.encode(fragments[0])
+        # a caller numbers slots without gaps: let all of them be there before they are used
+        table.extend(first, np.full(needed, -1), np.arange(needed))
+        table.release(np.arange(needed))
+        for index in sorted(born):
+            nodes = born[index]
+            parents = [self._parent[node] for node in nodes]
+            table.extend(
+                table.encode(fragments[index]),
+                np.array([slot_of[parent] if parent >= 0 else -1 for parent in parents]),
+                np.array([slot_of[node] for node in nodes]),
+            )
+            if ended[index]:
+                table.release(np.array(ended[index]))
+
+    def _places(
+        self, born: Mapping[int, Sequence[int]]
+    ) -> tuple[list[int], dict[int, list[int]], int]:
+        """The slot of every node; by fragment, the slots that end with it; how many slots it takes.
+
+        A cluster that is no more has a slot of no live cluster until its last child is made.
+        """
+        slot_of = [-1] * len(self._parent)
+        for slot, node in self._node.items():
+            slot_of[node] = slot
+        stays = [slot >= 0 for slot in slot_of]
+        children = np.bincount([p for p in self._parent if p >= 0], minlength=len(slot_of)).tolist()
+        free: list[int] = []
+        needed = self._slots
+        ended: dict[int, list[int]] = {}
+        for fragment in sorted(born):
+            for node in born[fragment]:
+                if not stays[node]:
+                    if not free:
+                        free.append(needed)
+                        needed += 1
+                    slot_of[node] = free.pop()
+            ended[fragment] = []
+            for node in born[fragment]:
+                parent = self._parent[node]
+                if parent >= 0:
+                    children[parent] -= 1
+                    if not children[parent] and not stays[parent]:
+                        ended[fragment].append(slot_of[parent])
+            free += ended[fragment]
+        return slot_of, ended, needed

@@ -1,0 +1,22 @@
+"""Resample: cut the putative particles of a step to P.
+
+Greedy resampling (keep the P heaviest) is optimal in reverse KL divergence (split-SMC paper, B.2);
+other schemes are unbiased. Putative particles far below the heaviest may be dropped first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.rules import Rules
+
+
+def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
+    """At most P of the pool, canonical order."""
+    if rules.floor:
+        pool = pool.take(pool.value >= pool.value[0] + np.log(rules.floor))
+    kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
+    pool = pool.take(kept).with_value(value)
+    # a stochastic scheme changes weights; the greedy one keeps the order it was given
+    return pool if rules.resampler.keeps_heaviest else pool.heaviest_first()

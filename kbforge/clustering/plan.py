@@ -1,0 +1,129 @@
+"""What one step of (split) sequential Monte Carlo clustering decides, phase by phase.
+
+Sources: Fearnhead (2004) for the sampler on partitions; the split-SMC paper (Trojan et al.) for
+subproblems (section 3) and surrogates (appendix C.1).
+
+| symbol | meaning |
+|---|---|
+| x | the new fragment |
+| w_si | log weight of particle i of subproblem s, normalised within s |
+| C | a cluster of that particle; |C| its size |
+| L | log marginal likelihood of a cluster, nats |
+| alpha | concentration of the Dirichlet process |
+| P | most particles a subproblem keeps |
+
+A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
+of its own, with weight w_si + log alpha + L({x}).
+
+A step has two halves. `consider` reads, may fail, and leaves everything as it was: state, model
+and random numbers. `kbforge.clustering.commit` writes what it decided, and cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbforge.clustering.online.grow import grow
+from kbforge.clustering.online.merge import discard_weak_merges, merge
+from kbforge.clustering.online.pool import distinct
+from kbforge.clustering.online.propose import propose_joins, with_singletons
+from kbforge.clustering.online.resample import resample
+from kbforge.clustering.online.reweigh import log_marginal_alone, reweigh
+from kbforge.clustering.online.scoring import Reading, Scorer
+from kbforge.clustering.online.split import split
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import Block, NewClusters, State
+from kbforge.contracts import Fragment, IntArray
+from kbforge.errors import LikelihoodError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to write for one fragment; it holds for the state that it was made of, and no other.
+
+    Attributes:
+        fragment: x's index.
+        reading: what the model made of x.
+        new: the clusters that hold x.
+        replaced: names of the subproblems that go.
+        blocks: by name, what takes their place.
+        masks: by slot, the membership masks that change.
+        dropped: slots of clusters that no particle holds any more.
+
+    """
+
+    fragment: int
+    reading: Reading
+    new: NewClusters
+    replaced: tuple[int, ...]
+    blocks: Mapping[int, Block]
+    masks: Mapping[int, int]
+    dropped: IntArray
+
+
+def consider(
+    state: State, model: Scorer, x: Fragment, rules: Rules, rng: np.random.Generator
+) -> Plan:
+    """Decide what the next fragment does. Whatever is raised, nothing has changed.
+
+    The model has answered all its questions before the first random number is drawn; what a
+    resampler draws before it fails is given back.
+
+    Raises:
+        LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite.
+        Exception: whatever the model, the index or the resampler raises.
+
+    """
+    before = rng.bit_generator.state if rules.draws else None
+    try:
+        return _considered(state, model, x, rules, rng)
+    except BaseException:
+        if before is not None:
+            rng.bit_generator.state = before
+        raise
+
+
+def _considered(
+    state: State, model: Scorer, x: Fragment, rules: Rules, rng: np.random.Generator
+) -> Plan:
+    """The step."""
+    reading = model.read(state, x)
+    joins = propose_joins(state, reading.scores, model.limit)
+    joins = reweigh(state, model, reading, joins)
+    alone = log_marginal_alone(model, reading)
+    if not len(joins) and (rules.splits or not state.blocks):
+        return _opening(state, reading, alone)
+    pool = with_singletons(state, joins, alone)
+    pool = resample(pool, rules, rng)
+    pool = discard_weak_merges(pool, rules.particles)
+    if rules.splits and (pool.cell < 0).all():
+        return _opening(state, reading, alone)
+    names = distinct(pool.subproblem)
+    joint = merge(state, names, pool, rules, rng)
+    grown = grow(state, model, reading, alone, names, pool, joint)
+    blocks = split(state, grown, rules.weights) if rules.splits else [grown.whole()]
+    return Plan(
+        state.n_fragments,
+        reading,
+        grown.new,
+        tuple(names.tolist()),
+        dict(blocks),
+        grown.changed_masks(),
+        grown.dropped(),
+    )
+
+
+def _opening(state: State, reading: Reading, alone: float) -> Plan:
+    """The plan that gives x a subproblem of its own."""
+    if alone == -np.inf:
+        raise LikelihoodError("the fragment has no finite assignment")
+    fragment = state.n_fragments
+    new = state.new_clusters(fragment, np.array([-1]), np.array([alone]))
+    block = Block(new.slots, np.array([0, 1]), np.zeros(1), new.slots, 1)
+    nothing = np.zeros(0, dtype=np.int64)
+    return Plan(
+        fragment, reading, new, (), {fragment: block}, {int(new.slots[0]): 1}, dropped=nothing
+    )
