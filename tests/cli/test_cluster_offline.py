@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kbforge.clustering.batch import watch
-from kbforge.clustering.batch.conditionals import TableConditionals
-from kbforge.clustering.batch.ratios import Clusters, TableRatios
+from kbforge.clustering.batch import budget
+from kbforge.clustering.batch.grouping_model import MergingTable, TableModel
+from kbforge.clustering.batch.merge_gains import MergeGains
 from kbforge.clustering.batch.visits import Visits
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
@@ -72,7 +72,8 @@ def test_control_c_keeps_what_was_found(
 
 
 @pytest.mark.parametrize(
-    ("clusterer", "model"), [("gibbs", TableConditionals), ("agglomerative", TableRatios)]
+    ("clusterer", "model", "takes_in"),
+    [("gibbs", TableModel, "read"), ("agglomerative", MergingTable, "fill")],
 )
 def test_control_c_within_the_start_keeps_the_first_fragments(
     program: Run,
@@ -81,10 +82,11 @@ def test_control_c_within_the_start_keeps_the_first_fragments(
     monkeypatch: pytest.MonkeyPatch,
     clusterer: str,
     model: Any,
+    takes_in: str,
 ) -> None:
-    monkeypatch.setattr(watch, "_SETS_A_STEP", 8)
-    monkeypatch.setattr(watch, "_SECONDS_BETWEEN_REPORTS", 0.0)
-    read, stretches = model.read, []
+    monkeypatch.setattr(budget, "_SETS_A_STEP", 8)
+    monkeypatch.setattr(budget, "_SECONDS_BETWEEN_REPORTS", 0.0)
+    read, stretches = getattr(model, takes_in), []
 
     def interrupting(self: Any, some: Any) -> None:
         read(self, some)
@@ -92,7 +94,7 @@ def test_control_c_within_the_start_keeps_the_first_fragments(
         if len(stretches) == 3:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(model, "read", interrupting)
+    monkeypatch.setattr(model, takes_in, interrupting)
     kb = tmp_path / "kb.jsonl"
     ran = program("cluster", points, "-o", kb, *GAUSSIAN, "--clusterer", clusterer, "--json")
     assert (ran.code, stretches) == (130, [8, 8, 8])
@@ -107,17 +109,17 @@ def test_what_was_interrupted_goes_on(
     program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A merge is found again from the groups there are, so nothing is lost."""
-    merge, merges = Clusters.merge, []
+    merged, merges = MergeGains.merged, []
 
-    def interrupting(self: Clusters, a: int, b: int) -> None:
-        merge(self, a, b)
+    def interrupting(self: MergeGains, a: int, b: int) -> None:
+        merged(self, a, b)
         merges.append((a, b))
         if len(merges) == 20:
             signal.raise_signal(signal.SIGINT)
 
     job = ("cluster", points, *GAUSSIAN, "--clusterer", "agglomerative", "--json")
     with monkeypatch.context() as patch:
-        patch.setattr(Clusters, "merge", interrupting)
+        patch.setattr(MergeGains, "merged", interrupting)
         assert program(*job, "-o", tmp_path / "kb.jsonl").code == 130
     held = tmp_path / "kb.jsonl.partial"
     rest = program(*job, "-o", tmp_path / "rest.jsonl", "--set", f"clusterer.start={held}")

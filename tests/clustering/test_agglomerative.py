@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.clustering.batch.agglomerate import Method, agglomerate
-from kbforge.clustering.batch.pairs import PairMatrix
+from kbforge.clustering.batch.pair_matrix import PairMatrix
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import ScoreCache

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import watch
+from kbforge.clustering.batch import budget
 from kbforge.clustering.batch.agglomerate import Method, agglomerate
 from kbforge.clustering.batch.chain import Chain as MarkovChain
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.kernels import NEW
+from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
@@ -117,7 +116,7 @@ def test_out_of_time_before_there_is_a_possible_grouping(
 ) -> None:
     """Only all of them together are possible, and time is up at once."""
     ticks = itertools.count()
-    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
     likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
     found = run(clusterer(budget=0.5), likelihood)
     assert found.ended is Ending.INTERRUPTED
@@ -136,7 +135,6 @@ def test_a_chain_knows_what_it_starts_from(kernel: Any, likelihood: Any) -> None
     fragments, problem = fragments_of(LOOSE), Problem(likelihood, 0.5)
     prior, state = DirichletProcess(0.5), Grouping(len(fragments))
     chain = MarkovChain(
-        fragments,
         kernel(fragments, problem, state, prior.log_alpha),
         state,
         prior,
@@ -195,7 +193,6 @@ def test_a_chain_goes_on_when_its_slots_are_numbered_anew(
     likelihood, prior, state = Gaussian(), DirichletProcess(1.0), Grouping(n)
     problem = Problem(likelihood, 1.0, Gaussian(b=0.5))
     chain = MarkovChain(
-        fragments,
         kernel(fragments, problem, state, prior.log_alpha),
         state,
         prior,
@@ -217,10 +214,10 @@ def test_metropolis_leaves_what_the_surrogate_rules_out() -> None:
     fragments, problem = fragments_of(LOOSE[:2]), Problem(Rule(lambda _: 0.0), 0.5, together)
     state, prior = Grouping(2), DirichletProcess(0.5)
     kernel = Metropolis.make_kernel(fragments, problem, state, prior.log_alpha)
-    list(MarkovChain(fragments, kernel, state, prior, np.random.default_rng(0)).start([(0, 1)]))
-    place, gain = kernel.choose(0, (0.5, 0.89))
-    assert place == NEW
-    assert gain == pytest.approx(math.log(0.5))
+    list(MarkovChain(kernel, state, prior, np.random.default_rng(0)).start([(0, 1)]))
+    move = kernel.place(state, 0, (0.5, 0.89))
+    assert (move.fragments, move.place) == ((0,), NEW)
+    assert move.gain == pytest.approx(math.log(0.5))
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), BlackBox(normal(1.0, 4.0))])
@@ -290,7 +287,7 @@ def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
 @pytest.mark.parametrize("clusterer", OFFLINE)
 def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
-    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
     found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
     assert (found.ended, found.complete) == (Ending.BUDGET, True)
     assert next(ticks) < 16
@@ -312,7 +309,7 @@ def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
     clusterer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # only rounds are told of while the clock stands still
-    monkeypatch.setattr(watch.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(budget.time, "monotonic", lambda: 0.0)
     shown: list[Posterior] = []
 
     def stop(progress: Progress) -> None:
@@ -336,7 +333,7 @@ def test_an_interrupt_within_a_sequential_start_keeps_the_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = itertools.count()
-    monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
 
     def stop(progress: Progress) -> None:
         if progress.fragments == 3:

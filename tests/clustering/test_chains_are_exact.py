@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.grouping import NEW
 from kbforge.clustering.batch.grouping import Grouping as State
-from kbforge.clustering.batch.kernels import NEW, Kernel
+from kbforge.clustering.batch.kernels import Kernel
+from kbforge.clustering.batch.moves import Move
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
 from kbforge_plugins.clusterers.gibbs import Gibbs
@@ -68,7 +70,7 @@ def chain_of(sampler: str, fragments: list[Fragment], problem: Problem) -> tuple
     prior = DirichletProcess(problem.alpha)
     state = State(len(fragments))
     kernel = SAMPLERS[sampler](fragments, problem, state, prior.log_alpha)
-    chain = Chain(fragments, kernel, state, prior, np.random.default_rng(11))
+    chain = Chain(kernel, state, prior, np.random.default_rng(11))
     for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain, kernel
@@ -82,9 +84,9 @@ def put(chain: Chain, grouping: Grouping) -> None:
     """Bring the chain into a state, by moves that its models are told of."""
     for cluster in sorted(grouping):
         first, *others = cluster
-        chain._move(first, NEW, 0.0)
+        chain.make(Move((first,), NEW, 0.0))
         for fragment in others:
-            chain._move(fragment, chain.grouping.slot_of[first], 0.0)
+            chain.make(Move((fragment,), chain.grouping.slot_of[first], 0.0))
 
 
 @pytest.mark.parametrize(("sampler", "family"), CASES)
@@ -107,7 +109,7 @@ def test_every_move_leaves_the_posterior_as_it_is(sampler: str, family: str) -> 
         for grouping in partitions(range(4)):
             put(chain, grouping)
             assert groups(chain.grouping) == grouping
-            for place, share in shares(kernel, fragment):
+            for place, share in shares(kernel, chain.grouping, fragment):
                 step = grouping, moved(chain.grouping, fragment, place)
                 flow[step] = flow.get(step, 0.0) + exact[grouping] * share
         for (before, after), rate in flow.items():
@@ -124,11 +126,14 @@ def moved(state: State, fragment: int, place: int) -> Grouping:
     return frozenset(tuple(sorted(cluster)) for cluster in clusters.values() if cluster)
 
 
-def shares(kernel: Kernel, fragment: int) -> Iterator[tuple[int, float]]:
+def shares(kernel: Kernel, state: State, fragment: int) -> Iterator[tuple[int, float]]:
     """The places x may go to, each with its probability, found by bisection."""
 
     def place(u: float, v: float) -> int:
-        return kernel.choose(fragment, (u, v))[0]
+        move = kernel.place(state, fragment, (u, v))
+        here = state.slot_of[fragment]
+        stay = here if len(state.members[here]) > 1 else NEW
+        return move.place if move.fragments else stay
 
     # where the proposal (v = 0 accepts it whatever it is worth) changes along u
     start = 0.0

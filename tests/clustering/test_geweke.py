@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain_run import MakeKernel
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.mcmc import MakeKernel
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.gibbs import Gibbs
@@ -99,7 +99,7 @@ def resampled(
     fragments = [Fragment(f"f{i}", {}, tuple(map(float, row))) for i, row in enumerate(data)]
     state, prior = Grouping(N), DirichletProcess(problem.alpha)
     kernel = make_kernel(fragments, problem, state, prior.log_alpha)
-    chain = Chain(fragments, kernel, state, prior, rng)
+    chain = Chain(kernel, state, prior, rng)
     for _ in (*chain.start([tuple(cluster) for cluster in clusters]), *chain.sweep()):
         pass
     return [list(state.cluster(slot)) for slot in state.slots()]

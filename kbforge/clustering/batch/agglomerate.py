@@ -1,7 +1,8 @@
 """Agglomerative clustering: the best merge of two clusters, until none gains anything.
 
 Three ways to find the next merge, one class each: all pairs, kept up to date; a sampled batch of
-pairs; and the pairs that a surrogate ranks first. The gain is `ratios`' merge statistic.
+pairs; and the pairs that a surrogate ranks first. What a merge gains is in `merge_gains`. A
+cluster's slot is its smallest fragment.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.ending import concluded
-from kbforge.clustering.batch.pairs import PairMatrix
-from kbforge.clustering.batch.ratios import Clusters, Ratios, SetRatios, ratios_of
-from kbforge.clustering.batch.watch import Watch, require_positive, stretches
+from kbforge.clustering.batch.budget import Watch, require_positive, stretches
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping_model import MergingModel, SetModel, merging_model_of
+from kbforge.clustering.batch.merge_gains import MergeGains
+from kbforge.clustering.batch.moves import Move, apply
+from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.pair_matrix import PairMatrix
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
@@ -33,7 +37,7 @@ from kbforge.contracts import (
     Rounds,
     Subproblem,
 )
-from kbforge.errors import LikelihoodError, UsageError
+from kbforge.errors import UsageError
 
 MOST_FRAGMENTS = 20_000  # the matrix of all pairs then has 3.2 GB
 _IDLE_BATCHES = 100
@@ -74,11 +78,11 @@ def agglomerate(
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     watch = Watch(method.budget, on_step)
-    run = _Run(fragments, without_model(problem), method, start, rng)
+    run = _Agglomeration(fragments, without_model(problem), method, start, rng)
     return concluded(run, fragments, watch)
 
 
-class _Run:
+class _Agglomeration:
     """Clusters, the search for their next merge, and how far it has come."""
 
     def __init__(
@@ -89,12 +93,16 @@ class _Run:
         start: Sequence[Cluster],
         rng: np.random.Generator,
     ) -> None:
-        self._fragments, self._prior = fragments, DirichletProcess(problem.alpha)
-        self._clusters, self._started = Clusters(start, self._prior), len(start)
-        self._search = _search_of(fragments, problem, method, self._clusters, rng)
+        n = len(fragments)
+        self._prior, self._start = DirichletProcess(problem.alpha), start
+        self._grouping = Grouping(n)
+        self._grouping.begin([(i,) for i in range(n)])
+        self._gains = MergeGains(self._grouping, self._prior)
+        self._search = _search_of(fragments, problem, method, self._grouping, self._gains, rng)
         self._placed = self._merges = 0
         # what each cluster contributes to the log posterior, by slot; -inf until it is scored
-        self._terms = np.where(self._clusters.alive, -np.inf, 0.0)
+        self._terms = np.zeros(n)
+        self._terms[[group[0] for group in start]] = -np.inf
 
     def until_done(self, watch: Watch) -> Ending:
         """Go on until no merge is left that gains anything.
@@ -115,36 +123,42 @@ class _Run:
         return Ending.DONE
 
     def _begin(self) -> Iterator[None]:
-        slots = self._clusters.slots()
-        for some in stretches(len(slots)):
-            taken = slots[some.start : some.stop]
+        """Bring the models to where the run starts, some groups at a time."""
+        for some in stretches(len(self._start)):
+            groups = self._start[some.start : some.stop]
             for model in self._search.models:
-                model.read(taken)
-            self._terms[taken] = self.log_terms([self._clusters.cluster(s) for s in taken.tolist()])
-            done = some.stop == len(slots)
-            self._placed = len(self._fragments) if done else int(slots[some.stop])
+                model.fill([fragment for group in groups for fragment in group])
+            for first, *others in groups:
+                for other in others:
+                    self._join(Move((other,), first, 0.0))
+            self._terms[[group[0] for group in groups]] = self.log_terms(groups)
+            done = some.stop == len(self._start)
+            self._placed = self._grouping.n_fragments if done else self._start[some.stop][0]
             yield
 
     def _merge(self, a: int, b: int, gain: float) -> None:
-        for model in self._search.models:
-            model.merge(a, b)
-        self._clusters.merge(a, b)
+        self._join(Move(tuple(self._grouping.members[b]), a, gain))
         self._merges += 1
         self._terms[a] += self._terms[b] + gain
         self._terms[b] = 0.0
         if self._terms[a] == -np.inf:  # what the gain of leaving the impossible is, is arbitrary
-            self._terms[a] = self.log_terms([self._clusters.cluster(a)])[0]
+            self._terms[a] = self.log_terms([self._grouping.cluster(a)])[0]
+
+    def _join(self, move: Move) -> None:
+        b = self._grouping.slot_of[move.fragments[0]]
+        apply(move, self._grouping, self._search.models)
+        self._gains.merged(move.place, b)
 
     def progress(self) -> Progress:
-        left = self._started - self._merges
+        most = len(self._start) - 1
         return Progress(
             fragments=self._placed,
-            total=len(self._fragments),
+            total=self._grouping.n_fragments,
             subproblems=1,
             log10_effective_particles=0.0,
             model_evaluations=self._search.models[0].evaluations,
             posterior=partial(self.posterior, Ending.INTERRUPTED),
-            rounds=Rounds(self._merges, self._started - 1, left, float(self._terms.sum())),
+            rounds=Rounds(self._merges, most, most + 1 - self._merges, float(self._terms.sum())),
         )
 
     def posterior(self, ended: Ending) -> Posterior:
@@ -152,9 +166,8 @@ class _Run:
 
         Within the start it is that of the fragments before the first of a cluster not yet scored.
         """
-        taken = (
-            tuple(i for i in cluster if i < self._placed) for cluster in self._clusters.clusters()
-        )
+        found = map(self._grouping.cluster, self._grouping.slots())
+        taken = (tuple(i for i in cluster if i < self._placed) for cluster in found)
         clusters = [cluster for cluster in taken if cluster]
         return Posterior(
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in clusters),
@@ -181,7 +194,7 @@ class _Search(Protocol):
 
     """
 
-    models: tuple[Ratios, ...]
+    models: tuple[MergingModel, ...]
 
     def rounds(self) -> Iterator[Merge | None]:
         """The merge that a round finds, or None; the caller makes it before asking for more."""
@@ -192,118 +205,118 @@ def _search_of(
     fragments: Sequence[Fragment],
     problem: Problem,
     method: Method,
-    clusters: Clusters,
+    grouping: Grouping,
+    gains: MergeGains,
     rng: np.random.Generator,
 ) -> _Search:
     """The way that method and problem ask for."""
     if method.batch is not None:
-        model = SetRatios(problem.likelihood, fragments, clusters)
-        return _SampledPairs(model, clusters, method.batch, rng)
+        model = SetModel(problem.likelihood, fragments, grouping)
+        return _SampledPairs(model, grouping, gains, method.batch, rng)
     if len(fragments) > MOST_FRAGMENTS:
         raise UsageError(
             f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "
             f"{len(fragments):,}; --set clusterer.batch=1000 samples pairs"
         )
     if problem.surrogate is not None and problem.max_evals is not None:
-        model = SetRatios(problem.likelihood, fragments, clusters)
-        surrogate = ratios_of(problem.surrogate, fragments, clusters)
-        return _RankedPairs(model, surrogate, clusters, problem.max_evals)
-    return _AllPairs(ratios_of(problem.likelihood, fragments, clusters), clusters)
+        model = SetModel(problem.likelihood, fragments, grouping)
+        surrogate = merging_model_of(problem.surrogate, fragments, grouping)
+        return _RankedPairs(model, surrogate, grouping, gains, problem.max_evals)
+    model_of_all = merging_model_of(problem.likelihood, fragments, grouping)
+    return _AllPairs(model_of_all, grouping, gains)
 
 
 class _AllPairs:
     """The best of all pairs."""
 
-    def __init__(self, model: Ratios, clusters: Clusters) -> None:
-        self.models: tuple[Ratios, ...] = (model,)
-        self._matrix = PairMatrix(len(clusters.members))
-        self._model, self._clusters = model, clusters
+    def __init__(self, model: MergingModel, grouping: Grouping, gains: MergeGains) -> None:
+        self.models: tuple[MergingModel, ...] = (model,)
+        self._matrix = PairMatrix(grouping.n_slots)
+        self._model, self._grouping, self._gains = model, grouping, gains
 
     def rounds(self) -> Iterator[Merge | None]:
-        yield from _fill(self._matrix, self._model, self._clusters)
+        yield from _fill(self._matrix, self._model, self._grouping, self._gains)
         while True:
             a, b, gain = self._matrix.best()
             if not gain > 0:
                 return
             yield a, b, gain
-            self._matrix.update(a, b, _gains(self._model, self._clusters, a))
+            self._matrix.update(a, b, self._gains.row(self._model, a))
 
 
 class _RankedPairs:
     """The best of the M pairs that gain most by the surrogate."""
 
     def __init__(
-        self, model: SetRatios, surrogate: Ratios, clusters: Clusters, max_evals: int
+        self,
+        model: SetModel,
+        surrogate: MergingModel,
+        grouping: Grouping,
+        gains: MergeGains,
+        max_evals: int,
     ) -> None:
-        self.models: tuple[Ratios, ...] = (model, surrogate)
-        self._matrix = PairMatrix(len(clusters.members))
-        self._model, self._surrogate, self._clusters = model, surrogate, clusters
-        self._max_evals = max_evals
+        self.models: tuple[MergingModel, ...] = (model, surrogate)
+        self._matrix = PairMatrix(grouping.n_slots)
+        self._model, self._surrogate = model, surrogate
+        self._grouping, self._gains, self._max_evals = grouping, gains, max_evals
 
     def rounds(self) -> Iterator[Merge | None]:
-        yield from _fill(self._matrix, self._surrogate, self._clusters)
+        yield from _fill(self._matrix, self._surrogate, self._grouping, self._gains)
         while True:
             a, b = self._matrix.heaviest(self._max_evals)
-            found = _best_of(self._model, self._clusters, a, b)
+            found = _best_of(self._model, self._gains, a, b)
             if found is None:
                 return
             yield found
-            self._matrix.update(*found[:2], _gains(self._surrogate, self._clusters, found[0]))
+            self._matrix.update(*found[:2], self._gains.row(self._surrogate, found[0]))
 
 
 class _SampledPairs:
     """The best of a batch of pairs drawn at random, until many batches in a row gain nothing."""
 
     def __init__(
-        self, model: SetRatios, clusters: Clusters, batch: int, rng: np.random.Generator
+        self,
+        model: SetModel,
+        grouping: Grouping,
+        gains: MergeGains,
+        batch: int,
+        rng: np.random.Generator,
     ) -> None:
-        self.models: tuple[Ratios, ...] = (model,)
-        self._model, self._clusters = model, clusters
+        self.models: tuple[MergingModel, ...] = (model,)
+        self._model, self._grouping, self._gains = model, grouping, gains
         self._batch, self._rng = batch, rng
 
     def rounds(self) -> Iterator[Merge | None]:
         idle = 0
         while idle < _IDLE_BATCHES:
-            slots = self._clusters.slots()
+            slots = self._grouping.in_use().nonzero()[0]
             pairs = len(slots) * (len(slots) - 1) // 2
             size = min(self._batch, pairs)
             number = np.sort(self._rng.choice(pairs, size, replace=False, shuffle=False))
             second = ((1 + np.sqrt(1 + 8 * number)) / 2).astype(np.int64)
             second -= second * (second - 1) // 2 > number  # the root may have been rounded up
             first = number - second * (second - 1) // 2
-            found = _best_of(self._model, self._clusters, slots[first], slots[second])
+            found = _best_of(self._model, self._gains, slots[first], slots[second])
             if found is None and size == pairs:
                 return
             idle = idle + 1 if found is None else 0
             yield found
 
 
-def _fill(matrix: PairMatrix, model: Ratios, clusters: Clusters) -> Iterator[None]:
-    nothing = np.full(len(clusters.alive), -np.inf)
-    for slot, alive in enumerate(clusters.alive.tolist()):
-        matrix.fill(slot, _gains(model, clusters, slot) if alive else nothing)
+def _fill(
+    matrix: PairMatrix, model: MergingModel, grouping: Grouping, gains: MergeGains
+) -> Iterator[None]:
+    nothing = np.full(grouping.n_slots, -np.inf)
+    for slot, used in enumerate(grouping.in_use().tolist()):
+        matrix.fill(slot, gains.row(model, slot) if used else nothing)
         yield
     matrix.settle()
 
 
-def _gains(model: Ratios, clusters: Clusters, slot: int) -> FloatArray:
-    """What merging a cluster with each other gains, -inf where there is none, shape [n]."""
-    others = clusters.alive.copy()
-    others[slot] = False
-    ratio = np.where(others, model.row(slot), -np.inf)
-    _check(ratio)
-    return np.asarray(ratio + clusters.prior_gain(slot, np.arange(len(others))))
-
-
-def _best_of(model: SetRatios, clusters: Clusters, a: IntArray, b: IntArray) -> Merge | None:
+def _best_of(model: SetModel, gains: MergeGains, a: IntArray, b: IntArray) -> Merge | None:
     """The first of the best pairs, None if none gains anything."""
     if not len(a):
         return None
-    gains = model.pairs(a, b) + clusters.prior_gain(a, b)
-    best = int(gains.argmax())
-    return (int(a[best]), int(b[best]), float(gains[best])) if gains[best] > 0 else None
-
-
-def _check(ratio: FloatArray) -> None:
-    if np.isnan(ratio).any() or (ratio == np.inf).any():
-        raise LikelihoodError("the likelihood (or surrogate) returned NaN or +inf")
+    gained = gains.pairs(model, a, b)
+    best = int(gained.argmax())
+    return (int(a[best]), int(b[best]), float(gained[best])) if gained[best] > 0 else None

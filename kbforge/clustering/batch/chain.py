@@ -1,4 +1,4 @@
-"""A Markov chain over groupings: sweeps of single-fragment moves in random order."""
+"""A Markov chain over groupings: it makes the moves that a kernel proposes, and keeps the best."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from kbforge.clustering.batch.budget import stretches
 from kbforge.clustering.batch.grouping import Grouping, leaders
-from kbforge.clustering.batch.impossible import IMPOSSIBLE
-from kbforge.clustering.batch.kernels import NEW, Kernel
-from kbforge.clustering.batch.watch import stretches
+from kbforge.clustering.batch.grouping_model import IMPOSSIBLE
+from kbforge.clustering.batch.kernels import Kernel
+from kbforge.clustering.batch.moves import Move, apply
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
-from kbforge.errors import LikelihoodError, quoted
+from kbforge.contracts import Cluster, FloatArray, IntArray
 
 # a better grouping must be better by more than rounding, in nats
 _BETTER = 1e-6
@@ -23,8 +23,7 @@ class Chain:
     """The chain's state, and the most probable grouping that it has visited.
 
     Args:
-        fragments: named in errors.
-        kernel: moves one fragment.
+        kernel: proposes moves.
         grouping: the kernel's, with no fragment placed.
         prior: of the groupings.
         rng: of all draws.
@@ -42,7 +41,6 @@ class Chain:
 
     def __init__(
         self,
-        fragments: Sequence[Fragment],
         kernel: Kernel,
         grouping: Grouping,
         prior: DirichletProcess,
@@ -55,13 +53,12 @@ class Chain:
         self.best_clusters = 0
         self._best = list(grouping.slot_of)
         self._rounded = False
-        self._fragments, self._kernel = fragments, kernel
-        self._prior, self._rng = prior, rng
+        self._kernel, self._prior, self._rng = kernel, prior, rng
 
     @property
     def n_fragments(self) -> int:
         """How many there are."""
-        return len(self._fragments)
+        return self.grouping.n_fragments
 
     @property
     def evaluations(self) -> int:
@@ -85,23 +82,23 @@ class Chain:
 
         """
         # drawn either way: the sweeps that follow do not depend on it
-        draws = self._rng.random((len(self._fragments), 2)).tolist()
+        draws = self._rng.random((self.n_fragments, 2)).tolist()
         if groups is not None:
             yield from self._begin(groups)
             return
-        for some in stretches(len(self._fragments)):
+        for some in stretches(self.n_fragments):
             self._read(some)
             for fragment in some:
-                self._update(fragment, draws[fragment])
+                move = self._kernel.place(self.grouping, fragment, draws[fragment])
                 self.placed += 1
-                self._keep_best()
+                self.make(move)
                 yield
 
     def _begin(self, groups: Sequence[Cluster]) -> Iterator[None]:
         self.grouping.begin(groups)
         self._best = list(self.grouping.slot_of)
         terms = []
-        for some in stretches(len(self._fragments)):
+        for some in stretches(self.n_fragments):
             if self.placed:
                 yield
             self._read(some)
@@ -122,12 +119,9 @@ class Chain:
             model.read(fragments)
 
     def sweep(self) -> Iterator[None]:
-        """Move every fragment once, in random order; a step is one fragment."""
-        order = self._rng.permutation(len(self._fragments)).tolist()
-        draws = self._rng.random((len(order), 2)).tolist()
-        for fragment, u in zip(order, draws, strict=True):
-            self._update(fragment, u)
-            self._keep_best()
+        """One sweep of the kernel's; a step is one move."""
+        for move in self._kernel.sweep(self.grouping, self._rng):
+            self.make(move)
             yield
         if self._rounded:
             self._leave_the_impossible()
@@ -146,29 +140,15 @@ class Chain:
             self.best_log_posterior += exact - self.log_posterior
             self.log_posterior, self._rounded = exact, False
 
-    def _update(self, fragment: int, u: Sequence[float]) -> None:
-        try:
-            place, gain = self._kernel.choose(fragment, u)
-        except LikelihoodError as error:
-            name = quoted(self._fragments[fragment].id)
-            raise LikelihoodError(f'fragment "{name}": {error}') from error
-        self._move(fragment, place, gain)
-
-    def _move(self, fragment: int, place: int, gain: float) -> None:
-        grouping = self.grouping
-        old = grouping.slot_of[fragment]
-        if place == old and old >= 0:
-            return
-        if place == NEW and old >= 0 and len(grouping.members[old]) == 1:
-            return  # it is alone already
-        new = grouping.move(fragment, place)
-        for model in self._kernel.models:
-            model.moved(fragment, old, new)
-        self.log_posterior += gain
+    def make(self, move: Move) -> None:
+        """Make a move: the grouping, the models and the best are what they are after it."""
+        if apply(move, self.grouping, self._kernel.models):
+            self.log_posterior += move.gain
+        self._keep_best()
 
     def _keep_best(self) -> None:
         if self.log_posterior > self.best_log_posterior + _BETTER:
-            if self.placed == len(self._fragments):
+            if self.placed == self.n_fragments:
                 self.best_log_posterior = self.log_posterior
             self._best = list(self.grouping.slot_of)
             self.best_clusters = self.grouping.n_clusters

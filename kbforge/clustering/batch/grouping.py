@@ -1,4 +1,4 @@
-"""One grouping of all fragments, changed one fragment at a time: the state of a sampler.
+"""One grouping of all fragments, changed move by move: what batch clusterers work on.
 
 Clusters are addressed by slot. The lowest free slot is used first, so that the slots in use stay
 few and every table that is indexed by them short.
@@ -16,8 +16,12 @@ import heapq
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
+
+NEW = -1
+"""The place that is a new cluster; every other place is a slot."""
 
 _START_CAPACITY = 64
 
@@ -33,6 +37,11 @@ class Grouping:
         self.log_of = np.log(np.arange(1, n_fragments + 1)).tolist()
         self.log_of.insert(0, -np.inf)
         self._free: list[int] = []
+
+    @property
+    def n_fragments(self) -> int:
+        """How many fragments there are, in a cluster or not."""
+        return len(self.slot_of)
 
     @property
     def n_slots(self) -> int:
@@ -53,20 +62,22 @@ class Grouping:
             for fragment in cluster:
                 self.slot_of[fragment] = slot
 
-    def move(self, fragment: int, to: int) -> int:
-        """Put a fragment into the cluster of a slot, or with -1 into a new one; returns its slot.
+    def move(self, fragments: Sequence[int], to: int) -> int:
+        """Put fragments into the cluster of a slot, or with NEW into a new one; returns its slot.
 
-        Its old cluster, if it had one, loses it, and frees its slot when it is empty.
+        They are all of one other cluster, which frees its slot when it is empty, or of none.
         """
-        old = self.slot_of[fragment]
+        old = self.slot_of[fragments[0]]
         if to < 0:
             to = self._new_slot()
-        self.members[to].add(fragment)
-        self.log_size[to] = self.log_of[len(self.members[to])]
-        self.slot_of[fragment] = to
+        joined = self.members[to]
+        joined.update(fragments)
+        self.log_size[to] = self.log_of[len(joined)]
+        for fragment in fragments:
+            self.slot_of[fragment] = to
         if old >= 0:
             held = self.members[old]
-            held.remove(fragment)
+            held.difference_update(fragments)
             self.log_size[old] = self.log_of[len(held)]
             if not held:
                 heapq.heappush(self._free, old)
@@ -98,6 +109,10 @@ class Grouping:
     def slots(self) -> list[int]:
         """The slots in use, ascending."""
         return [slot for slot, members in enumerate(self.members) if members]
+
+    def in_use(self) -> NDArray[np.bool_]:
+        """Whether a slot is in use, shape [n_slots]."""
+        return np.asarray(self.log_size[: self.n_slots] > -np.inf)
 
 
 def leaders(labels: Sequence[int]) -> IntArray:

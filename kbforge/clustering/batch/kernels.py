@@ -1,4 +1,13 @@
-"""Kernels: where one fragment goes next, leaving the posterior over groupings as it is.
+"""Kernels: what moves next, leaving the posterior over groupings as it is.
+
+A kernel proposes a `Move` given the grouping; a rejected proposal is `STAY`. The chain makes the
+move. What proposes reads only, so that an error in a model leaves everything as it was.
+
+    move = kernel.propose(grouping, rng)            one move
+    for move in kernel.sweep(grouping, rng): ...    one sweep; each is made before the next is asked
+
+Gibbs and Metropolis move one given fragment, and a sweep of theirs moves every one, in random
+order (`FragmentKernel`). Other kernels may split and merge clusters.
 
 | symbol | meaning |
 |---|---|
@@ -14,38 +23,68 @@ algorithm 3 for Gibbs; the split-SMC paper, appendix D.1, for the surrogate's pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.conditionals import Conditionals, SetConditionals
-from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.impossible import IMPOSSIBLE
+from kbforge.clustering.batch.grouping import NEW, Grouping
+from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
+from kbforge.clustering.batch.moves import STAY, Move, put
 from kbforge.contracts import FloatArray
-from kbforge.errors import LikelihoodError
+from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.numerics.logs import log_sum_exp
 
-NEW = -1
-"""The place that is a new cluster; every other place is a slot."""
-
-_MOVING = 0.9  # see Metropolis
+_MOVING = 0.9  # see MetropolisKernel
 
 
-class Kernel(Protocol):
-    """A way of choosing x's next place.
+class Kernel(ABC):
+    """A way of proposing moves.
+
+    Args:
+        models: what is to be told of moves; the model itself first.
 
     Attributes:
-        models: what is to be told of moves.
+        models: the same.
 
     """
 
-    models: tuple[Conditionals, ...]
+    def __init__(self, *models: GroupingModel) -> None:
+        self.models = models
 
-    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
-        """x's next place, and what that adds to the log posterior.
+    @abstractmethod
+    def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
+        """A move that leaves the posterior as it is; reads only.
+
+        Raises:
+            LikelihoodError: NaN, or no place is possible.
+
+        """
+
+    def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
+        """As many proposals as there are fragments; each is made before the next is asked for."""
+        for _ in range(grouping.n_fragments):
+            yield self.propose(grouping, rng)
+
+    def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        """Where a fragment goes that is in no cluster yet; u are two numbers uniform in [0, 1).
+
+        Raises:
+            UsageError: this kernel moves only what has a place.
+
+        """
+        raise UsageError("start: this sampler cannot start sequentially; expected singletons")
+
+
+class FragmentKernel(Kernel):
+    """A kernel that moves one given fragment."""
+
+    @abstractmethod
+    def choose(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        """x's next place; reads only.
 
         Args:
+            grouping: the state.
             fragment: x, perhaps not in any cluster yet.
             u: two numbers drawn uniformly from [0, 1).
 
@@ -53,25 +92,44 @@ class Kernel(Protocol):
             LikelihoodError: NaN, or no place is possible.
 
         """
-        ...
+
+    def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
+        """Move a fragment drawn at random."""
+        fragment = int(rng.integers(grouping.n_fragments))
+        return self.place(grouping, fragment, rng.random(2).tolist())
+
+    def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
+        """Move every fragment once, in random order."""
+        order = rng.permutation(grouping.n_fragments).tolist()
+        draws = rng.random((len(order), 2)).tolist()
+        for fragment, u in zip(order, draws, strict=True):
+            yield self.place(grouping, fragment, u)
+
+    def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        """As `choose`, whose errors it makes name the fragment."""
+        try:
+            return self.choose(grouping, fragment, u)
+        except LikelihoodError as error:
+            name = quoted(self.models[0].fragments[fragment].id)
+            raise LikelihoodError(f'fragment "{name}": {error}') from error
 
 
-class Gibbs:
+class GibbsKernel(FragmentKernel):
     """x goes to C with probability proportional to pi(C)."""
 
-    def __init__(self, model: Conditionals, grouping: Grouping, log_alpha: float) -> None:
-        self.models: tuple[Conditionals, ...] = (model,)
-        self._model, self._grouping, self._log_alpha = model, grouping, log_alpha
+    def __init__(self, model: GroupingModel, log_alpha: float) -> None:
+        super().__init__(model)
+        self._model, self._log_alpha = model, log_alpha
 
-    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
-        log_pi = _log_weights(self._model, self._grouping, self._log_alpha, fragment)
+    def choose(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        log_pi = _log_weights(self._model, grouping, self._log_alpha, fragment)
         index = _draw(log_pi, u[0])
-        here = _index_here(self._grouping, fragment)
+        here = _index_here(grouping, fragment)
         before = 0.0 if here is None else max(float(log_pi[here]), IMPOSSIBLE)
-        return _place(self._grouping, index), float(log_pi[index]) - before
+        return put(fragment, _place(grouping, index), float(log_pi[index]) - before)
 
 
-class Metropolis:
+class MetropolisKernel(FragmentKernel):
     """x is proposed another C than its own with probability proportional to q(C), and goes there
     with probability .9 min(1, pi(C) q(here) (Q - q(here)) / (pi(here) q(C) (Q - q(C)))), Q being
     the sum of q; only C + x and x's own cluster without it are scored.
@@ -86,25 +144,16 @@ class Metropolis:
     Args:
         model: L.
         proposal: the surrogate, or None to propose from the prior alone, q(C) = |C|.
-        grouping: the state.
         log_alpha: of the prior.
 
     """
 
-    def __init__(
-        self,
-        model: SetConditionals,
-        proposal: Conditionals | None,
-        grouping: Grouping,
-        log_alpha: float,
-    ) -> None:
-        self.models: tuple[Conditionals, ...] = (model,) if proposal is None else (model, proposal)
-        self._model, self._proposal = model, proposal
-        self._grouping, self._log_alpha = grouping, log_alpha
-        self._gibbs = Gibbs(model, grouping, log_alpha)
+    def __init__(self, model: SetModel, proposal: GroupingModel | None, log_alpha: float) -> None:
+        super().__init__(*((model,) if proposal is None else (model, proposal)))
+        self._model, self._proposal, self._log_alpha = model, proposal, log_alpha
+        self._gibbs = GibbsKernel(model, log_alpha)
 
-    def choose(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
-        grouping = self._grouping
+    def choose(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
         log_prior = _log_prior(grouping, self._log_alpha, fragment)
         log_q = log_prior
         if self._proposal is not None:
@@ -114,25 +163,23 @@ class Metropolis:
             index = _draw(log_q, u[0])
             (gain,) = self._model.gains(fragment, (index,))
             after = float(log_prior[index]) + gain
-            return (_place(grouping, index), after) if after > -np.inf else self._look(fragment, u)
+            if after > -np.inf:
+                return put(fragment, _place(grouping, index), after)
+            return self._gibbs.choose(grouping, fragment, u)
         if u[1] >= _MOVING:
-            return _place(grouping, here), 0.0
+            return STAY
         log_elsewhere = _without(log_q, here)
         index = _draw(log_elsewhere, u[0]) if log_elsewhere.max() > -np.inf else here
         there_gain, here_gain = self._model.gains(fragment, (index, here))
         after = float(log_prior[index]) + there_gain
         before = float(log_prior[here]) + here_gain
-        if before == -np.inf:  # only a start can be impossible
-            return self._look(fragment, u)
+        if before == -np.inf:  # only a start can be impossible: look everywhere for a place
+            return self._gibbs.choose(grouping, fragment, u)
         gain = after - before
         log_ratio = gain + _log_back(log_q, index, here) if gain > -np.inf else gain
         if index != here and u[1] < _MOVING * math.exp(min(log_ratio, 0.0)):
-            return _place(grouping, index), gain
-        return _place(grouping, here), 0.0
-
-    def _look(self, fragment: int, u: Sequence[float]) -> tuple[int, float]:
-        """Everywhere for a possible place."""
-        return self._gibbs.choose(fragment, u)
+            return put(fragment, _place(grouping, index), gain)
+        return STAY
 
 
 def _log_back(log_q: FloatArray, there: int, here: int) -> float:
@@ -162,7 +209,7 @@ def _log_prior(grouping: Grouping, log_alpha: float, fragment: int) -> FloatArra
 
 
 def _log_weights(
-    model: Conditionals, grouping: Grouping, log_alpha: float, fragment: int
+    model: GroupingModel, grouping: Grouping, log_alpha: float, fragment: int
 ) -> FloatArray:
     """log pi, shape [n_slots + 1], the last of a new cluster.
 

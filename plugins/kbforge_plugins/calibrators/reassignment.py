@@ -9,12 +9,16 @@ For fragment i of gold cluster c(i), in nats:
 
 These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
 
-A conjugate model computes them from live tables. Removing a fragment has no operation there, so
-the sets C \\ i are built by halving: the table that holds everything outside a range of members is
-extended by one half of the range to serve the other, |C| log2 |C| extensions in all.
+A conjugate model stands beside the gold grouping as it does beside a sampler's. Only own_i has its
+own way, since it is asked of every fragment at once: the sets C \\ i are built by halving, which
+takes |C| log2 |C| extensions of any table, where a table that cannot edit clusters would take
+|C|^2. The table that holds everything outside a range of members is extended by one half of the
+range to serve the other.
 
-A black box scores whole sets. With a surrogate only the `max_evals` other clusters that it likes
-best are scored for each fragment; the rest is left out of existing_i.
+A black box scores whole sets, each of which is asked for once: in large batches, and not through a
+cache, which would grow by an entry for each fragment and cluster and answer nothing. With a
+surrogate only the `max_evals` other clusters that it likes best are scored for each fragment; the
+rest is left out of existing_i.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ from itertools import islice
 
 import numpy as np
 
+from kbforge.clustering.batch.editable_tables import GrownClusters
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping_model import GroupingModel, table_model
 from kbforge.contracts.clusterer import Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import (
@@ -32,7 +39,6 @@ from kbforge.contracts.likelihood import (
     FloatArray,
     IntArray,
     Likelihood,
-    LiveClusters,
     Observation,
 )
 
@@ -71,36 +77,16 @@ def reassignment_terms(
 # --- conjugate models -----------------------------------------------------------------------------
 
 
-class _Table:
-    """A live table with an allocator: clusters grow one fragment at a time."""
-
-    def __init__(self, live: LiveClusters) -> None:
-        self.live = live
-        self.slots = 0
-        self._free: list[int] = []
-
-    def add(self, x: Observation, parent: int) -> int:
-        """The slot of parent + x; the parent stays."""
-        if self._free:
-            child = self._free.pop()
-        else:
-            child, self.slots = self.slots, self.slots + 1
-        self.live.extend(x, np.array([parent]), np.array([child]))
-        return child
-
-    def add_all(self, xs: Sequence[Observation], parent: int) -> int:
-        """The slot of parent + all of xs; the parent stays, what lies between is released."""
-        slot = parent
-        for x in xs:
-            child = self.add(x, slot)
-            if slot != parent:
-                self.release(slot)
-            slot = child
-        return slot
-
-    def release(self, slot: int) -> None:
-        self.live.release(np.array([slot]))
-        self._free.append(slot)
+def _beside(
+    model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
+) -> GroupingModel:
+    """A model beside the gold grouping, of which slot k is cluster k."""
+    grouping = Grouping(len(fragments))
+    grouping.begin(clusters)
+    out = table_model(model, fragments, grouping)
+    out.read(range(len(fragments)))
+    out.fill(range(len(clusters)))
+    return out
 
 
 def _by_live_tables(
@@ -109,18 +95,16 @@ def _by_live_tables(
     clusters: Sequence[Cluster],
     cluster_of: IntArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    table = _Table(model.live_clusters())
-    xs = [table.live.encode(fragment) for fragment in fragments]
-    slot_of = np.array([table.add_all([xs[i] for i in c], -1) for c in clusters], dtype=np.int64)
+    beside = _beside(model, fragments, clusters)
     log_size = np.log([len(cluster) for cluster in clusters])
     own = _leave_one_out(model, fragments, clusters)
     existing = np.empty(len(fragments))
     new = np.empty(len(fragments))
-    for i, x in enumerate(xs):
-        terms = table.live.log_predictive(x, table.slots)[slot_of] + log_size
+    for i in range(len(fragments)):
+        terms = beside.joins(i) + log_size
         terms[cluster_of[i]] = own[i]
         existing[i] = np.logaddexp.reduce(terms)
-        new[i] = table.live.log_predictive_new(x)
+        new[i] = beside.alone(i)
     return own, existing, new
 
 
@@ -128,22 +112,22 @@ def _leave_one_out(
     model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
 ) -> FloatArray:
     """log |C \\ i| + L(C) - L(C \\ i) of every fragment, -inf for one that is alone; shape [n]."""
-    table = _Table(model.live_clusters())
+    table = GrownClusters(model.live_clusters())
     out = np.full(len(fragments), -np.inf)
     for cluster in clusters:
         if len(cluster) > 1:
-            members = [table.live.encode(fragments[i]) for i in cluster]
+            members = [table.table.encode(fragments[i]) for i in cluster]
             predictive = np.array(list(_each_against_the_rest(table, members, -1)))
             out[list(cluster)] = np.log(len(cluster) - 1) + predictive
     return out
 
 
 def _each_against_the_rest(
-    table: _Table, members: Sequence[Observation], outside: int
+    table: GrownClusters, members: Sequence[Observation], outside: int
 ) -> Iterator[float]:
     """Log predictive of each member given the other members and the cluster in slot `outside`."""
     if len(members) == 1:
-        yield float(table.live.log_predictive(members[0], table.slots)[outside])
+        yield float(table.table.log_predictive(members[0], table.n_slots)[outside])
         return
     half = len(members) // 2
     for part, rest in ((members[:half], members[half:]), (members[half:], members[:half])):
@@ -207,13 +191,11 @@ def _candidates(
     surrogate, most = problem.surrogate, problem.max_evals
     if surrogate is None or most is None or most >= len(clusters) - 1:
         return [np.delete(everything, c) for c in cluster_of]
-    table = _Table(surrogate.live_clusters())
-    xs = [table.live.encode(fragment) for fragment in fragments]
-    slot_of = np.array([table.add_all([xs[i] for i in c], -1) for c in clusters], dtype=np.int64)
+    beside = _beside(surrogate, fragments, clusters)
     log_size = np.log([len(cluster) for cluster in clusters])
     out = []
-    for x, c in zip(xs, cluster_of, strict=True):
-        score = table.live.log_predictive(x, table.slots)[slot_of] + log_size
+    for i, c in enumerate(cluster_of):
+        score = beside.joins(i) + log_size
         score[c] = -np.inf
         out.append(np.argsort(-score, kind="stable")[:most])
     return out

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbforge.clustering.batch.conditionals import conditionals_of
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.kernels import Gibbs as GibbsKernel
+from kbforge.clustering.batch.grouping_model import model_of
+from kbforge.clustering.batch.kernels import GibbsKernel
 from kbforge.clustering.online.scoring import without_model
 from kbforge.contracts import Fragment, Problem
 from kbforge_plugins.clusterers.sampling import Sampler
@@ -32,5 +32,5 @@ class Gibbs(Sampler):
         fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> GibbsKernel:
         """By the live table of a conjugate likelihood, by sets of a black box."""
-        model = conditionals_of(without_model(problem).likelihood, fragments, grouping)
-        return GibbsKernel(model, grouping, log_alpha)
+        model = model_of(without_model(problem).likelihood, fragments, grouping)
+        return GibbsKernel(model, log_alpha)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbforge.clustering.batch.conditionals import (
-    SetConditionals,
-    TableConditionals,
-    conditionals_of,
-)
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.kernels import Gibbs, Kernel
-from kbforge.clustering.batch.kernels import Metropolis as MetropolisKernel
+from kbforge.clustering.batch.grouping_model import SetModel, model_of, table_model
+from kbforge.clustering.batch.kernels import GibbsKernel, Kernel, MetropolisKernel
 from kbforge.clustering.online.scoring import without_model
 from kbforge.contracts import Fragment, Problem
 from kbforge_plugins.clusterers.sampling import Sampler
@@ -39,9 +34,9 @@ class Metropolis(Sampler):
         """The surrogate proposes by its live table, the likelihood accepts by sets."""
         if problem.max_evals == 0:  # a surrogate that accepts its own proposals is a Gibbs sampler
             surrogate = without_model(problem).likelihood
-            return Gibbs(conditionals_of(surrogate, fragments, grouping), grouping, log_alpha)
-        model = SetConditionals(problem.likelihood, fragments, grouping)
+            return GibbsKernel(model_of(surrogate, fragments, grouping), log_alpha)
+        model = SetModel(problem.likelihood, fragments, grouping)
         proposal = None
         if problem.surrogate is not None:
-            proposal = TableConditionals(problem.surrogate, fragments, grouping)
-        return MetropolisKernel(model, proposal, grouping, log_alpha)
+            proposal = table_model(problem.surrogate, fragments, grouping)
+        return MetropolisKernel(model, proposal, log_alpha)

@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from kbforge.clustering.batch.chain_run import Schedule, run_chain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.kernels import Kernel
-from kbforge.clustering.batch.mcmc import Schedule, run_chain
 from kbforge.contracts import BatchClusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
@@ -48,7 +48,7 @@ class Sampler(BatchClusterer):
     def make_kernel(
         fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
-        """See `kbforge.clustering.batch.mcmc.MakeKernel`."""
+        """See `kbforge.clustering.batch.chain_run.MakeKernel`."""
 
     def cluster(
         self,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import conditionals
-from kbforge.clustering.batch.editing import RebuiltClusters, editable
+from kbforge.clustering.batch import grouping_model
+from kbforge.clustering.batch.editable_tables import RebuiltClusters, editable
 from kbforge.contracts import EditableClusters, Fragment, Problem
 from kbforge.testing import Categorical, LikelihoodContract
 from kbforge_plugins.clusterers.gibbs import Gibbs
@@ -75,7 +75,7 @@ def test_clusters_are_made_anew_once_in_a_while(monkeypatch: pytest.MonkeyPatch)
         return Gibbs(sweeps=30).cluster(fragments, problem, np.random.default_rng(5))
 
     never = run()
-    monkeypatch.setattr(conditionals, "_MOVES", 2)
+    monkeypatch.setattr(grouping_model, "_MOVES", 2)
     often = run()
     assert often.model_evaluations > never.model_evaluations
     assert often.subproblems == never.subproblems

@@ -1,4 +1,4 @@
-"""Watching a long run: its budget of seconds, and who wants to know how it goes."""
+"""The budget of seconds of a batch run, and the progress that it reports on the way."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import watch
+from kbforge.clustering.batch import budget
 from kbforge.contracts import (
     Cluster,
     Ending,
@@ -61,8 +61,8 @@ class Slow:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(watch.time, "monotonic", made)
-    monkeypatch.setattr(watch, "_SETS_A_STEP", 8)
+    monkeypatch.setattr(budget.time, "monotonic", made)
+    monkeypatch.setattr(budget, "_SETS_A_STEP", 8)
     return made
 
 

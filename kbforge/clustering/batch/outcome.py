@@ -1,4 +1,4 @@
-"""How an offline run ends: by its own rule, out of time, or interrupted."""
+"""What comes out of a batch run: by its own rule, out of time, or interrupted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from kbforge.clustering.batch.watch import OutOfTime, Watch
+from kbforge.clustering.batch.budget import OutOfTime, Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Fragment, Interrupted, Posterior
 from kbforge.errors import LikelihoodError, quoted
 
 
-class Run(Protocol):
+class BatchRun(Protocol):
     """What goes on until something ends it."""
 
     def until_done(self, watch: Watch) -> Ending:
@@ -35,7 +35,7 @@ class Run(Protocol):
         ...
 
 
-def concluded(run: Run, fragments: Sequence[Fragment], watch: Watch) -> Posterior:
+def concluded(run: BatchRun, fragments: Sequence[Fragment], watch: Watch) -> Posterior:
     """Let a run go on to its end; its posterior, which says what ended it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A run of a Markov chain: start, sweeps until a stop rule holds, then the posterior."""
+"""A run of a Markov chain: its start, sweeps until a stop rule holds, then the posterior."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.batch.budget import Watch, require_positive
 from kbforge.clustering.batch.chain import Chain
-from kbforge.clustering.batch.ending import concluded
 from kbforge.clustering.batch.grouping import Grouping, leaders
 from kbforge.clustering.batch.kernels import Kernel
+from kbforge.clustering.batch.outcome import concluded
 from kbforge.clustering.batch.visits import Visits, subproblems_of
-from kbforge.clustering.batch.watch import Watch, require_positive
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
     Cluster,
@@ -83,11 +83,11 @@ def run_chain(
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    run = _Run(Chain(fragments, kernel, grouping, prior, rng), schedule, start)
+    run = _ChainRun(Chain(kernel, grouping, prior, rng), schedule, start)
     return concluded(run, fragments, watch)
 
 
-class _Run:
+class _ChainRun:
     """A chain, its visits, and how far it has come."""
 
     def __init__(self, chain: Chain, schedule: Schedule, start: Sequence[Cluster] | None) -> None:

@@ -1,0 +1,399 @@
+"""A model beside a grouping: what a likelihood says of its clusters, move after move.
+
+Samplers, agglomeration and the calibrator by reassignment ask the same questions of a likelihood:
+how well does a fragment fit each cluster, how well its own without it, what do two clusters gain as
+one. Here are two ways to answer, behind one interface: a live table of a conjugate likelihood, of
+which the grouping's slots are the slots, and whole sets that a black box scores, each distinct
+content once.
+
+The online clusterers have another way (`online.scoring`), because there a fragment stands before
+many groupings at once: clusters are shared among particles, so they are copied to grow and nothing
+ever leaves them. Here is one grouping, and its clusters change in place.
+
+*Impossible sets.* A set with L = -inf is no place to go to, but a run may start in one, and leaving
+it must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from kbforge.clustering.batch.editable_tables import RebuiltClusters, editable
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.contracts import (
+    Cluster,
+    ConjugateLikelihood,
+    EditableClusters,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    MergeableClusters,
+    Observation,
+)
+from kbforge.models.score_cache import SetScores
+
+IMPOSSIBLE = -1e12
+
+# A cluster of a table is made anew after so many moves and one for each of its members, which
+# costs a fraction of those moves and keeps their rounding errors from adding up for ever.
+_MOVES = 1000
+
+
+class MergingModel(Protocol):
+    """A likelihood beside one grouping, as agglomeration needs it. Values in nats.
+
+    Asking may raise and changes nothing that is asked for later. Telling (`moved`) asks no
+    likelihood, so it cannot fail.
+    """
+
+    @property
+    def evaluations(self) -> int:
+        """Sets scored: distinct ones, or by a live table clusters made."""
+        ...
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of any clusters, shape [len(clusters)]."""
+        ...
+
+    def fill(self, slots: Sequence[int]) -> None:
+        """Take in these clusters as they are: before that they can neither move nor be asked for.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+        ...
+
+    def merges(self, slot: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
+        ...
+
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        """The grouping has moved fragments from a slot (-1: none) to another."""
+        ...
+
+
+class GroupingModel(MergingModel, Protocol):
+    """A likelihood beside one grouping, as samplers need it, too.
+
+    Attributes:
+        fragments: all of them, by number.
+
+    """
+
+    fragments: Sequence[Fragment]
+
+    def read(self, fragments: range) -> None:
+        """Take in the next fragments, in one batch: before that no place can be asked for them.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+        ...
+
+    def alone(self, fragment: int) -> float:
+        """L({x})."""
+        ...
+
+    def joins(self, fragment: int) -> FloatArray:
+        """L(C + x) - L(C) by slot, shape [n_slots]; unspecified for free slots and x's own."""
+        ...
+
+    def held(self, fragment: int) -> float:
+        """L(C) - L(C - x) of x's own cluster, which holds others, too."""
+        ...
+
+    def regrouped(self, old: Sequence[int]) -> None:
+        """The grouping has begun, or been compacted; these were its slots."""
+        ...
+
+
+def model_of(
+    likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
+) -> GroupingModel:
+    """The faster way for a likelihood if fragments move: by its table if it has one."""
+    if isinstance(likelihood, ConjugateLikelihood):
+        return table_model(likelihood, fragments, grouping)
+    return SetModel(likelihood, fragments, grouping)
+
+
+def merging_model_of(
+    likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
+) -> MergingModel:
+    """The faster way for a likelihood if clusters merge: by its table if that can merge them."""
+    if isinstance(likelihood, ConjugateLikelihood):
+        table = likelihood.live_clusters()
+        if isinstance(table, MergeableClusters):
+            return MergingTable(likelihood, table, fragments, grouping)
+    return SetModel(likelihood, fragments, grouping)
+
+
+def table_model(
+    likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], grouping: Grouping
+) -> TableModel:
+    """By a live table; if fragments cannot leave its clusters, those are rebuilt."""
+    return TableModel(likelihood, editable(likelihood.live_clusters()), fragments, grouping)
+
+
+class TableModel:
+    """By a live table that fragments can leave, of which the grouping's slots are the slots."""
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        table: EditableClusters,
+        fragments: Sequence[Fragment],
+        grouping: Grouping,
+    ) -> None:
+        self.fragments = fragments
+        self.evaluations = 0
+        self._likelihood, self._table, self._grouping = likelihood, table, grouping
+        self._x: dict[int, Observation] = {}
+        self._alone: list[float] = []
+        self._moves: list[int] = []
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        return self._likelihood.log_marginal([[self.fragments[i] for i in c] for c in clusters])
+
+    def read(self, fragments: range) -> None:
+        for fragment in fragments:
+            self._alone.append(self._table.log_predictive_new(self._encoded(fragment)))
+
+    def fill(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            first, *others = self._grouping.cluster(slot)
+            self._open(slot, first)
+            for fragment in others:
+                self._table.add(self._encoded(fragment), slot)
+            self.evaluations += len(others)
+
+    def alone(self, fragment: int) -> float:
+        return self._alone[fragment]
+
+    def joins(self, fragment: int) -> FloatArray:
+        return self._table.log_predictive(self._x[fragment], self._grouping.n_slots)
+
+    def held(self, fragment: int) -> float:
+        slot = self._grouping.slot_of[fragment]
+        return self._table.log_predictive_held(self._x[fragment], slot)
+
+    def merges(self, slot: int) -> FloatArray:
+        grouping = self._grouping
+        if isinstance(self._table, MergeableClusters):
+            return self._table.log_merge_ratio(slot, grouping.n_slots)
+        own, others = grouping.cluster(slot), [s for s in grouping.slots() if s != slot]
+        clusters = [grouping.cluster(other) for other in others]
+        unions = [tuple(sorted((*own, *cluster))) for cluster in clusters]
+        apart = np.maximum(self.log_marginal([own, *clusters]), IMPOSSIBLE)
+        out = np.zeros(grouping.n_slots)
+        out[others] = self.log_marginal(unions) - apart[1:] - apart[0]
+        return out
+
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        members = self._grouping.members
+        opens = len(members[new]) == len(fragments)
+        several = len(fragments) > 1 and not opens
+        if several and not members[old] and isinstance(self._table, MergeableClusters):
+            self._table.merge(old, new)
+            self.evaluations += 1
+            self._count(new, 1)
+            return
+        if old >= 0:
+            self._leave(fragments, old)
+        if opens:
+            self.fill((new,))
+            return
+        for fragment in fragments:
+            self._table.add(self._x[fragment], new)
+        self.evaluations += len(fragments)
+        self._count(new, len(fragments))
+
+    def regrouped(self, old: Sequence[int]) -> None:
+        self._table.release(np.array(old, dtype=np.int64))
+        self.fill(range(self._grouping.n_slots))
+
+    def _leave(self, fragments: Sequence[int], slot: int) -> None:
+        left = len(self._grouping.members[slot])
+        if not left:
+            self._table.release(np.array([slot]))
+            return
+        # rebuilding takes as long for one as for all
+        rebuilt = isinstance(self._table, RebuiltClusters)
+        if len(fragments) > 1 and (rebuilt or left < len(fragments)):
+            self._renew(slot)
+            return
+        for fragment in fragments:
+            self._table.remove(self._x[fragment], slot)
+        self._count(slot, len(fragments))
+
+    def _count(self, slot: int, moves: int) -> None:
+        self._moves[slot] += moves
+        if self._moves[slot] > _MOVES + len(self._grouping.members[slot]):
+            self._renew(slot)
+
+    def _renew(self, slot: int) -> None:
+        self._table.release(np.array([slot]))
+        self.fill((slot,))
+
+    def _open(self, slot: int, fragment: int) -> None:
+        self._table.extend(self._encoded(fragment), np.array([-1]), np.array([slot]))
+        self._moves.extend([0] * (slot + 1 - len(self._moves)))
+        self._moves[slot] = 0
+        self.evaluations += 1
+
+    def _encoded(self, fragment: int) -> Observation:
+        if fragment not in self._x:
+            self._x[fragment] = self._table.encode(self.fragments[fragment])
+        return self._x[fragment]
+
+
+class MergingTable:
+    """By a live table of which clusters only merge; it need not be one that fragments can leave.
+
+    Each cluster is to be filled while it holds one fragment.
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        table: MergeableClusters,
+        fragments: Sequence[Fragment],
+        grouping: Grouping,
+    ) -> None:
+        self.evaluations = 0
+        self._likelihood, self._table = likelihood, table
+        self._fragments, self._grouping = fragments, grouping
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        return self._likelihood.log_marginal([[self._fragments[i] for i in c] for c in clusters])
+
+    def fill(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            (fragment,) = self._grouping.members[slot]
+            x = self._table.encode(self._fragments[fragment])
+            self._table.extend(x, np.array([-1]), np.array([slot]))
+            self.evaluations += 1
+
+    def merges(self, slot: int) -> FloatArray:
+        return self._table.log_merge_ratio(slot, self._grouping.n_slots)
+
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        self._table.merge(old, new)
+        self.evaluations += 1
+
+
+class SetModel:
+    """By L of whole sets, each distinct content scored once.
+
+    An impossible union is no merge, but one that makes impossible clusters possible is better
+    than any other.
+    """
+
+    def __init__(
+        self, likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
+    ) -> None:
+        self.fragments = fragments
+        self._grouping = grouping
+        self._sets = SetScores(likelihood, fragments)
+        self._alone: list[float] = []
+        # L(C) by slot, and the slots that have changed since
+        self._score: FloatArray = np.zeros(0)
+        self._changed: set[int] = set()
+
+    @property
+    def evaluations(self) -> int:
+        return len(self._sets)
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        return self._sets.score(clusters)
+
+    def read(self, fragments: range) -> None:
+        self._alone += self._sets.score([(i,) for i in fragments]).tolist()
+
+    def fill(self, slots: Sequence[int]) -> None:
+        self._changed.update(slots)
+
+    def alone(self, fragment: int) -> float:
+        return self._alone[fragment]
+
+    def joins(self, fragment: int) -> FloatArray:
+        grouping, present = self._grouping, self._scores()
+        own = grouping.slot_of[fragment]
+        slots = [slot for slot in grouping.slots() if slot != own]
+        sets = [self._with(fragment, slot) for slot in slots]
+        if own >= 0 and len(grouping.members[own]) > 1:
+            sets.append(self._rest(fragment))  # in the same batch: `held` asks for it
+        gains = np.full(grouping.n_slots, -np.inf)
+        joined = self._sets.score(sets)[: len(slots)]
+        gains[slots] = joined - np.maximum(present[slots], IMPOSSIBLE)
+        return gains
+
+    def gains(self, fragment: int, slots: Sequence[int]) -> list[float]:
+        """L(C + x) - L(C) of some slots, of x's own without x; the slot n_slots is a new cluster.
+
+        One batch: a model may score two sets as fast as one.
+        """
+        grouping, present = self._grouping, self._scores()
+        own, new = grouping.slot_of[fragment], grouping.n_slots
+        sets = {
+            s: self._rest(fragment) if s == own else self._with(fragment, s)
+            for s in slots
+            if s != new
+        }
+        scored = dict(zip(sets, self._sets.score(list(sets.values())).tolist(), strict=True))
+        out = {new: self.alone(fragment)}
+        for slot, score in scored.items():
+            now = float(present[slot])
+            joined, without = (now, score) if slot == own else (score, now)
+            out[slot] = joined - max(without, IMPOSSIBLE)
+        return [out[slot] for slot in slots]
+
+    def held(self, fragment: int) -> float:
+        (gain,) = self.gains(fragment, (self._grouping.slot_of[fragment],))
+        return gain
+
+    def merges(self, slot: int) -> FloatArray:
+        others = self._grouping.in_use().nonzero()[0]
+        others = others[others != slot]
+        out = np.full(self._grouping.n_slots, -np.inf)
+        out[others] = self.pairs(np.full(len(others), slot), others)
+        return out
+
+    def pairs(self, a: IntArray, b: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of pairs of clusters, shape [len(a)]; one batch."""
+        present, members = self._scores(), self._grouping.members
+        pairs = zip(a.tolist(), b.tolist(), strict=True)
+        union = self._sets.score([tuple(sorted(members[c] | members[d])) for c, d in pairs])
+        apart = np.maximum(present[a], IMPOSSIBLE) + np.maximum(present[b], IMPOSSIBLE)
+        return np.asarray(union - apart)
+
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        self._changed.update((old, new))
+
+    def regrouped(self, old: Sequence[int]) -> None:
+        self._changed = set(range(self._grouping.n_slots))
+
+    def _scores(self) -> FloatArray:
+        """L(C) by slot; who proposed a move has had it scored, so that this mostly is no work."""
+        if self._changed:
+            grouping = self._grouping
+            if grouping.n_slots > len(self._score):
+                extra = np.zeros(max(64, grouping.n_slots))
+                self._score = np.concatenate([self._score, extra])
+            used = [s for s in self._changed if s >= 0 and grouping.members[s]]
+            used.sort()
+            self._score[used] = self._sets.score([grouping.cluster(s) for s in used])
+            self._changed.clear()
+        return self._score
+
+    def _with(self, fragment: int, slot: int) -> tuple[int, ...]:
+        return tuple(sorted((*self._grouping.members[slot], fragment)))
+
+    def _rest(self, fragment: int) -> tuple[int, ...]:
+        own = self._grouping.slot_of[fragment]
+        return tuple(other for other in self._grouping.cluster(own) if other != fragment)
