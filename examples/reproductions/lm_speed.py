@@ -45,7 +45,7 @@ from kbforge_plugins.likelihoods.gpt import shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
 from kbforge_plugins.models.gpt.network import GPT, Shape
 from kbforge_plugins.models.gpt.scoring import Scorer
-from kbforge_training.loss import states_of
+from kbforge_training.lm.grammar_loss import states_of
 
 SET = "wd200_dev"
 BATCH = 32
