@@ -32,7 +32,7 @@ from kbforge_training.lm.train import train_lm
 from tests.program import Run
 from tests.training.tiny import people, read, recipe_text, write_recipe
 
-QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart"
 FILES = [
     "calibration.toml", "counts.json", "loss.png", METRICS, "tokenizer.json", "weights.safetensors",
 ]  # fmt: skip
