@@ -22,7 +22,7 @@ from tests.clustering.invariants import check_invariants
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.test_exactness import attributes
 from tests.clustering.toys import BlackBox, Chain, Point, Predictive, fragments_of, normal
-from tests.models.attributes.test_fitting import people
+from tests.people import people
 
 PARTICLES = (1, 2, 3, 5, 10)
 SEEDS = range(6)

@@ -410,7 +410,7 @@ def test_killed_anywhere_the_same_command_comes_to_the_same_end(
     here: Path, monkeypatch: pytest.MonkeyPatch, whole: Path, module: Any, place: str, after: bool
 ) -> None:
     recipe, data = read(here, tokens=1_500), Data(people())
-    really = getattr(train, place)
+    really = getattr(module, place)
 
     def die(*arguments: Any, **options: Any) -> Any:
         if after:
