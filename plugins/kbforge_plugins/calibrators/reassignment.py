@@ -10,8 +10,8 @@ For fragment i of gold cluster c(i), in nats:
 These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
 
 A conjugate model computes them from live tables. Removing a fragment has no operation there, so
-the sets C \\ i are built by halving: the table that holds everything outside a range of members is
-extended by one half of the range to serve the other, |C| log2 |C| extensions in all.
+the sets C \\ i are built by halving. A table that holds everything outside a range of members is
+extended by one half of the range, to serve the other half. That takes |C| log2 |C| extensions.
 
 A black box scores whole sets. With a surrogate only the `max_evals` other clusters that it likes
 best are scored for each fragment; the rest is left out of existing_i.

@@ -1,4 +1,4 @@
-"""Systematic draws from P equal strata (Carpenter, Clifford and Fearnhead 1999)."""
+"""Stratified resampling (Carpenter, Clifford and Fearnhead 1999): one draw from each of P strata."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     description = "..."
     [circles]     # circles.Circles; noise is what the density sees points blurred by
-    [sizes]       # diffusion_sets.SizeRule
+    [sizes]       # simulated_sets.SizeRule
     [shape]       # Sizes
-    [schedule]    # recipe.Schedule; a token is a point
+    [schedule]    # schedule.Schedule; a token is a point
 
 `recipes/diffusion/` holds the ones that ship. Reading is as strict as that of language models'.
 """
@@ -29,7 +29,7 @@ _LARGEST_SET = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the model; see `set_diffusion.Shape`."""
+    """Sizes of the model; see `network.Shape`."""
 
     width: int
     layers: int

@@ -1,8 +1,8 @@
 """The training loop: read batches, step, measure, checkpoint; all resumable to the same bits.
 
-A run is a function of recipe, data and step number: the stream of batches is seeded by its place
-and dropout by the step, so a run that was killed and resumed computes what it would have computed.
-On a CPU with the same number of threads the weights are identical.
+A run is a function of recipe, data and step number: the stream of batches is seeded by its place,
+dropout by the step. So a run that was killed and resumed computes what it would have computed. On a
+CPU with the same number of threads the weights are identical.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run that can be gone on with tells its user."""
+"""Messages of a training run that was interrupted or goes on."""
 
 from __future__ import annotations
 

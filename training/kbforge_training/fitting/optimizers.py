@@ -1,10 +1,10 @@
-"""What turns gradients into steps: AdamW, or Muon for the matrices inside the blocks.
+"""Optimisers of networks: AdamW, or Muon for the matrices inside the blocks.
 
 AdamW (Loshchilov and Hutter 2019) scales each number by its own history. Muon (Jordan et al. 2024)
 replaces the averaged gradient of a matrix by the nearest matrix whose singular values are about
-one, so that no direction of it is neglected; scaled as Liu et al. (2025, "Muon is scalable for LLM
-training") do, it takes AdamW's learning rates. Embeddings and norms, which are no maps between
-features, stay with AdamW.
+one, so that no direction of it is neglected. It is scaled as Liu et al. (2025, "Muon is scalable
+for LLM training") do and takes AdamW's learning rates. Embeddings and norms, which are no maps
+between features, stay with AdamW.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loss: nats of the right token among the legal ones."""
+"""The loss of a language model: nats of the right token among the legal ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other ways to write a name: what documents do to it.
+"""Variants of a name, as documents write it.
 
 Surname or first word alone, initials, acronym, a word left out, what stands in parentheses or after
 a comma left out, another case. Rules of thumb for names in scripts with capitals; a name that none

@@ -1,7 +1,7 @@
 """Pairs of parts: one entity or two? What clustering asks of a likelihood, as a training loss.
 
-A pair is two small sets A and B, drawn from one entity or from two; the two often share a name or a
-word of one, as what clustering has to tell apart does. The gain
+A pair is two small sets A and B, drawn from one entity or from two. Two entities often share a name
+or a word of one, as those that clustering has to tell apart do. The gain
 
     L(A + B) - L(A) - L(B)
 

@@ -1,11 +1,11 @@
-"""Training recipes: every number of a run, in one TOML file.
+"""Recipes of language models: every number of a training run, in one TOML file.
 
     description = "..."
     grammar = "canonical-json"
     pieces = 1200
-    [shape]       # gpt.Shape without n_tokens
+    [shape]       # Sizes
     [sets]        # sets.SetRule
-    [schedule]    # Schedule
+    [schedule]    # schedule.Schedule
     [pairs]       # pairs.PairRule; without it there are none
 
 `recipes/` holds the ones that ship. Reading is strict: a key that is unknown, missing or of another

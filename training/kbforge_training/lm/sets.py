@@ -1,4 +1,4 @@
-"""Training sets: what a likelihood of sets learns from.
+"""Training sets: which fragments of an entity a language model reads together.
 
 Per entity min(5, n) sets are drawn, each of a size uniform in 1..min(100, n), without replacement
 (the published rule). Two variants, off unless a recipe turns them on, stand for what the rule
@@ -6,7 +6,7 @@ cannot draw where an entity was seen once, under one name:
 
 - *views*: a fragment is replaced by a few partial views of it, each with the name and some of the
   other attributes: the same entity, as different documents would have shown it.
-- *variants*: a view's name is replaced by another way to write it (`names`).
+- *variants*: a view's name is replaced by another way to write it (`name_variants`).
 """
 
 from __future__ import annotations
