@@ -1,4 +1,4 @@
-"""Stratified resampling (Carpenter, Clifford and Fearnhead 1999): one draw from each of P strata."""
+"""Stratified resampling: one draw a stratum, all at one offset (Carpenter et al. 1999)."""
 
 from __future__ import annotations
 
