@@ -1,12 +1,15 @@
-"""Running the real program in this process."""
+"""Running the real program in this process.
+
+A command that fails must not go unnoticed: two failures have equal outputs. So a test fails if a
+command of it ended with another exit code than 0 and the test did not look at `code`.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +17,34 @@ import pytest
 from kbforge.cli.main import main
 
 
-@dataclass(frozen=True)
 class Ran:
-    """How a command ended."""
+    """How a command ended.
 
-    code: int
-    out: bytes
-    err: str
+    Args:
+        arguments: of the command.
+        code: its exit code.
+        out: what it wrote to standard output.
+        err: what it wrote to standard error.
+
+    """
+
+    def __init__(self, arguments: tuple[object, ...], code: int, out: bytes, err: str) -> None:
+        self.out = out
+        self.err = err
+        self._arguments = arguments
+        self._code = code
+        self._noticed = code == 0
+
+    @property
+    def code(self) -> int:
+        """The exit code; whoever asks has noticed a failure."""
+        self._noticed = True
+        return self._code
+
+    def require_noticed(self) -> None:
+        """Fail if the command failed and nobody has noticed."""
+        command = " ".join(map(str, self._arguments))
+        assert self._noticed, f"exit code {self._code} of: kbforge {command}\n{self.err}"
 
     @property
     def json(self) -> Any:
@@ -39,10 +63,18 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+def program(
+    monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Run]:
     """program(*arguments, stdin=b"") through the program's entry point."""
+    last: list[Ran] = []
+
+    def require_noticed() -> None:
+        while last:
+            last.pop().require_noticed()
 
     def run(*arguments: object, stdin: bytes = b"") -> Ran:
+        require_noticed()
         monkeypatch.setattr(sys, "argv", ["kbforge", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsysbinary.readouterr()
@@ -50,6 +82,8 @@ def program(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture
             main()
         out, err = capsysbinary.readouterr()
         assert b"Traceback" not in err
-        return Ran(int(ended.value.code or 0), out, err.decode())
+        last.append(Ran(arguments, int(ended.value.code or 0), out, err.decode()))
+        return last[0]
 
-    return run
+    yield run
+    require_noticed()

@@ -1,8 +1,8 @@
 """A byte 5-gram model of sets of fragments: the yardstick of the language models that read.
 
 It is given what they are given. A text is read as the grammar's symbols and the bytes inside its
-strings; what the grammar forces is no symbol, costs nothing and takes no place in the context; the
-rest is renormalised over what the grammar allows; the end of a text is not scored. Sums of logs
+strings. What the grammar forces is no symbol: it costs nothing and takes no place in the context.
+The rest is renormalised over what the grammar allows. The end of a text is not scored. Sums of logs
 are nats of the same texts under the same grammar, so they can be compared.
 
 The model is interpolated modified Kneser-Ney (Chen and Goodman 1999, "An empirical study of
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar, Serializer
 from kbforge.grammar.skeleton import Edge, compile_skeleton
-from kbforge.grammar.table import START, compile_table
+from kbforge.grammar.token_table import START, compile_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

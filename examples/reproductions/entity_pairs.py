@@ -7,8 +7,8 @@ common, ignoring case (a negative). The gain
 
 is what clustering decides by; a good likelihood gives positives more. Every positive has a negative
 of the same sizes |A| and |B|, so that sizes tell nothing. The area under the ROC curve is the
-probability that a random positive scores above a random negative, ties counting half; its interval
-comes from drawing the entities anew (bootstrap), as pairs of one entity are not independent.
+probability that a random positive scores above a random negative, ties counting half. Its interval
+comes from drawing the entities anew (bootstrap), because pairs of one entity are not independent.
 """
 
 from __future__ import annotations

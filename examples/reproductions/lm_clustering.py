@@ -2,11 +2,11 @@
 
     KBFORGE_DATA=... python examples/reproductions/lm_clustering.py [--model gpt] [--json OUT]
 
-Alpha is chosen on each family's train set, for B-cubed F1 of the greedy clusterer on a grid of log
-alpha (for the model, the model with the surrogate's vote, and the surrogate alone, each); what is
-reported is of the dev set, in several orders. All runs of a family share one model, and so its
-memory of scores: seconds are those of runs that find some of their sets already scored, in the
-order of the table.
+Alpha is chosen on each family's train set, on a grid of log alpha, for B-cubed F1 of the greedy
+clusterer. The model, the model with the surrogate's vote, and the surrogate alone each have their
+own. What is reported is of the dev set, in several orders. All runs of a family share one model,
+and so its memory of scores: seconds are those of runs that find some of their sets already scored,
+in the order of the table.
 """
 
 from __future__ import annotations

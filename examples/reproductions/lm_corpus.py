@@ -4,8 +4,8 @@
 
 writes OUT/train.jsonl and OUT/dev.jsonl. Left out are the parts whose licences forbid shipping what
 is trained on them (WebNLG, DWIE), unless --everything asks for a model to be measured, not shipped.
-KAMEL writes some values as a Python dictionary of one name and its alternatives: the name replaces
-it, and where it is the entity's own name, each alternative becomes a fragment of the same entity.
+KAMEL writes some values as a Python dictionary of one name and its alternatives. The name replaces
+it. Where it is the entity's own name, each alternative becomes a fragment of the same entity.
 Fragments from running text are few beside those of knowledge bases, but are what clustering sees:
 their entities are written five times.
 """

@@ -6,11 +6,12 @@
 
 A MODEL is a likelihood that reads the whole text of a set: a registered name (`gpt`) or a bundle.
 
-The first table has the nats a fragment of held-out entities, beside those of a byte 5-gram model
-(`byte_ngram`) of training sets drawn by the published rule, or by the one of --recipe: fragments
-one by one, and sets that the published rule draws. The second has the area under the ROC curve of
-telling sets of one entity from sets mixed from two namesakes (`entity_pairs`), on the confusable
-dev sets; there the bigram model of names, fitted to each file, stands beside them.
+The first table has the nats a fragment of held-out entities: fragments one by one, and sets that
+the published rule draws. Beside them stand those of a byte 5-gram model (`byte_ngram`), whose
+training sets are drawn by the published rule or by the one of --recipe. The second has the area
+under the ROC curve of telling sets of one entity from sets mixed from two namesakes
+(`entity_pairs`), on the confusable dev sets. The bigram model of names, fitted to each file, stands
+beside them.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
 from kbforge.models.resolve import fit_to_input, make_likelihood
-from kbforge_training.recipe import read_recipe
-from kbforge_training.sets import Entity, SetRule, by_entity, draw
+from kbforge_training.lm.recipe import read_recipe
+from kbforge_training.lm.sets import Entity, SetRule, by_entity, draw
 
 BASELINE = "byte 5-gram"
 SURROGATE = "bigram"

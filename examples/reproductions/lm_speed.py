@@ -8,9 +8,9 @@ recorded: which clusters with which new fragment the engine asks the likelihood 
 The first table takes a random sample of the distinct sets among them and scores it again and again,
 the ways in turn: *straightforward* is random batches of 32, padded, with the logits, the mask and
 the log-softmax of all positions, [B, T, V]; *scorer* is the product's. Weights and tokens are the
-same. Our grammar has no forced positions: one symbol stands for all characters between two strings,
-so a set has fewer tokens than one has that reads character by character, and sets a second is the
-unit to compare with other tokenizers.
+same. Our grammar has no forced positions: one symbol stands for all characters between two strings.
+So a set has fewer tokens than with a tokenizer that reads character by character. The unit to
+compare with other tokenizers is sets a second.
 
 The second table is the whole run. An evaluation is a putative particle that the model weighs: the
 score of one cluster with the new fragment, of which a step asks for at most M, and for the fragment
@@ -45,7 +45,7 @@ from kbforge_plugins.likelihoods.gpt import shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
 from kbforge_plugins.models.gpt.network import GPT, Shape
 from kbforge_plugins.models.gpt.scoring import Scorer
-from kbforge_training.loss import states_of
+from kbforge_training.lm.grammar_loss import states_of
 
 SET = "wd200_dev"
 BATCH = 32

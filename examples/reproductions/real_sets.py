@@ -8,11 +8,10 @@ Each run goes through the command line: `kbforge calibrate --calibrator bcubed` 
 fragments of entities that are not in the test, then `kbforge cluster` with every default but
 likelihood and alpha, then `kbforge evaluate`. The confusable sets have train files; of every other
 set one entity in two is held out for calibration (about 4,000 fragments of them at most) and the
-rest is the test.
-There alpha is scaled by the sizes of the two: if entities keep coming at the rate at which they
-came in the calibration set, the concentration that expects them grows with the number of fragments.
-A run over its time is interrupted and scored on the fragments it got to. Finished runs in the
-results file are not repeated.
+rest is the test. There alpha is scaled by the sizes of the two: if entities keep coming at the rate
+of the calibration set, the concentration that expects them grows with the number of fragments. A
+run over its time is interrupted and scored on the fragments it got to. Finished runs in the results
+file are not repeated.
 """
 
 from __future__ import annotations

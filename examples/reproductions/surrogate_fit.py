@@ -2,9 +2,9 @@
 
     python examples/reproductions/surrogate_fit.py
 
-Fitted to 1,000 simulated circles (split-SMC paper, appendix D.2), judged by the evidence of 1,000
-others and by what split SMC (P = 100, alpha 1) makes of 5 draws of 15 circles in 3 orders each with
-the surrogate alone.
+It is fitted to 1,000 simulated circles (split-SMC paper, appendix D.2) and judged by the evidence
+of 1,000 others. It is also judged by clustering: split SMC (P = 100, alpha 1) with the surrogate
+alone, on 5 draws of 15 circles in 3 orders each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laboratory: every algorithm side by side, in processes, resumable, with a report.
+"""The bench: all algorithms side by side on the same data, with a report.
 
 suites (plugins) -> runs -> workers -> results -> summary, figures, report
 """

@@ -12,7 +12,7 @@ from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbforge.bench.laboratory import Benched
+    from kbforge.bench.experiment import Benched
     from kbforge.bench.results import Row
     from kbforge.bench.workers import Failure
 
@@ -95,15 +95,15 @@ def bench(
     """
     from pathlib import Path
 
-    from kbforge.bench.how import How
-    from kbforge.bench.laboratory import bench as run
-    from kbforge.bench.laboratory import prepare
+    from kbforge.bench.experiment import bench as run
+    from kbforge.bench.experiment import prepare
     from kbforge.bench.runs import Selection
+    from kbforge.bench.settings import BenchSettings
     from kbforge.registry.options import parse_settings
 
     if seconds is not None and not seconds > 0:
         raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
-    how = How(
+    chosen = BenchSettings(
         quick=quick,
         report_only=report_only,
         workers=workers,
@@ -113,12 +113,12 @@ def bench(
         options=dict(parse_settings(settings or [], ("suite",))["suite"]),
     )
     folder = output or f"bench-{suite}{'-quick' if quick else ''}"
-    planned = prepare(suite, how)
+    planned = prepare(suite, chosen)
     total, called = len(planned.runs), f"bench {suite}"
     names = {one.key: one.called for one in planned.runs}
     with console.progress("last: {task.fields[last]}", total=total, description=called) as bar:
         done = run(
-            planned, Path(folder), how, lambda n, last: bar.update(n, last=_said(last, names))
+            planned, Path(folder), chosen, lambda n, last: bar.update(n, last=_said(last, names))
         )
     for sentence in done.notes:
         console.note(f"note: {sentence}")

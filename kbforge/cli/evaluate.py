@@ -32,7 +32,7 @@ def evaluate(
         kbforge cluster fragments.jsonl -o - | kbforge evaluate - fragments.jsonl --json
     """
     from kbforge.evaluation.judge import judge
-    from kbforge.evaluation.table import render
+    from kbforge.evaluation.render_scores import render
     from kbforge.files.fragments import read_fragments
     from kbforge.kb.read import read_entities
 

@@ -163,7 +163,7 @@ def _progress(description: str, shuffles: int) -> Iterator[OnOrder]:
 
 
 def _print(done: Assessment) -> None:
-    from kbforge.evaluation.reliability_table import render
+    from kbforge.evaluation.render_reliability import render
 
     screen, scores = console.stdout(), done.scores
     screen.print(

@@ -7,14 +7,14 @@ the size s of the subproblem:
 1. Claims with known truth are put into bands of sizes (1, 2, 3-4, 5-8, ...) and, within a band,
    into cells of equal width in logit p.
 2. A cell's share of true claims is drawn towards what a map of all sizes says, as strongly as a few
-   more subproblems would: claims of one subproblem are true or false together, so it is
-   subproblems that count as evidence, not claims. Thin bands so follow the others, and no band is
-   certain on the strength of a few.
+   more subproblems would. Claims of one subproblem are true or false together, so subproblems count
+   as evidence and claims do not. Thin bands so follow the others, and no band is certain on the
+   strength of a few.
 3. In each band, weighted isotonic regression (pool adjacent violators) over logit p.
 
 Between cells the map is linear in logit p, beyond them constant. In p it never decreases. How it
-goes with s is left to the data: pairs of large subproblems are the less reliable ones, but an
-entity that stands alone with nothing to compare it to is often a part of a larger one.
+goes with s is left to the data. Pairs of large subproblems are the less reliable ones. But an
+entity that stands alone, with nothing to compare it to, is often a part of a larger one.
 """
 
 from __future__ import annotations

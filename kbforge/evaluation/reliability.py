@@ -9,9 +9,9 @@ A *claim* is a probability that the posterior reports and gold can check:
 
 Claims are put into bins of equal width by what they report. The expected calibration error (ECE,
 Naeini et al. 2015) is the mean over claims of the distance between a bin's mean report and its
-share of true claims. It says nothing of how much the reports tell the claims apart (a report that
-is always the overall share has ECE 0), so the Brier score, the mean squared distance between
-report and truth, stands beside it.
+share of true claims. It does not say how well the reports tell the claims apart: a report that is
+always the overall share has ECE 0. So the Brier score, the mean squared distance between report and
+truth, stands beside it.
 
 Given posteriors of several orders of the same fragments, what is reported is the mean over them.
 """

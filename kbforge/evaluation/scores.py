@@ -7,14 +7,14 @@
 | C2(k) | k (k - 1) / 2, the number of pairs among k items |
 
 B-cubed (Bagga and Baldwin 1998) gives item x in cell ij the precision n_ij / a_i and the recall
-n_ij / b_j. Two numbers are called B-cubed F1 in the literature, so both are given by name: the mean
-over items of the item's own F1, 2 n_ij / (a_i + b_j), and the harmonic mean of mean precision and
-mean recall. Rand index: Rand 1971; adjusted: Hubert and Arabie 1985; variation of information:
-Meila 2007.
+n_ij / b_j. Two numbers are called B-cubed F1 in the literature, so both are given by name. One is
+the mean over items of the item's own F1, 2 n_ij / (a_i + b_j). The other is the harmonic mean of
+mean precision and mean recall. Rand index: Rand 1971; adjusted: Hubert and Arabie 1985; variation
+of information: Meila 2007.
 
-Where a ratio has nothing to count, nothing is wrong: pairwise precision without predicted pairs and
-pairwise recall without gold pairs are 1, and so are both Rand indices of a single item; the VI of a
-single item is 0, normalised or not. An F1 whose precision and recall are both 0 is 0.
+Where a ratio has nothing to count, nothing is wrong. So pairwise precision without predicted pairs
+is 1, pairwise recall without gold pairs is 1, and both Rand indices of a single item are 1. The VI
+of a single item is 0, normalised or not. An F1 whose precision and recall are both 0 is 0.
 """
 
 from __future__ import annotations

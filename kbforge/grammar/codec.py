@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kbforge.contracts import Grammar
 from kbforge.errors import GrammarError
 from kbforge.grammar.skeleton import Edge, compile_skeleton
-from kbforge.grammar.table import compile_table
+from kbforge.grammar.token_table import compile_table
 
 
 class Codec:

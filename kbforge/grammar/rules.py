@@ -7,10 +7,10 @@
 
 One rule a line; the first one is the text, and every other one is used. An expression is made of
 literals in double quotes, STRING (a quoted string, quotation marks included), names of rules,
-sequences, alternatives `|`, parentheses, and after a part at most one of the repetitions `*`, `+`
-and `?`. `#` begins a comment. Rules may not refer to themselves: the language must be regular, so
-that a table can hold it. Literals cannot go on for ever without a STRING or a place where the text
-may end (`kbforge.grammar.skeleton` says why).
+sequences, alternatives `|` and parentheses. Behind a part stands at most one of the repetitions
+`*`, `+` and `?`. `#` begins a comment. Rules may not refer to themselves: the language must be
+regular, so that a table can hold it. Literals cannot go on for ever without a STRING or a place
+where the text may end (`kbforge.grammar.skeleton` says why).
 """
 
 from __future__ import annotations

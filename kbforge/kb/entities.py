@@ -120,9 +120,9 @@ class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
     Clusters recur from particle to particle, so each distinct one gets a number, and each particle
-    becomes a row of numbers, one a fragment. A particle contains a cluster exactly if the row
-    holds the cluster's number at any one of its fragments; so agreement costs one look-up a
-    particle, and only disagreement costs a walk over the cluster.
+    becomes a row of numbers, one a fragment. A particle contains a cluster exactly if the row holds
+    the cluster's number at any one of its fragments. So agreement costs one look-up a particle.
+    Only disagreement costs a walk over the cluster.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:

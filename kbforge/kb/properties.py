@@ -34,9 +34,10 @@ def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
 def name_of(fragments: Sequence[Fragment]) -> str | None:
     """What most of the fragments call the entity; None if they have no properties.
 
-    They say it in the attribute `name`, or else `full_name`, `title` or `label`; or else in those
-    that end in "name", such as first_name and surname, joined in the order of the fragment; or else
-    in the attribute that stands first. Case and punctuation of attributes do not matter.
+    The attribute `name` says it, or else `full_name`, `title` or `label`. Without those it is the
+    attributes that end in "name", such as first_name and surname, joined in the order of the
+    fragment. Without any it is the attribute that stands first. Case and punctuation of attributes
+    do not matter.
 
     Joined names of more parts come before shorter ones, however frequent. Of equally frequent names
     the longest is taken, then the first by code point.

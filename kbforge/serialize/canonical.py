@@ -6,8 +6,8 @@ The text of a set is its fragments' JSON objects, one after another with nothing
 
 An object maps each attribute to the list of its distinct values. Attributes, values and fragments
 are sorted by code point (fragments by their own text), so there is one text a set. Identical
-fragments are serialized each: a cluster is a multiset. JSON escapes only what it must (quotation
-mark, backslash, control characters below U+0020), so the text is one line of UTF-8, and a grammar
+fragments are serialized each: a cluster is a multiset. JSON escapes only what it must: quotation
+mark, backslash, and control characters below U+0020. So the text is one line of UTF-8. A grammar
 for it is short: one or more objects, attribute -> list of strings, strings between quotes.
 
 Vectors are not text: they are left out of it, but they do count in `content_key`.

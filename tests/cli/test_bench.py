@@ -326,7 +326,7 @@ def test_expectations_that_fail_are_an_exit_code_with_check(
 
     job = ("bench", *SMALL, METHODS, "--no-sweeps", "--no-figures", "-o", tmp_path / "b")
     assert program(*job, "--check").code == 0
-    monkeypatch.setattr("kbforge.bench.laboratory.verdicts", hopeless)
+    monkeypatch.setattr("kbforge.bench.experiment.verdicts", hopeless)
     assert program(*job).code == 0
     ran = program(*job, "--check", "--json")
     assert (ran.code, ran.json["holds"]) == (1, False)

@@ -148,7 +148,9 @@ def test_init_writes_once_and_overwrites_only_when_told(program, tmp_path):
     assert target.read_text() == template()
     file = tmp_path / "file"
     file.write_text("")
-    assert "not a folder" in program("init", file).err
+    refused = program("init", file)
+    assert refused.code == 2
+    assert "not a folder" in refused.err
     assert program("init", file / "deeper").code != 0
 
 

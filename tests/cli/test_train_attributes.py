@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.models.calibration import read_calibration
 from kbforge_training import attributes
-from tests.cli.people import write_people
+from tests.people import write_people
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_p
     ran = program("train-attributes", people, "-o", model)
     assert ran.code == 0
     shown = ran.out.decode()
-    for attribute, kind in (("first name", "text"), ("born", "date"), ("town", "text")):
+    for attribute, kind in (("name", "text"), ("born", "date"), ("town", "text")):
         row = next(line for line in shown.splitlines() if line.startswith(attribute))
         assert kind in row
     followed = re.findall(r"(\w+)\s+(\d+\.\d)%,", shown)
@@ -76,8 +76,7 @@ def test_the_kind_of_an_attribute_can_be_named(program, people, tmp_path):
         (("--kind", "town=city"), '--kind: there is no kind "city"; kinds: text, title,'),
         (
             ("--kind", "twon=text"),
-            '--kind: no fragment has an attribute "twon"; attributes: born, first name, surname, '
-            "town\n",
+            '--kind: no fragment has an attribute "twon"; attributes: born, name, town\n',
         ),
     ],
 )

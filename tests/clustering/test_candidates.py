@@ -18,7 +18,7 @@ from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.attributes import Attributes
-from tests.attributes.test_fitting import people
+from tests.people import people
 
 
 @dataclass

@@ -20,11 +20,11 @@ from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
-from tests.attributes.test_fitting import people
 from tests.clustering.invariants import check_invariants
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.test_exactness import attributes
 from tests.clustering.toys import BlackBox, Chain, Point, Predictive, fragments_of, normal
+from tests.people import people
 
 PARTICLES = (1, 2, 3, 5, 10)
 SEEDS = range(6)

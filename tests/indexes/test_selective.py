@@ -10,7 +10,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.recall import recall_of
 from kbforge_plugins.indexes.selective import Selective
-from tests.attributes.test_fitting import people
+from tests.people import people
 
 
 def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:

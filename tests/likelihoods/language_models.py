@@ -14,7 +14,8 @@ from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import write_bundle
 from kbforge_plugins.models.gpt.language_model import LanguageModel, to_bundle
 from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_training.lm.bpe import train_bpe
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
 

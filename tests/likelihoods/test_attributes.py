@@ -24,8 +24,8 @@ from kbforge_plugins.models.attributes import fitting
 from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
 from kbforge_plugins.models.attributes.kinds import stated
 from kbforge_plugins.models.attributes.rates import AttributeRates, to_toml
-from tests.attributes.test_fitting import people
-from tests.attributes.toys import random_rates, urn_written_out
+from tests.models.attributes.toys import random_rates, urn_written_out
+from tests.people import people
 
 
 def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:

@@ -52,6 +52,7 @@ def test_no_such_file_after_a_good_one(program, good, tmp_path, name):
     missing = tmp_path / f"none{READERS[name].suffix}"
     output = tmp_path / "out.jsonl"
     ran = program("load", *READERS[name].arguments, good(name), missing, "-o", output)
+    assert ran.code == 1
     assert ran.err == f"kbforge: cannot read {missing}: no such file or directory\n"
     assert not output.exists()
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [READERS[name].suffix]

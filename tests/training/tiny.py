@@ -11,12 +11,13 @@ import torch
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
-from kbforge_training.batches import Batches
-from kbforge_training.loop import Loop, Settings, dev_batches
-from kbforge_training.loss import GrammarLoss
-from kbforge_training.recipe import Recipe, read_recipe
-from kbforge_training.sets import by_entity
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_training.fitting.loop import Loop, Settings
+from kbforge_training.lm.batches import Batches, dev_batches
+from kbforge_training.lm.bpe import train_bpe
+from kbforge_training.lm.grammar_loss import GrammarLoss
+from kbforge_training.lm.recipe import Recipe, read_recipe
+from kbforge_training.lm.sets import by_entity
 
 _RECIPE = {
     "description": '"for tests"',

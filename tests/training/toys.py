@@ -7,7 +7,8 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer, train_bpe
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_training.lm.bpe import train_bpe
 
 VALUES = (
     *("name", "occupation", "born", "Ada Lovelace", "A. Lovelace", "Angela Merkel", "Merkel"),

@@ -1,1 +1,1 @@
-"""What trains the models that the library loads."""
+"""Training of the models that the library loads."""

@@ -1,18 +1,17 @@
 """Fitting the Gaussian likelihood's prior: the one under which labelled clusters are most probable.
 
 The evidence is the sum over clusters of L(C) (Murphy 2007, equation 95; see the likelihood
-`gaussian`), and a maximum of it is looked for as the split-SMC paper does for its surrogates
-(appendix D.2): numerically, and in every dimension by itself, since dimensions are independent.
-With v = b / a, a typical variance, and for a cluster of n points with mean m and centred sum of
-squares SS
+`gaussian`). Its maximum is found as the split-SMC paper does for its surrogates (appendix D.2):
+numerically, one dimension after another, because dimensions are independent. With v = b / a, a
+typical variance, and for a cluster of n points with mean m and centred sum of squares SS
 
     w    = SS + k (m - mu)^2,   k = lam n / (lam + n)
     L(C) = lgamma(a + n/2) - lgamma(a) - n/2 log(2 pi b) - (a + n/2) log(1 + w / (2 b))
            + log(lam / (lam + n)) / 2
 
-is searched over log a, log v, mu and log lam with its gradient. Where the clusters' variances
-differ less than those of Gaussian samples would, as on circles, the evidence grows with a for ever;
-a is then at the edge of its range, and says no more than that the variance is v.
+is searched over log a, log v, mu and log lam with its gradient. The variances of clusters on
+circles differ less than those of Gaussian samples would. There the evidence grows with a for ever.
+Then a is at the edge of its range, and says no more than that the variance is v.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Calibrate by clustering: the alpha whose point estimate agrees best with the gold labels.
 
-The objective, mean per-item B-cubed F1, is a step function of log alpha with plateaus, so it is
-searched on a grid, and then both flanks of the best plateau are halved a few times: that sharpens
-a peak (a plateau of one point) and measures the width of a wide one. The answer is the middle of
-the best plateau, far from both of its steps.
+The objective, mean per-item B-cubed F1, is a step function of log alpha with plateaus. So it is
+searched on a grid. Then both flanks of the best plateau are halved a few times, which sharpens a
+peak (a plateau of one point) and measures the width of a wide one. The answer is the middle of the
+best plateau, far from both of its steps.
 
 It costs one clustering an evaluation. It fits alpha to this clusterer, and on small labelled sets
 to their noise; the pseudo-likelihood is smoother and needs no clustering.

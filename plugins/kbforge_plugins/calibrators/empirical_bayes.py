@@ -6,8 +6,8 @@ The evidence of alpha sums over all partitions z, and keeps the prior's normalis
                        + lgamma(alpha) - lgamma(alpha + n)
 
 A run at alpha_0 represents a product of its subproblems' particles. Dropping every other partition
-bounds the evidence from below, and because alpha enters a partition only through its number of
-clusters K, the bound of one run is known at every alpha, not only at its own:
+bounds the evidence from below. Alpha enters a partition only through its number of clusters K, so
+the bound of one run is known at every alpha, not only at its own:
 
     b(alpha) = log_posterior - sum over s of w_s*
                + sum over s of logsumexp over i of [w_si + K_si (log alpha - log alpha_0)]

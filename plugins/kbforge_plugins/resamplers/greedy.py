@@ -1,4 +1,7 @@
-"""Keep the P heaviest: the optimal choice in reverse KL divergence (split-SMC paper, B.2)."""
+"""Greedy resampling: keep the P heaviest particles.
+
+That is the optimal choice in reverse KL divergence (split-SMC paper, appendix B.2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""P independent draws with replacement; a particle's new weight is its share of the draws."""
+"""Multinomial resampling: P independent draws with replacement.
+
+A particle's new weight is its share of the draws.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fearnhead and Clifford (2003): keep the heavy, resample the light, least variance.
+"""Optimal resampling (Fearnhead and Clifford 2003): keep the heavy, resample the light.
+
+Of all unbiased schemes that keep at most P particles it has the least variance.
 
 A threshold c solves sum_i min(w_i / c, 1) = P. Particles above c are kept with their weights; the
 others are kept with probability w_i / c, by stratified draws, and get weight c.

@@ -1,4 +1,4 @@
-"""Systematic draws from P equal strata (Carpenter, Clifford and Fearnhead 1999)."""
+"""Stratified resampling: one draw a stratum, all at one offset (Carpenter et al. 1999)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The circles of the split-SMC paper (section 4.1, appendix D.2): some of them overlap.
 
-15 centres are uniform in [-5, 5]^2, each circle has a radius of .6 and from 10 to 29 points on its
-rim, every number as likely: 292 points on average, 306 in the paper's draw. The ranges are those of
-the published code.
+15 centres are uniform in [-5, 5]^2. Each circle has a radius of .6 and from 10 to 29 points on its
+rim, every number as likely. That is 292 points on average, and 306 in the paper's draw. The ranges
+are those of the published code.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ so that there are several close groups of clusters:
 | x | Normal(m_k, sigma_k^2), k ~ w | a point |
 
 The paper names a = 2, b = 0.5, mu = 0, lam = 0.0002, alpha = 20, K = 100 and 16 groups. The points
-that its generator published are not quite of these: their variances within clusters follow
-InverseGamma(2, 2) (by 90 nats; b was taken for the scale of the Gamma distribution of 1 / sigma^2).
+that its generator published are not quite of these. Their variances within clusters follow
+InverseGamma(2, 2), by 90 nats: b was taken for the scale of the Gamma distribution of 1 / sigma^2.
 Of a cluster's mean the text known here says only that it is its group's centre with "an additional
 Normal perturbation". That the perturbation is in units of the cluster's own standard deviations,
 and that there are s = 5 of them, is not from the paper: it was fitted to the published points.

@@ -1,4 +1,7 @@
-"""The clusterers of the split-SMC paper as the suites compare them; its MCMC is two of ours."""
+"""The clusterers of the split-SMC paper as the suites compare them.
+
+What the paper calls MCMC is two methods here, Gibbs and Metropolis.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ news of DWIE; neither they nor WebNLG are part of KBForge.
 
 The target is the bigram model of `name` with its prior fitted to the names of the set itself, or
 another likelihood that is named. Alpha of the bigram model is what `kbforge calibrate --calibrator
-bcubed --low 100 --high 1e9` finds on the train set of each family; webnlg-names, which has none,
-takes that of wd50, as does any other file (`data`). A black box comes with its own, and the bigram
-model proposes for it.
+bcubed --low 100 --high 1e9` finds on the train set of each family. webnlg-names has no train set
+and takes that of wd50, and so does any other file (`data`). A black box comes with its own, and the
+bigram model proposes for it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from kbforge.errors import EXIT_INTERRUPTED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbforge_training.loop import Step
+    from kbforge_training.fitting.loop import Step
 
 app = typer.Typer(add_completion=False)
 
@@ -63,9 +63,9 @@ def train_diffusion(
     """
     from dataclasses import asdict, replace
 
-    from kbforge_training.diffusion_recipe import read_diffusion_recipe
-    from kbforge_training.diffusion_training import train_diffusion as run
-    from kbforge_training.told import interrupted
+    from kbforge_training.diffusion.recipe import read_diffusion_recipe
+    from kbforge_training.diffusion.train import train_diffusion as run
+    from kbforge_training.fitting.messages import interrupted
 
     chosen = read_diffusion_recipe(recipe)
     changes = {"tokens": points, "seed": seed}

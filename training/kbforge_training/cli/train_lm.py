@@ -14,8 +14,8 @@ from kbforge.errors import EXIT_INTERRUPTED, UsageError
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge_plugins.models.gpt.language_model import LanguageModel
-    from kbforge_training.lm import TrainedLm
-    from kbforge_training.loop import Step
+    from kbforge_training.fitting.loop import Step
+    from kbforge_training.lm.train import TrainedLm
 
 app = typer.Typer(add_completion=False)
 
@@ -90,10 +90,11 @@ def train_lm(
     from dataclasses import asdict, replace
 
     from kbforge.models.devices import require_device
-    from kbforge_training.lm import Data, require_output
-    from kbforge_training.lm import train_lm as run
-    from kbforge_training.recipe import read_recipe
-    from kbforge_training.told import interrupted
+    from kbforge_training.fitting.messages import interrupted
+    from kbforge_training.lm.data import Data
+    from kbforge_training.lm.recipe import read_recipe
+    from kbforge_training.lm.train import require_output
+    from kbforge_training.lm.train import train_lm as run
 
     if [*fragments, dev, calibrate_on].count("-") > 1:
         raise UsageError("standard input (-) can be read once; name a file for the others")

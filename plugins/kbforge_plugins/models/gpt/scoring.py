@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
-from kbforge.grammar.table import START
+from kbforge.grammar.token_table import START
 from kbforge_plugins.models.bounded_memory import BoundedMemory
 from kbforge_plugins.models.gpt.language_model import LanguageModel
 from kbforge_plugins.models.gpt.reading import Head, Reader

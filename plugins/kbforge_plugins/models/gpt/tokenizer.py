@@ -8,10 +8,10 @@ model's score is a function of the text. Values are read with a space before the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar, Serializer
@@ -22,18 +22,6 @@ _REMEMBERED = 1 << 17  # values whose pieces are kept, because names recur
 # a word with the space before it, digits in pairs at most, other signs one by one with their space:
 # dates and numbers share pieces, and names keep theirs whatever stands next to them
 _WORDS = Regex(r" ?\p{L}[\p{L}\p{M}']*| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]|\s+(?!\S)|\s+")
-
-
-def train_bpe(values: Iterable[str], size: int) -> Tokenizer:
-    """Byte-level BPE of `size` pieces, from values as often as they occur."""
-    bpe = _untrained()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bpe.train_from_iterator((f" {value}" for value in values), trainer)
-    return bpe
 
 
 def pieces_of(bpe: Tokenizer) -> list[bytes]:
@@ -76,7 +64,7 @@ class SetTokenizer:
         """Load what `to_bytes` gave.
 
         Raises:
-            ModelError: it is anything else than a tokenizer as `train_bpe` makes them.
+            ModelError: it is anything else than a tokenizer as `untrained` sets it up.
 
         """
         try:
@@ -122,7 +110,8 @@ class SetTokenizer:
         return found
 
 
-def _untrained() -> Tokenizer:
+def untrained() -> Tokenizer:
+    """Byte-level BPE without a piece yet: how values are cut into words, and bytes written."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -135,8 +124,8 @@ def _untrained() -> Tokenizer:
 
 
 def _check(bpe: Tokenizer) -> None:
-    """Everything but the pieces must be as `train_bpe` has it: no unknowns, nothing random."""
-    found, expected = _settings(bpe), _settings(_untrained())
+    """Everything but the pieces must be as `untrained` has it: no unknowns, nothing random."""
+    found, expected = _settings(bpe), _settings(untrained())
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             raise ModelError(

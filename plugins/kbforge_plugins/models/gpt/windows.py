@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbforge.grammar.table import TokenTable
+from kbforge.grammar.token_table import TokenTable
 
 
 @dataclass(frozen=True, slots=True)

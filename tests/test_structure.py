@@ -1,0 +1,62 @@
+"""How long functions and modules may be, and that each module says first what is in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("kbforge", "plugins", "training", "grammars", "examples", "docs")
+MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_OF_A_MODULE = 450
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules() -> list[str]:
+    """The paths of all modules, from the root of the repository."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text(encoding="utf-8"))
+
+
+def is_verb(function: Function) -> bool:
+    """Whether the function is a command: its parameters are the declarations of its options."""
+    decorators = map(ast.unparse, function.decorator_list)
+    return any(decorator.startswith("app.command(") for decorator in decorators)
+
+
+def length(function: Function) -> int:
+    """Lines of a function; of a verb, without what `--help` prints: options and docstring."""
+    first: ast.AST = function
+    if is_verb(function):
+        first = function.body[1 if ast.get_docstring(function) else 0]
+    assert function.end_lineno is not None
+    return function.end_lineno + 1 - first.lineno  # type: ignore[attr-defined]
+
+
+def functions(tree: ast.Module) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_is_short_and_says_first_what_is_in_it(module: str) -> None:
+    tree = parsed(module)
+    long = {f.name: length(f) for f in functions(tree) if length(f) > MOST_LINES_OF_A_FUNCTION}
+    assert long == {}
+    assert len((ROOT / module).read_text(encoding="utf-8").splitlines()) <= MOST_LINES_OF_A_MODULE
+    first, *others = (ast.get_docstring(tree) or "").splitlines()[:2] or [""]
+    assert first.endswith((".", "?", "!"))
+    assert others in ([], [""])
+
+
+def test_verbs_are_known_by_their_decorator() -> None:
+    """Otherwise their options would count, and nothing would say why."""
+    verbs = [f for m in modules() if "/cli/" in m for f in functions(parsed(m)) if is_verb(f)]
+    assert {"cluster", "load", "train_lm"} <= {verb.name for verb in verbs}

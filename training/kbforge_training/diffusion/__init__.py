@@ -1,0 +1,1 @@
+"""Training diffusion models of clusters of points."""

@@ -1,0 +1,270 @@
+"""Training a language model from fragments to bundle.
+
+    read       fragments -> entities, some held out to validate on
+    tokenize   byte-level BPE of their keys and values
+    fit        the loop, from its checkpoint if there is one
+    draft      weights, tokenizer, the surrogate's counts, metrics
+    calibrate  the draft's alpha, on labelled fragments held out
+    publish    the bundle, whole, under its name
+
+While it runs, everything is in FOLDER.training: a run that was stopped or killed, wherever it was,
+goes on from there when it is started again with the same data and recipe. That folder goes away in
+one step, after the bundle is in place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbforge import registry
+from kbforge.contracts import Fragment, Grammar
+from kbforge.files.io import open_output, require_writable
+from kbforge.models.bundle import Bundle, read_bundle, require_place, write_bundle
+from kbforge.models.calibration import fingerprint
+from kbforge.models.devices import require_device
+from kbforge_plugins.models.gpt.language_model import TOKENIZER, LanguageModel, to_bundle
+from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
+from kbforge_plugins.models.weights import weights_of
+from kbforge_training.fitting.checkpoint import read_progress
+from kbforge_training.fitting.loop import Loop, Settings, Step
+from kbforge_training.fitting.loss_plot import metrics_and_picture
+from kbforge_training.fitting.messages import going_on
+from kbforge_training.fitting.run_folder import alone_in, begin_run, folder_of_run, remove_run
+from kbforge_training.fitting.schedule import Schedule
+from kbforge_training.lm.alpha import add_alpha
+from kbforge_training.lm.batches import Batches, dev_batches
+from kbforge_training.lm.bpe import train_bpe
+from kbforge_training.lm.data import Data, Examples, examples_of
+from kbforge_training.lm.grammar_loss import GrammarLoss
+from kbforge_training.lm.pairs import LearnPairs, PairLoss, Pairs
+from kbforge_training.lm.recipe import Recipe, Sizes
+from kbforge_training.lm.sets import Entity
+
+DRAFT = "model"
+
+_BPE_FRAGMENTS = 200_000  # more would not change the pieces, only the time
+_VALIDATE_EVERY, _LEAST_VALIDATIONS = 250, 10  # steps; more often in short runs
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedLm:
+    """What training did.
+
+    Attributes:
+        parameters: of the model.
+        fragments: read to learn from and to validate on, those without properties left out.
+        unlabelled: those of them without a label, each a set of its own.
+        entities: learned from.
+        held_out: entities validated on.
+        steps: of the optimiser.
+        tokens: read in all of them.
+        nats_per_fragment: validation loss at the end; None without held-out entities.
+        alpha: calibrated concentration; None if the labels do not say what it is.
+
+    """
+
+    parameters: int
+    fragments: int
+    unlabelled: int
+    entities: int
+    held_out: int
+    steps: int
+    tokens: int
+    nats_per_fragment: float | None
+    alpha: float | None
+
+
+def train_lm(
+    data: Data,
+    folder: Path,
+    recipe: Recipe,
+    device: str = "cpu",
+    checkpoint_seconds: float = 300.0,
+    on_step: Callable[[Step], None] | None = None,
+    say: Say = lambda sentence: None,
+) -> TrainedLm:
+    """Train, or go on training, and write the bundle.
+
+    Args:
+        data: fragments; labels say which belong together.
+        folder: where the bundle goes; one that is there is replaced.
+        recipe: everything else.
+        device: "cpu" or "cuda".
+        checkpoint_seconds: between checkpoints.
+        on_step: called after each step.
+        say: called with sentences for the user, as things happen.
+
+    Raises:
+        KBForgeError: nothing to learn from, another run's checkpoint is in the way, or the loss
+            became infinite.
+        UsageError: no usable GPU.
+        ModelError: the bundle or a checkpoint cannot be written, or is damaged.
+        KeyboardInterrupt: Ctrl-C; the run's folder has a checkpoint.
+
+    """
+    require_device(device)
+    require_output(folder)
+    examples = examples_of(data, recipe.schedule.seed, say)
+    work = folder_of_run(folder)
+    if data.start is not None:
+        recipe = _shaped_like(data.start, recipe)
+    begin_run(work, _run(data, recipe))
+    with alone_in(work):
+        if progress := read_progress(work):
+            say(going_on(progress, recipe.schedule.tokens, "tokens"))
+        tokenizer = _tokenizer(work, data.start, examples.fragments, recipe)
+        on = torch.device(device)
+        settings = Settings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
+        gpt = _first_weights(data.start, tokenizer, recipe).to(on)
+        last = _fit(gpt, examples, tokenizer, recipe, settings, on_step)
+        model = LanguageModel(gpt, tokenizer, _training(recipe, last))
+        draft = work / DRAFT
+        write_bundle(draft, _bundle(model, data, work, examples.entities, say))
+        alpha = add_alpha(draft, folder.name, data.calibration, examples.held_out, device, say)
+        write_bundle(folder, read_bundle(draft))
+        remove_run(work)
+    return TrainedLm(
+        parameters=sum(p.numel() for p in gpt.parameters()),
+        fragments=len(examples.fragments),
+        unlabelled=examples.unlabelled,
+        entities=len(examples.entities),
+        held_out=len(examples.held_out),
+        steps=last.step,
+        tokens=last.tokens,
+        nats_per_fragment=last.dev_nats_per_fragment,
+        alpha=alpha,
+    )
+
+
+def require_output(folder: Path) -> None:
+    """Find out before long work that the bundle will have nowhere to go.
+
+    Raises:
+        KBForgeError: its folder cannot be made, or is not a bundle.
+
+    """
+    require_place(folder)
+    require_writable(str(folder))
+
+
+def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
+    """What makes a run this very one."""
+    return {
+        "recipe": recipe.to_json(),
+        "fragments": fingerprint(data.train),
+        "validation fragments": None if data.dev is None else fingerprint(data.dev),
+        "first model": None if data.start is None else _digest(data.start.gpt),
+    }
+
+
+def _digest(gpt: GPT) -> str:
+    return hashlib.sha256(weights_of(gpt, torch.float32)).hexdigest()
+
+
+def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
+    """The recipe with what a model to begin with has decided: sizes and grammar."""
+    sizes = dataclasses.asdict(start.gpt.shape)
+    del sizes["n_tokens"]
+    return replace(recipe, shape=Sizes(**sizes), grammar=start.tokenizer.grammar.name)
+
+
+def _tokenizer(
+    work: Path, start: LanguageModel | None, fragments: Sequence[Fragment], recipe: Recipe
+) -> SetTokenizer:
+    """That of the model to begin with, of the run that goes on, or a new one."""
+    if start is not None:
+        return start.tokenizer
+    grammar: Grammar = registry.create("grammars", recipe.grammar)
+    path = work / TOKENIZER
+    if path.exists():
+        return SetTokenizer.from_bytes(grammar, path.read_bytes())
+    sample = random.Random(0).sample(fragments, min(len(fragments), _BPE_FRAGMENTS))
+    values = (
+        text
+        for fragment in sample
+        for attribute, of_attribute in fragment.properties.items()
+        for text in (attribute, *of_attribute)
+    )
+    tokenizer = SetTokenizer(grammar, train_bpe(values, recipe.pieces))
+    with open_output(str(path)) as out:
+        out.write(tokenizer.to_bytes())
+    return tokenizer
+
+
+def _first_weights(start: LanguageModel | None, tokenizer: SetTokenizer, recipe: Recipe) -> GPT:
+    s, schedule = recipe.shape, recipe.schedule
+    shape = Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    torch.manual_seed(schedule.seed)
+    gpt = GPT(shape, schedule.dropout)
+    if start is not None:
+        gpt.load_state_dict(start.gpt.state_dict())
+    return gpt
+
+
+def _fit(
+    gpt: GPT,
+    examples: Examples,
+    tokenizer: SetTokenizer,
+    recipe: Recipe,
+    settings: Settings,
+    on_step: Callable[[Step], None] | None,
+) -> Step:
+    """Train the model in place; returns the last step."""
+    context, schedule = recipe.shape.context, recipe.schedule
+    budget, seed = schedule.batch_tokens, schedule.seed
+    loss = GrammarLoss(tokenizer.table, settings.device)
+    learn = None
+    if recipe.pairs.weight:
+        learn = LearnPairs(
+            Pairs(examples.entities, recipe.sets, seed),
+            PairLoss(loss, tokenizer, recipe.pairs.offset, context),
+            recipe.pairs,
+        )
+    loop = Loop(
+        gpt,
+        Batches(examples.entities, tokenizer, recipe.sets, budget, context, seed),
+        dev_batches(examples.held_out, tokenizer, budget, context),
+        loss,
+        schedule,
+        settings,
+        learn,
+    )
+    return loop.run(on_step)
+
+
+def _validate_every(schedule: Schedule) -> int:
+    steps = schedule.tokens // (schedule.batch_tokens * schedule.accumulate)
+    return min(max(1, steps // _LEAST_VALIDATIONS), _VALIDATE_EVERY)
+
+
+def _training(recipe: Recipe, last: Step) -> dict[str, Any]:
+    return {
+        "recipe": recipe.to_json(),
+        "steps": last.step,
+        "tokens": last.tokens,
+        "dev_nats_per_fragment": last.dev_nats_per_fragment,
+    }
+
+
+def _bundle(
+    model: LanguageModel, data: Data, work: Path, entities: Iterable[Entity], say: Say
+) -> Bundle:
+    counts = NgramCounts.empty(2, ("name",))
+    for entity in entities:
+        for fragment in entity:
+            counts.add(fragment)
+    files = {**metrics_and_picture(work, say), COUNTS_FILE: counts.to_bytes()}
+    about = {"fragments": len(data.train), "sha256": fingerprint(data.train)}
+    return to_bundle(model, about, files)
