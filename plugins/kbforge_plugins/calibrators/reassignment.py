@@ -10,7 +10,7 @@ For fragment i of gold cluster c(i), in nats:
 These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
 
 A conjugate model stands beside the gold grouping as it does beside a sampler's. Only own_i has its
-own way, since it is asked of every fragment at once: the sets C \ i are built by halving. A table
+own way, since it is asked of every fragment at once: the sets C \\ i are built by halving. A table
 that holds everything outside a range of members is extended by one half of the range, to serve the
 other half. That takes |C| log2 |C| extensions of any table, where a table that cannot edit clusters
 would take |C|^2.
