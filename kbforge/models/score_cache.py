@@ -4,6 +4,12 @@ Two sets with equal content (as multisets of canonical fragments) share one eval
 fragments hold it and whichever algorithm asks. A cache is a likelihood itself: give one instance
 to the problems of several runs, and what one of them has scored the others need not score again.
 A score, once given, stays, so a noisy likelihood says the same to all of them.
+
+This is the one cache that clusterers use. It lasts as long as its runs and forgets nothing that a
+step may still ask for. A slow likelihood may hold scores itself, as `gpt` and `diffusion` do, for
+another purpose: to say the same bits whoever asks, and to serve the next run of a calibration,
+within a bound of bytes. (Measured on `gpt`, 617 sets of a second run: .03 s with its scores held,
+.10 s with only what it read, 2.4 s with neither.)
 """
 
 from __future__ import annotations

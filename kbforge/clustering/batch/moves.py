@@ -76,13 +76,12 @@ def apply(move: Move, grouping: Grouping, models: Sequence[MergingModel]) -> boo
     if not fragments:
         return False
     old = grouping.slot_of[fragments[0]]
-    if old >= 0:
-        if place == old or (place == NEW and len(fragments) == len(grouping.members[old])):
-            return False
-        if len(fragments) > 1:
-            _require_part(grouping, fragments, old)
-    elif len(fragments) > 1:
-        raise ValueError("fragments that are in no cluster yet are placed one by one")
+    if len(fragments) > 1:
+        _require_part(grouping, fragments, old)
+    if old >= 0 and place == old:
+        return False
+    if old >= 0 and place == NEW and len(fragments) == len(grouping.members[old]):
+        return False
     if place != NEW and not grouping.members[place]:
         raise ValueError(f"there is no cluster in slot {place}")
     new = grouping.move(fragments, place)
@@ -93,5 +92,5 @@ def apply(move: Move, grouping: Grouping, models: Sequence[MergingModel]) -> boo
 
 def _require_part(grouping: Grouping, fragments: Sequence[int], slot: int) -> None:
     part = set(fragments)
-    if len(part) < len(fragments) or not part <= grouping.members[slot]:
-        raise ValueError("a move takes different fragments, all of one cluster")
+    if slot < 0 or len(part) < len(fragments) or not part <= grouping.members[slot]:
+        raise ValueError("a move takes one fragment, or different ones of one cluster")

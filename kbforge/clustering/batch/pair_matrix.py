@@ -1,4 +1,4 @@
-"""All pairs of clusters by what their merge gains, kept up to date merge after merge.
+"""A matrix of what every merge of two clusters gains, kept up to date merge after merge.
 
 The matrix is symmetric. Each row remembers its best entry, so that a merge, which changes one row
 and column and empties another, costs time proportional to n and to the few rows that had their

@@ -1,7 +1,7 @@
-"""The posterior that a Markov chain's visits show.
+"""The groupings that a Markov chain visits, and the posterior that they show.
 
-The groupings visited, after a burn-in, are a sample of the posterior. This makes them a `Posterior`
-of the common form: subproblems, each with at most P distinct weighted groupings.
+After a burn-in they are a sample of the posterior. This makes them a `Posterior` of the common
+form: subproblems, each with at most P distinct weighted groupings.
 
 *Burn-in.* The first half of the sweeps is left out.
 
