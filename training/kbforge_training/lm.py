@@ -29,8 +29,8 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
 from kbforge.errors import KBForgeError
 from kbforge.files.io import open_output, require_writable
-from kbforge.jobs.calibrate import How, calibrate
-from kbforge.jobs.cluster import Choices
+from kbforge.jobs.calibrate import CalibrationSettings, calibrate
+from kbforge.jobs.choices import Choices
 from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
 from kbforge.models.calibration import fingerprint, to_toml
 from kbforge.models.devices import require_device
@@ -354,7 +354,7 @@ def _calibrate(
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
     choices = Choices(likelihood=str(draft), device=device, options=options)
     try:
-        found = calibrate(fragments, choices, How())
+        found = calibrate(fragments, choices, CalibrationSettings())
     except KBForgeError as error:
         say(f"note: not calibrated: {error}; {later}")
         return None
