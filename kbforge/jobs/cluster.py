@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class KnowledgeBase:
         calibrate = None if self.confidence is None else self.confidence.entities.one
         return assemble(self.fragments, self.posterior, calibrate=calibrate)
 
-    def write(self, output: str) -> str:
+    def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
 
         An interrupted run never passes for a finished one: it goes to OUTPUT.partial.
@@ -101,7 +102,8 @@ class KnowledgeBase:
             KBForgeError: it cannot be written.
 
         """
-        target = output if self.complete or output == "-" else _partial(output)
+        name = str(output)
+        target = name if self.complete or name == "-" else _partial(name)
         export(self.assembled(), registry.create("exporters", "jsonl"), target)
         return target
 

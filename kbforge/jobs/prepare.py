@@ -64,8 +64,9 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     clusterer, particles = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
-    likelihood = _likelihood(fragments, choices, notes)
-    surrogate = _surrogate(choices, likelihood)
+    with bundles_read_once():
+        likelihood = _likelihood(fragments, choices, notes)
+        surrogate = _surrogate(choices, likelihood)
     index = _index(fragments, choices, likelihood, clusterer)
     for model in (likelihood, surrogate):
         said = fit_to_input(model, fragments)
@@ -104,14 +105,13 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
         _refuse_options("likelihood", options)
         return choices.likelihood
     name = choices.likelihood or _default_likelihood(fragments, notes)
-    with bundles_read_once():
-        if choices.device != "cpu":
-            require_device(choices.device)
-            if takes_device(name):
-                options.setdefault("device", choices.device)
-            else:
-                notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
-        return make_likelihood(name, options)
+    if choices.device != "cpu":
+        require_device(choices.device)
+        if takes_device(name):
+            options.setdefault("device", choices.device)
+        else:
+            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
+    return make_likelihood(name, options)
 
 
 def _default_likelihood(fragments: Sequence[Fragment], notes: list[str]) -> str:
