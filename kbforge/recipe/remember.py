@@ -47,7 +47,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class State:
+class Journal:
     """The records of a pipeline, by step, and the file that keeps them."""
 
     file: Path
@@ -73,17 +73,17 @@ class State:
             out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def load_state(pipeline: Pipeline) -> State:
-    """The state of earlier runs; a file that cannot be used counts as none, and says so."""
+def load_journal(pipeline: Pipeline) -> Journal:
+    """The records of earlier runs; a file that cannot be used counts as none, and says so."""
     first = next((step.output for step in pipeline.steps if step.output), "")
     stem = Path(pipeline.path).stem
     file = pipeline.folder / Path(first).parent / f".{stem}.run.json"
     if not file.is_file():
-        return State(file)
+        return Journal(file)
     try:
-        return State(file, _parse(orjson.loads(file.read_bytes())))
+        return Journal(file, _parse(orjson.loads(file.read_bytes())))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return State(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
+        return Journal(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
 
 
 def _parse(data: Any) -> dict[str, Record]:
