@@ -103,7 +103,7 @@ class KnowledgeBase:
 
         """
         name = str(output)
-        target = name if self.complete or name == "-" else _partial(name)
+        target = name if self.complete or name == "-" else partial_name(name)
         export(self.assembled(), registry.create("exporters", "jsonl"), target)
         return target
 
@@ -125,7 +125,7 @@ class KnowledgeBase:
         }
 
 
-def _partial(output: str) -> str:
-    """OUTPUT.partial; the name still says whether it is compressed."""
+def partial_name(output: str) -> str:
+    """Where an interrupted run goes: OUTPUT.partial, which still says whether it is compressed."""
     plain = output.removesuffix(".gz")
     return f"{plain}.partial{output[len(plain) :]}"
