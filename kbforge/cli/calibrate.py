@@ -79,10 +79,10 @@ def calibrate(
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
     search = search_between(low, high)
-    how = CalibrationSettings(calibrator, search, choices.of("calibrator"))
+    chosen = CalibrationSettings(calibrator, search, choices.of("calibrator"))
     held = list(read_fragments(fragments, limit=limit))
     with _progress(len(held)) as on_evaluation:
-        done = run(held, choices, how, on_evaluation)
+        done = run(held, choices, chosen, on_evaluation)
     write_calibration(done.calibration, output)
     for sentence in done.notes:
         console.note(f"note: {sentence}")

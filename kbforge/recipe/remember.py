@@ -1,4 +1,4 @@
-"""What a pipeline remembers between runs, and whether a step must run again.
+"""The journal of a pipeline: what its steps have done, and whether one must run again.
 
 A small JSON file beside the first output holds, for each step that succeeded, its options, the
 version of the program, and the SHA-256 of every file that it read and wrote. A step whose record
@@ -48,7 +48,12 @@ class Record:
 
 @dataclass(slots=True)
 class Journal:
-    """The records of a pipeline, by step, and the file that keeps them."""
+    """The records of a pipeline, by step, and the file that keeps them.
+
+    Attributes:
+        problem: why the file of earlier runs cannot be used; "" if it can.
+
+    """
 
     file: Path
     records: dict[str, Record] = field(default_factory=dict)

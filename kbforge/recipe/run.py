@@ -1,9 +1,9 @@
-"""The pipeline: run the steps of a file in order, and skip those that nothing has changed for.
+"""Running a pipeline: its steps in order, without those that nothing has changed for.
 
 `run_pipeline` is the whole story: read the file, and for each step decide, run, remember. A step
-is a verb, run in this process and in the folder of the pipeline file; the caller says which verbs
-there are. A step that fails ends the run; what earlier steps did is remembered,
-so that the next run goes on from there.
+runs a verb in this process, in the folder of the pipeline file. The caller says which verbs there
+are. A step that fails ends the run. What earlier steps did is remembered, so that the next run goes
+on from there.
 """
 
 from __future__ import annotations
