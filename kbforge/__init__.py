@@ -1,3 +1,55 @@
-"""KBForge: entity fragments in, a knowledge base out."""
+"""KBForge: entity fragments in, a knowledge base out.
+
+    from kbforge import cluster, load
+
+    kb = cluster(load("people.jsonl"), alpha=20)
+    kb.write("kb.jsonl")
+
+docs/python.md explains the names in `__all__`. Each is imported when it is first used, so that
+`import kbforge` and `kbforge --help` load neither NumPy nor a plugin.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kbforge.contracts import Entity, Fragment, Interrupted, Progress
+    from kbforge.errors import KBForgeError
+    from kbforge.jobs.api import cluster, evaluate, export, load, read_entities
+    from kbforge.jobs.cluster import KnowledgeBase
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Entity",
+    "Fragment",
+    "Interrupted",
+    "KBForgeError",
+    "KnowledgeBase",
+    "Progress",
+    "__version__",
+    "cluster",
+    "evaluate",
+    "export",
+    "load",
+    "read_entities",
+]
+
+_HOMES = {
+    **dict.fromkeys(("Entity", "Fragment", "Interrupted", "Progress"), "kbforge.contracts"),
+    "KBForgeError": "kbforge.errors",
+    "KnowledgeBase": "kbforge.jobs.cluster",
+    **dict.fromkeys(("cluster", "evaluate", "export", "load", "read_entities"), "kbforge.jobs.api"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -39,7 +39,8 @@ from kbforge.clustering.online.scoring import BlackBoxScorer, Reading
 from kbforge.clustering.state import State
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.cluster import Choices, cluster
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.cluster import cluster
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt import shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle

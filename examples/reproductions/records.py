@@ -44,7 +44,8 @@ from shell import data_folder, table
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.jobs.cluster import Choices, prepare
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
 
 SECONDS = 240.0
 DEMO_THRESHOLD = 0.95

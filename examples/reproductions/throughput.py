@@ -21,7 +21,8 @@ from shell import data_folder, kbforge, table
 
 from kbforge.contracts import Progress
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.jobs.cluster import Choices, cluster
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.cluster import cluster
 from kbforge.models.calibration import read_calibration
 
 LIKELIHOOD = "bigram"

@@ -16,7 +16,8 @@ from kbforge.bench.runs import Run
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem, Progress
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.jobs.cluster import Choices, prepare
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
 from kbforge.registry.options import option_parameters
 
 _MARKS = 50
@@ -38,7 +39,7 @@ def perform(run: Run) -> Outcome:
     """Do one run.
 
     Raises:
-        KBForgeError: as `kbforge.jobs.cluster.prepare`, or the likelihood failed on a fragment.
+        KBForgeError: as `kbforge.jobs.prepare.prepare`, or the likelihood failed on a fragment.
         BadRecord: the clusterer returned figures that are none.
 
     """

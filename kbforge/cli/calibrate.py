@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.choices import choices_of
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def calibrate(
+    context: typer.Context,
     fragments: Annotated[
         str, typer.Argument(help="JSON lines file of labelled fragments; - for stdin.")
     ],
@@ -67,40 +71,18 @@ def calibrate(
         kbforge calibrate fragments.jsonl --calibrator empirical-bayes --low 1 --high 1e6 -o c.toml
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.calibrate import How, search_between
+    from kbforge.jobs.calibrate import CalibrationSettings, search_between
     from kbforge.jobs.calibrate import calibrate as run
-    from kbforge.jobs.cluster import Choices
     from kbforge.models.calibration import write_calibration
-    from kbforge.registry.options import parse_settings
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    kinds = ("likelihood", "surrogate", "index", "clusterer", "calibrator")
-    chosen = parse_settings(settings or [], kinds)
-    how = How(calibrator, search_between(low, high), chosen.pop("calibrator"))
-    choices = Choices(
-        clusterer=clusterer,
-        likelihood=likelihood,
-        surrogate=surrogate,
-        index=index,
-        particles=particles,
-        max_evals=max_evals,
-        seed=seed,
-        device=options.device_of(gpu, device),
-        options=chosen,
-    )
+    choices = choices_of(context)
+    search = search_between(low, high)
+    chosen = CalibrationSettings(calibrator, search, choices.of("calibrator"))
     held = list(read_fragments(fragments, limit=limit))
-    columns = ("alpha {task.fields[alpha]}", "objective {task.fields[objective]}")
-    with console.progress(*columns, total=None, description=f"calibrating on {len(held):,}") as bar:
-        bar.update(0, alpha="…", objective="…")
-        evaluations = 0
-
-        def show(alpha: float, objective: float) -> None:
-            nonlocal evaluations
-            evaluations += 1
-            bar.update(evaluations, alpha=f"{alpha:.4g}", objective=f"{objective:,.4f}")
-
-        done = run(held, choices, how, show)
+    with _progress(len(held)) as on_evaluation:
+        done = run(held, choices, chosen, on_evaluation)
     write_calibration(done.calibration, output)
     for sentence in done.notes:
         console.note(f"note: {sentence}")
@@ -108,6 +90,22 @@ def calibrate(
         console.print_json(done.summary())
     else:
         _print_summary(done, output)
+
+
+@contextlib.contextmanager
+def _progress(fragments: int) -> Iterator[Callable[[float, float], None]]:
+    """A count of evaluations, with the last alpha and what it was worth."""
+    columns = ("alpha {task.fields[alpha]}", "objective {task.fields[objective]}")
+    with console.progress(*columns, total=None, description=f"calibrating on {fragments:,}") as bar:
+        bar.update(0, alpha="…", objective="…")
+        evaluations = 0
+
+        def on_evaluation(alpha: float, objective: float) -> None:
+            nonlocal evaluations
+            evaluations += 1
+            bar.update(evaluations, alpha=f"{alpha:.4g}", objective=f"{objective:,.4f}")
+
+        yield on_evaluation
 
 
 def _print_summary(done: Calibrated, output: str) -> None:

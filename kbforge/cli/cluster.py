@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.choices import choices_of
 from kbforge.cli.following import following
 from kbforge.errors import EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import OnStep, Progress
-    from kbforge.jobs.cluster import Clustering
+    from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def cluster(
+    context: typer.Context,
     fragments: Annotated[str, typer.Argument(help="JSON lines file of fragments; - for stdin.")],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Knowledge base to write; - for stdout.")
@@ -61,43 +63,24 @@ def cluster(
     """
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
-    from kbforge.jobs.cluster import Choices
     from kbforge.jobs.cluster import cluster as run
-    from kbforge.registry.options import parse_settings
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    choices = Choices(
-        clusterer=clusterer,
-        likelihood=likelihood,
-        surrogate=surrogate,
-        index=index,
-        particles=particles,
-        max_evals=max_evals,
-        alpha=alpha,
-        calibration=calibration,
-        confidence_map=confidence_map,
-        temperature=temperature,
-        seed=seed,
-        device=options.device_of(gpu, device),
-        options=parse_settings(settings or [], ("likelihood", "surrogate", "index", "clusterer")),
-    )
+    choices = choices_of(context)
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
     with _progress() as on_step:
-        done = run(held, choices, on_step)
-    complete = done.posterior.complete
-    # an interrupted run never passes for a finished one
-    target = output if complete or output == "-" else _partial(output)
-    for sentence in done.notes:
+        kb = run(held, choices, on_step)
+    for sentence in kb.notes:
         console.note(f"note: {sentence}")
-    _write(held, done, target)
+    target = kb.write(output)
     if json:
-        console.print_json(done.summary())
+        console.print_json(kb.summary())
     else:
-        _print_summary(done, target)
-    if not complete:
-        console.note(f"interrupted: {_place(target)} holds {_share(done, len(held))}")
+        _print_summary(kb, target)
+    if not kb.complete:
+        console.note(f"interrupted: {_place(target)} holds {_share(kb, len(held))}")
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
@@ -133,9 +116,9 @@ def _progress() -> Iterator[OnStep]:
         signal.signal(signal.SIGINT, previous)
 
 
-def _share(done: Clustering, total: int) -> str:
+def _share(kb: KnowledgeBase, total: int) -> str:
     """What an interrupted run has got to, in words."""
-    count = done.posterior.n_fragments
+    count = kb.posterior.n_fragments
     if count < total:
         return f"the first {count:,} of {total:,} fragments"
     return f"all {total:,} fragments, grouped as well as was found by then"
@@ -145,30 +128,12 @@ def _place(target: str) -> str:
     return "standard output" if target == "-" else target
 
 
-def _partial(output: str) -> str:
-    """OUTPUT.partial; the name still says whether it is compressed."""
-    plain = output.removesuffix(".gz")
-    return f"{plain}.partial{output[len(plain) :]}"
-
-
-def _write(fragments: list[Any], done: Clustering, target: str) -> None:
-    from kbforge import registry
-    from kbforge.files.io import open_output
-    from kbforge.kb.entities import assemble
-
-    held = fragments[: done.posterior.n_fragments]
-    calibrate = None if done.confidence is None else done.confidence.entities.one
-    entities = assemble(held, done.posterior, calibrate=calibrate)
-    with open_output(target) as out:
-        registry.create("exporters", "jsonl").export(entities, out)
-
-
-def _print_summary(done: Clustering, target: str) -> None:
+def _print_summary(kb: KnowledgeBase, target: str) -> None:
     from rich.table import Table
 
     from kbforge.contracts import Ending
 
-    figures = done.summary()
+    figures = kb.summary()
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column(justify="right")

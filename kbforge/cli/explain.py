@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.choices import choices_of
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _MOST_VALUES = 3
 
 @app.command()
 def explain(
+    context: typer.Context,
     kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
     fragment_id: Annotated[
         str | None, typer.Option("--fragment", help="Explain this fragment.")
@@ -61,10 +63,8 @@ def explain(
         kbforge explain kb.jsonl -o explained.jsonl
     """
     from kbforge.files.io import require_writable
-    from kbforge.jobs.cluster import Choices
     from kbforge.jobs.explain import Explainer
     from kbforge.kb.read import read_entities
-    from kbforge.registry.options import parse_settings
 
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
@@ -72,13 +72,7 @@ def explain(
         if as_json:
             raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
         require_writable(output)
-    choices = Choices(
-        likelihood=likelihood,
-        alpha=alpha,
-        calibration=calibration,
-        options=parse_settings(settings or [], ("likelihood",)),
-    )
-    explainer = Explainer(list(read_entities(kb)), choices)
+    explainer = Explainer(list(read_entities(kb)), choices_of(context))
     for sentence in explainer.prepared.notes:
         console.note(f"note: {sentence}")
     if output is not None:

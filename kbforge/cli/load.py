@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbforge.cli import console
 from kbforge.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbforge.jobs.load import LoadReport
 
 app = typer.Typer(add_completion=False)
 
@@ -92,7 +95,6 @@ def load(
     from kbforge.jobs.load import default_quarantine
     from kbforge.jobs.load import load as run
     from kbforge.registry.options import parse_settings
-    from kbforge.words import counted
 
     columns = {
         "id": id_column,
@@ -118,17 +120,25 @@ def load(
 
         report = run(reader, inputs, output, aside, limit, show)
     if as_json:
-        console.print_json(
-            {
-                "fragments": report.fragments,
-                "set_aside": report.set_aside,
-                "counts": report.counts,
-                "seconds": round(report.seconds, 6),
-                "output": output,
-                "quarantine": aside,
-            }
-        )
-        return
+        console.print_json(_summary(report, output, aside))
+    else:
+        _print(report, aside)
+
+
+def _summary(report: LoadReport, output: str, aside: str | None) -> dict[str, Any]:
+    return {
+        "fragments": report.fragments,
+        "set_aside": report.set_aside,
+        "counts": report.counts,
+        "seconds": round(report.seconds, 6),
+        "output": output,
+        "quarantine": aside,
+    }
+
+
+def _print(report: LoadReport, aside: str | None) -> None:
+    from kbforge.words import counted
+
     console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
     for rule, count in report.counts.items():
         console.note(f"  {count:,} {rule}")

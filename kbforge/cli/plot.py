@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.choices import choices_of
 from kbforge.cli.following import following
 from kbforge.errors import UsageError
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbforge.contracts import Fragment, OnStep, Progress
-    from kbforge.jobs.cluster import Choices, Clustering
+    from kbforge.jobs.choices import Choices
+    from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
 
@@ -72,11 +74,9 @@ def plot(
         kbforge plot points.jsonl --alpha 20 --animate online.gif
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.cluster import Choices
     from kbforge.pictures.animation import require_gif
     from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.pictures.scene import points_of
-    from kbforge.registry.options import parse_settings
 
     if kb is not None:
         _require_no_clustering(context)
@@ -93,17 +93,7 @@ def plot(
     if kb is not None:
         _draw_kb(kb, held, str(target))
         return
-    choices = Choices(
-        clusterer=clusterer,
-        likelihood=likelihood,
-        surrogate=surrogate,
-        particles=particles,
-        max_evals=max_evals,
-        alpha=alpha,
-        seed=seed,
-        options=parse_settings(settings or [], ("likelihood", "surrogate", "clusterer")),
-    )
-    _cluster_and_draw(held, choices, target, top, animate, frames)
+    _cluster_and_draw(held, choices_of(context), target, top, animate, frames)
 
 
 def _require_no_clustering(context: typer.Context) -> None:
@@ -165,7 +155,7 @@ def _cluster_and_draw(
 
 def _clustered(
     fragments: Sequence[Fragment], choices: Choices, record: OnStep | None
-) -> Clustering:
+) -> KnowledgeBase:
     from kbforge.jobs.cluster import cluster
 
     with following() as show:

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
+from kbforge.cli.choices import choices_of
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge.contracts import Progress
-    from kbforge.jobs.reliability import Assessment, OnOrder
+    from kbforge.contracts import Fragment, Progress
+    from kbforge.jobs.orders import OnOrder
+    from kbforge.jobs.reliability import ReliabilityReport
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def reliability(
+    context: typer.Context,
     fragments: Annotated[
         str, typer.Argument(help="JSON lines file of labelled fragments; - for stdin.")
     ],
@@ -88,9 +91,36 @@ def reliability(
         kbforge reliability labelled.jsonl --likelihood model/ --fit model/ --json
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs import reliability as reliability_job
-    from kbforge.jobs.cluster import Choices
-    from kbforge.registry.options import parse_settings
+    from kbforge.jobs import confidence
+    from kbforge.jobs.reliability import ReliabilitySettings, measure_reliability
+
+    _require_sense(fragments, fit, fit_on, confidence_map)
+    settled = ReliabilitySettings(bins=bins, shuffles=shuffles)
+    choices = choices_of(context)
+    tested = list(read_fragments(fragments, limit=limit))
+    found = None
+    if fit is not None:
+        fitted, tested = _parts(tested, fit_on)
+        with _progress("clustering to fit", shuffles) as on_order:
+            found = confidence.fit_confidence(fitted, choices, settled, on_order)
+    with _progress("clustering to test", shuffles) as on_order:
+        done = measure_reliability(tested, choices, settled, found, on_order)
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
+    if fit is not None and found is not None:
+        place = confidence.save_confidence(found, fit, calibration)
+        console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
+    if json:
+        console.print_json(done.summary())
+    else:
+        _print(done)
+
+
+def _require_sense(
+    fragments: str, fit: str | None, fit_on: str | None, confidence_map: str | None
+) -> None:
+    """Refuse options that contradict each other, and a map that has no place to go."""
+    from kbforge.jobs.confidence import require_place
 
     if fit is not None and confidence_map is not None:
         raise UsageError("--fit makes a confidence map and --confidence-map names one; choose one")
@@ -101,46 +131,19 @@ def reliability(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        reliability_job.require_place(
-            fit, [path for path in (fragments, fit_on) if path is not None]
-        )
-    how = reliability_job.How(bins=bins, shuffles=shuffles)
-    choices = Choices(
-        clusterer=clusterer,
-        likelihood=likelihood,
-        surrogate=surrogate,
-        index=index,
-        particles=particles,
-        max_evals=max_evals,
-        alpha=alpha,
-        calibration=calibration,
-        confidence_map=confidence_map,
-        temperature=temperature,
-        seed=seed,
-        device=options.device_of(gpu, device),
-        options=parse_settings(settings or [], ("likelihood", "surrogate", "index", "clusterer")),
-    )
-    held = list(read_fragments(fragments, limit=limit))
-    found = None
-    if fit is not None:
-        if fit_on is None:
-            known, held = reliability_job.halves(held)
-        else:
-            known = list(read_fragments(fit_on))
-            reliability_job.require_disjoint(known, held)
-        with _progress("clustering to fit", shuffles) as on_order:
-            found = reliability_job.fit_confidence(known, choices, how, on_order)
-    with _progress("clustering to test", shuffles) as on_order:
-        done = reliability_job.assess(held, choices, how, found, on_order)
-    for sentence in done.notes:
-        console.note(f"note: {sentence}")
-    if fit is not None and found is not None:
-        place = reliability_job.save_confidence(found, fit, calibration)
-        console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
-    if json:
-        console.print_json(done.summary())
-    else:
-        _print(done)
+        require_place(fit, [path for path in (fragments, fit_on) if path is not None])
+
+
+def _parts(fragments: list[Fragment], fit_on: str | None) -> tuple[list[Fragment], list[Fragment]]:
+    """Fragments to fit on, and others to test on."""
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.confidence import halves, require_disjoint
+
+    if fit_on is None:
+        return halves(fragments)
+    known = list(read_fragments(fit_on))
+    require_disjoint(known, fragments)
+    return known, fragments
 
 
 @contextlib.contextmanager
@@ -162,7 +165,7 @@ def _progress(description: str, shuffles: int) -> Iterator[OnOrder]:
         yield on_order
 
 
-def _print(done: Assessment) -> None:
+def _print(done: ReliabilityReport) -> None:
     from kbforge.evaluation.render_reliability import render
 
     screen, scores = console.stdout(), done.scores
@@ -173,7 +176,7 @@ def _print(done: Assessment) -> None:
     if done.unlabelled:
         screen.print(f"without a label, and not judged: {done.unlabelled:,}")
     screen.print()
-    title = f"pairs reported above {done.how.least:.0%}"
+    title = f"pairs reported above {done.settings.least:.0%}"
     screen.print(render(title, "truly together", done.pairs.raw, done.pairs.mapped))
     screen.print()
     screen.print(render("entities", "exactly right", done.entities.raw, done.entities.mapped))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console
+from kbforge.cli.verbs import InstalledVerb
 
 if TYPE_CHECKING:
     from kbforge.recipe.run import Report
@@ -40,11 +41,11 @@ def run(
 
         kbforge run pipeline.toml --from cluster --force
     """
-    from kbforge.recipe.run import How, run_pipeline, summary
+    from kbforge.recipe.run import RunSettings, run_pipeline, summary
     from kbforge.words import counted
 
-    how = How(dry_run, force, first, only, print_to_stderr=json)
-    reports = run_pipeline(pipeline, how, lambda report: _show(report, json))
+    settings = RunSettings(dry_run, force, first, only, print_to_stderr=json)
+    reports = run_pipeline(pipeline, settings, InstalledVerb, lambda report: _show(report, json))
     if json:
         console.print_json(summary(reports))
         return

@@ -1,4 +1,4 @@
-"""Calibrating: alpha from fragments, by names and options as a user gives them."""
+"""Calibrating: the concentration alpha, chosen from fragments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kbforge import registry
 from kbforge.contracts import CalibrationResult, Calibrator, Fragment, Search
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.toml import Option
-from kbforge.jobs.cluster import DEFAULT_LIKELIHOOD, Choices, prepare
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
 from kbforge.models.calibration import Calibration, fingerprint
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -51,7 +52,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class CalibrationSettings:
     """Which calibrator, where it looks, and its options."""
 
     calibrator: str = "pseudo-likelihood"
@@ -84,7 +85,7 @@ def search_between(low: float | None, high: float | None) -> Search:
 def calibrate(
     fragments: Sequence[Fragment],
     choices: Choices,
-    how: How,
+    settings: CalibrationSettings,
     on_evaluation: Callable[[float, float], None] | None = None,
 ) -> Calibrated:
     """Choose alpha for the likelihood that `choices` names.
@@ -97,28 +98,30 @@ def calibrate(
     """
     if not fragments:
         raise KBForgeError("there are no fragments to calibrate on")
-    calibrator: Calibrator = registry.create("calibrators", how.calibrator, how.options)
+    calibrator: Calibrator = registry.create("calibrators", settings.calibrator, settings.options)
     # any alpha will do: it is what the calibrator looks for
     prepared = prepare(fragments, replace(choices, alpha=1.0, calibration=None))
     result = calibrator.calibrate(
         fragments,
         prepared.problem,
         prepared.clusterer,
-        how.search,
+        settings.search,
         np.random.default_rng(choices.seed),
         on_evaluation,
     )
     calibration = Calibration(
         alpha=result.alpha,
-        objective=how.calibrator,
+        objective=settings.calibrator,
         value=result.objective,
         at_edge=result.at_edge,
-        likelihood=choices.likelihood or DEFAULT_LIKELIHOOD,
+        likelihood=choices.likelihood_name,
         options={key: _option(value) for key, value in choices.of("likelihood").items()},
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )
-    return Calibrated(calibration, result.curve, prepared.notes + _edge_note(result, how.search))
+    return Calibrated(
+        calibration, result.curve, prepared.notes + _edge_note(result, settings.search)
+    )
 
 
 def sparkline(curve: Sequence[tuple[float, float]], width: int = 48) -> str:

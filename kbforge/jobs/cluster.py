@@ -1,102 +1,66 @@
-"""The main job: fragments -> posterior, by names and options as a user gives them."""
+"""The chain: load -> prepare -> cluster -> assemble -> write.
+
+    fragments = list(read_fragments("people.jsonl"))   # load: `kbforge.jobs.load` reads any format
+    kb = cluster(fragments, Choices(alpha=20))         # prepare and cluster
+    kb.write("kb.jsonl")                               # assemble and write
+
+`kbforge cluster` is these three lines with a progress bar, and the Python API is these functions.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import (
-    Accompanied,
-    CandidateIndex,
-    Clusterer,
-    ConjugateLikelihood,
-    Fragment,
-    Indexed,
-    Likelihood,
-    OnStep,
-    Posterior,
-    Problem,
-    Unindexed,
-)
-from kbforge.errors import KBForgeError, UsageError
-from kbforge.models.calibration import Calibration, read_calibration
-from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
-from kbforge.models.devices import require_device
-from kbforge.models.resolve import (
-    default_alpha,
-    fit_to_input,
-    is_name,
-    make_likelihood,
-    make_surrogate,
-    takes_device,
-)
-from kbforge.models.tempering import tempered
-from kbforge.registry.options import option_parameters
-
-DEFAULT_LIKELIHOOD = "attributes"
-NO_INDEX = "none"
-_ATTRIBUTES_OF_A_RECORD = 3
-_CALIBRATION_IN_BUNDLE = "calibration.toml"
-_GREEDY_MAX_EVALS = 100
+from kbforge.contracts import Entity, Fragment, OnStep, Posterior
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
+from kbforge.kb.entities import assemble
+from kbforge.kb.export import export
+from kbforge.models.confidence import ConfidenceMap
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What a user may choose of a clustering run; the defaults are the command line's.
+def cluster(
+    fragments: Sequence[Fragment], choices: Choices, on_step: OnStep | None = None
+) -> KnowledgeBase:
+    """Cluster fragments, in the order given.
 
-    Attributes:
-        clusterer: name of a clusterer plugin.
-        likelihood: name of a likelihood plugin or path of a model bundle; None takes the
-            attribute model.
-        surrogate: name or path of the model that proposes for the likelihood; None takes the one
-            the likelihood brings, if any.
-        index: name of the index that says which clusters a fragment is compared with; "none"
-            compares with all; None takes the one the likelihood brings, if any.
-        particles: P; None is the clusterer's default.
-        max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
-        alpha: concentration; None takes the calibration's, else the likelihood's own default.
-        calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
-        confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
-            file's, else the bundle's, if any.
-        temperature: all log likelihoods are divided by it.
-        seed: of all random numbers.
-        device: "cpu" or "cuda".
-        options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
+    Args:
+        fragments: distinct ids.
+        choices: likelihood, clusterer, alpha and the rest.
+        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+
+    Raises:
+        KBForgeError: as `prepare`.
+        LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
-
-    clusterer: str = "split-smc"
-    likelihood: str | None = None
-    surrogate: str | None = None
-    index: str | None = None
-    particles: int | None = None
-    max_evals: int | None = None
-    alpha: float | None = None
-    calibration: str | None = None
-    confidence_map: str | None = None
-    temperature: float = 1.0
-    seed: int = 0
-    device: str = "cpu"
-    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-
-    def of(self, kind: str) -> dict[str, object]:
-        """The options for a kind of plugin."""
-        return dict(self.options.get(kind, {}))
+    prepared = prepare(fragments, choices)
+    begin = time.perf_counter()
+    posterior = prepared.clusterer.cluster(
+        fragments, prepared.problem, np.random.default_rng(choices.seed), on_step
+    )
+    seconds = time.perf_counter() - begin
+    # an interrupted run has got to a prefix
+    reached = tuple(fragments[: posterior.n_fragments])
+    alpha, confidence, notes = prepared.alpha, prepared.confidence, prepared.notes
+    return KnowledgeBase(reached, posterior, seconds, alpha, confidence, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Clustering:
-    """A finished run.
+@dataclass(frozen=True)
+class KnowledgeBase:
+    """What a clustering found, ready to be read and written.
 
     Attributes:
-        posterior: the result.
+        fragments: those that were clustered, in order.
+        posterior: the groupings and their probabilities.
         seconds: wall time of the clustering itself, without imports, reading and fitting.
         alpha: the concentration used, before tempering.
         confidence: how to read the confidence of the entities, None if nothing says.
@@ -104,11 +68,44 @@ class Clustering:
 
     """
 
+    fragments: tuple[Fragment, ...]
     posterior: Posterior
     seconds: float
     alpha: float
     confidence: ConfidenceMap | None
     notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the clusterer came to its end; not so when it was interrupted."""
+        return self.posterior.complete
+
+    @cached_property
+    def entities(self) -> tuple[Entity, ...]:
+        """The entities, all in memory, in the order of the file."""
+        return tuple(self.assembled())
+
+    def assembled(self) -> Iterator[Entity]:
+        """The entities, one at a time."""
+        calibrate = None if self.confidence is None else self.confidence.entities.one
+        return assemble(self.fragments, self.posterior, calibrate=calibrate)
+
+    def write(self, output: str | Path) -> str:
+        """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
+
+        An interrupted run never passes for a finished one: it goes to OUTPUT.partial.
+
+        Returns:
+            The file that was written.
+
+        Raises:
+            KBForgeError: it cannot be written.
+
+        """
+        name = str(output)
+        target = name if self.complete or name == "-" else partial_name(name)
+        export(self.assembled(), registry.create("exporters", "jsonl"), target)
+        return target
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""
@@ -128,228 +125,7 @@ class Clustering:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A clusterer and its problem, ready for the fragments they were prepared on.
-
-    Attributes:
-        problem: at the temperature chosen.
-        alpha: the concentration before tempering.
-        confidence: the map that goes with the choices, if any.
-
-    """
-
-    clusterer: Clusterer
-    problem: Problem
-    alpha: float
-    confidence: ConfidenceMap | None
-    notes: tuple[str, ...]
-
-
-def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
-    """Make the plugins that the choices name and fit what fits itself to the input.
-
-    Raises:
-        KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
-
-    """
-    if not fragments:
-        raise KBForgeError("there are no fragments to cluster")
-    notes: list[str] = []
-    clusterer, particles = _clusterer(choices)
-    if choices.alpha is not None:
-        DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
-    likelihood = _likelihood(fragments, choices, notes)
-    surrogate = _surrogate(choices, likelihood)
-    index = _index(fragments, choices, likelihood, clusterer)
-    for model in (likelihood, surrogate):
-        said = fit_to_input(model, fragments)
-        if said:
-            notes.append(said)
-    if surrogate is not None and choices.max_evals is None:
-        max_evals: int | None = particles or _GREEDY_MAX_EVALS
-    else:
-        max_evals = choices.max_evals
-    named = _named_calibration(choices)
-    alpha = _alpha(likelihood, choices, named, notes)
-    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
-    confidence = _confidence(choices, named, notes)
-    return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
-
-
-def cluster(
-    fragments: Sequence[Fragment], choices: Choices, on_step: OnStep | None = None
-) -> Clustering:
-    """Cluster fragments, in the order given.
-
-    Raises:
-        KBForgeError: as `prepare`.
-        LikelihoodError: the likelihood failed on a fragment, which the message names.
-
-    """
-    prepared = prepare(fragments, choices)
-    begin = time.perf_counter()
-    posterior = prepared.clusterer.cluster(
-        fragments, prepared.problem, np.random.default_rng(choices.seed), on_step
-    )
-    seconds = time.perf_counter() - begin
-    return Clustering(posterior, seconds, prepared.alpha, prepared.confidence, prepared.notes)
-
-
-def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
-    name = choices.likelihood
-    if name is None:
-        if not any(fragment.properties for fragment in fragments):
-            raise UsageError(
-                "the fragments have vectors and no properties: name a numeric likelihood, "
-                "such as --likelihood gaussian"
-            )
-        name = DEFAULT_LIKELIHOOD
-        few = sum(len(fragment.properties) < _ATTRIBUTES_OF_A_RECORD for fragment in fragments)
-        if 2 * few > len(fragments):
-            notes.append(
-                f"most fragments have fewer than {_ATTRIBUTES_OF_A_RECORD} attributes, which is "
-                f"little for {name} to learn from; --likelihood bigram compares names by their "
-                "characters, --likelihood gpt reads them"
-            )
-    options = choices.of("likelihood")
-    if choices.device != "cpu":
-        require_device(choices.device)
-        if takes_device(name):
-            options.setdefault("device", choices.device)
-        else:
-            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
-    return make_likelihood(name, options)
-
-
-def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:
-    if choices.surrogate is not None:
-        return make_surrogate(choices.surrogate, choices.of("surrogate"))
-    if choices.of("surrogate"):
-        raise UsageError(
-            f"--set surrogate.{next(iter(choices.of('surrogate')))}: there is no surrogate; "
-            "name one with --surrogate"
-        )
-    if isinstance(likelihood, Accompanied) and likelihood.surrogate is not None:
-        return likelihood.surrogate
-    if choices.max_evals is not None:
-        raise UsageError(
-            "--max-evals limits what a surrogate proposes, but there is none; "
-            "name one with --surrogate"
-        )
-    return None
-
-
-def _index(
-    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood, clusterer: Clusterer
-) -> CandidateIndex | None:
-    named = None if choices.index == NO_INDEX else choices.index
-    if choices.of("index") and named is None:
-        raise UsageError(
-            f"--set index.{next(iter(choices.of('index')))}: there is no index; "
-            "name one with --index"
-        )
-    if isinstance(clusterer, Unindexed):
-        if named is not None:
-            raise UsageError(
-                f"--index {named}: {choices.clusterer} compares with all clusters in any case; "
-                "leave out --index, or name another clusterer"
-            )
-        return None
-    if named is not None:
-        index: CandidateIndex = registry.create("indexes", named, choices.of("index"))
-        fit_to_input(index, fragments)
-        if not any(index.keys(fragment) for fragment in fragments):
-            raise UsageError(
-                f"--index {named}: it finds no key in any fragment, so that nothing would "
-                f"be compared with anything; --index {NO_INDEX} compares with all"
-            )
-        return index
-    if choices.index is None and isinstance(likelihood, Indexed):
-        return likelihood.index
-    return None
-
-
-def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
-    """The clusterer, and the P it will use if it has one."""
-    options = choices.of("clusterer")
-    if choices.particles is not None:
-        if "particles" in options:
-            raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
-        options["particles"] = choices.particles
-    made: Clusterer = registry.create("clusterers", choices.clusterer, options)
-    parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
-    particles = options.get("particles", parameter.default if parameter else None)
-    return made, int(str(particles)) if isinstance(particles, int | str) else None
-
-
-def _named_calibration(choices: Choices) -> Calibration | None:
-    if choices.calibration is None:
-        return None
-    if choices.alpha is not None:
-        raise UsageError("--alpha and --calibration both say what alpha is; choose one")
-    return read_calibration(choices.calibration)
-
-
-def _alpha(
-    likelihood: Likelihood, choices: Choices, named: Calibration | None, notes: list[str]
-) -> float:
-    if choices.alpha is not None:
-        return choices.alpha
-    if named is not None:
-        used = choices.likelihood or DEFAULT_LIKELIHOOD
-        # a model may since have moved, or be named from another folder
-        if Path(named.likelihood).name != Path(used).name:
-            notes.append(
-                f"{choices.calibration} is a calibration of the likelihood {named.likelihood}, "
-                f"used here with {used}"
-            )
-        elif dict(named.options) != {k: str(v) for k, v in choices.of("likelihood").items()}:
-            notes.append(
-                f"{choices.calibration} was made with other options of the likelihood: "
-                f"{_listed(named.options)} there, {_listed(choices.of('likelihood'))} here"
-            )
-        return named.alpha
-    if choices.likelihood is not None and not is_name(choices.likelihood):
-        bundled = Path(choices.likelihood) / _CALIBRATION_IN_BUNDLE
-        if bundled.is_file():
-            return read_calibration(str(bundled)).alpha
-        if Path(choices.likelihood).is_dir():
-            notes.append(
-                f"{choices.likelihood} has no calibration, so alpha is a guess; "
-                "kbforge calibrate finds it (then --calibration or --alpha)"
-            )
-    return default_alpha(likelihood)
-
-
-def _confidence(
-    choices: Choices, named: Calibration | None, notes: list[str]
-) -> ConfidenceMap | None:
-    """The map named, else that of the calibration named, else that of the model bundle."""
-    found, where = None, choices.confidence_map
-    if where is not None:
-        found = read_confidence(where)
-    elif named is not None:
-        found, where = named.confidence, choices.calibration
-    if found is None and choices.likelihood is not None and not is_name(choices.likelihood):
-        bundled = Path(choices.likelihood) / IN_BUNDLE
-        where = str(bundled)
-        found = read_confidence(where) if bundled.is_file() else None
-    if found is None:
-        return None
-    used = choices.likelihood or DEFAULT_LIKELIHOOD
-    if Path(found.likelihood).name != Path(used).name:
-        notes.append(
-            f"the confidence map {where} was fitted with the likelihood {found.likelihood}, used "
-            f"here with {used}"
-        )
-    if found.clusterer != choices.clusterer or found.temperature != choices.temperature:
-        notes.append(
-            f"the confidence map {where} was fitted with {found.clusterer} at temperature "
-            f"{found.temperature:g}, used here with {choices.clusterer} at {choices.temperature:g}"
-        )
-    return found
-
-
-def _listed(options: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"
+def partial_name(output: str) -> str:
+    """Where an interrupted run goes: OUTPUT.partial, which still says whether it is compressed."""
+    plain = output.removesuffix(".gz")
+    return f"{plain}.partial{output[len(plain) :]}"

@@ -1,4 +1,4 @@
-"""Explaining: why a fragment is where it is, by names and options as a user gives them."""
+"""Explaining: why a fragment is in its entity, attribute by attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from kbforge.contracts import Entity, Explaining, Explanation, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.jobs.cluster import DEFAULT_LIKELIHOOD, Choices, Prepared, prepare
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import Prepared, prepare
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.select import with_fragment
 
@@ -52,7 +53,7 @@ class Explainer:
         prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
         likelihood = prepared.problem.likelihood
         if not isinstance(likelihood, Explaining):
-            name = quoted(choices.likelihood or DEFAULT_LIKELIHOOD, 400)
+            name = quoted(choices.likelihood_name, 400)
             raise UsageError(
                 f"likelihood {name} does not tell what each attribute says; attributes does"
             )

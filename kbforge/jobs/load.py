@@ -77,8 +77,7 @@ def load(
         out = files.enter_context(open_output(output))
         aside = Quarantine(files.enter_context(open_output(quarantine))) if quarantine else None
         on_bad: OnBad = aside or stop
-        located = _located(source, inputs, on_bad)
-        for fragment in islice(distinct(located, on_bad), limit):
+        for fragment in read(source, inputs, on_bad, limit):
             out.write(to_line(fragment))
             written += 1
             if on_fragment is not None:
@@ -89,6 +88,25 @@ def load(
         counts=dict(sorted(source.counts.items())) if isinstance(source, Reporting) else {},
         seconds=time.monotonic() - started,
     )
+
+
+def read(
+    source: Source, inputs: Sequence[str], on_bad: OnBad = stop, limit: int | None = None
+) -> Iterator[Fragment]:
+    """The fragments of a source, one at a time, ids unique.
+
+    Args:
+        source: where fragments come from.
+        inputs: paths, or "-".
+        on_bad: what to do with a bad record; the default raises it.
+        limit: read no more than this many fragments.
+
+    Raises:
+        KBForgeError: an input that cannot be used.
+        BadRecord: a bad record or a repeated id, if `on_bad` raises it.
+
+    """
+    return islice(distinct(_located(source, inputs, on_bad), on_bad), limit)
 
 
 def default_quarantine(output: str) -> str:

@@ -19,7 +19,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,19 @@ def require_place(folder: Path) -> None:
         raise ModelError(str(error)) from None
 
 
+_held: ContextVar[dict[Path, Bundle] | None] = ContextVar("bundles held", default=None)
+
+
+@contextlib.contextmanager
+def bundles_read_once() -> Iterator[None]:
+    """While it lasts, a bundle is read and verified once, however many ask for it."""
+    before = _held.set({})
+    try:
+        yield
+    finally:
+        _held.reset(before)  # weights are large: nothing is held longer than it is needed
+
+
 def read_bundle(folder: Path) -> Bundle:
     """Read and verify a bundle.
 
@@ -114,6 +128,16 @@ def read_bundle(folder: Path) -> Bundle:
         ModelError: it is missing or damaged, with what differs.
 
     """
+    held = _held.get()
+    if held is None:
+        return _read(folder)
+    key = folder.absolute()
+    if key not in held:
+        held[key] = _read(folder)
+    return held[key]
+
+
+def _read(folder: Path) -> Bundle:
     manifest = _read_manifest(folder)
     listed: dict[str, Any] = manifest["files"]
     try:

@@ -1,4 +1,4 @@
-"""The pipeline file: steps, each a verb of the command line with its arguments and options.
+"""The pipeline file: a list of steps, each a verb with its arguments and options.
 
     [[step]]
     verb = "cluster"                    # any verb, a plugin's too; or "sample confusable"
@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbforge import registry
-from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.files.toml import parse_toml
+from kbforge.recipe.verbs import FindVerb, Option, Verb
 
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
@@ -44,7 +44,7 @@ class Step:
     """One step, its verb found and its options checked against the verb's.
 
     Attributes:
-        verb: the registered verb and its sub-commands.
+        verb: the verb and its sub-commands.
         arguments: what the command line would have after the verb.
         settings: option -> values as texts, and "args" and "verb" likewise; to tell what changed.
         output: the file or folder that it writes, normalised; "" if it only prints.
@@ -71,8 +71,12 @@ class Pipeline:
     steps: tuple[Step, ...]
 
 
-def read_pipeline(path: str) -> Pipeline:
+def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
     """Read and check a pipeline file; runs nothing.
+
+    Args:
+        path: the file.
+        find_verb: the verbs that a step may name.
 
     Raises:
         KBForgeError: the file cannot be read.
@@ -86,40 +90,10 @@ def read_pipeline(path: str) -> Pipeline:
         name = _name(table, where)
         if name in (step.name for step in steps):
             raise UsageError(f'{where}: expected a name of its own, got "{quoted(name)}" again')
-        steps.append(_step(name, table, f'{quoted(path, 400)}: step "{quoted(name)}"'))
+        where = f'{quoted(path, 400)}: step "{quoted(name)}"'
+        steps.append(_step(name, table, find_verb, where))
     _check_order(steps, quoted(path, 400))
     return Pipeline(path, Path(path).resolve().parent, tuple(steps))
-
-
-def command_of(verb: Sequence[str]) -> Any:
-    """The command behind a verb, sub-commands followed.
-
-    Raises:
-        KBForgeError: no such verb, or it is broken.
-
-    """
-    import typer
-
-    app = registry.load("commands", verb[0])
-    try:
-        command = typer.main.get_command(app)
-    except Exception as error:  # whatever a stranger's app makes Typer raise
-        raise PluginError(
-            f'the command "{verb[0]}" cannot be used: {type(error).__name__}: {error}'
-        ) from error
-    for used, word in enumerate(verb[1:], 1):
-        members = getattr(command, "commands", {})
-        if word not in members:
-            raise UsageError(
-                f'"{quoted(" ".join(verb[:used]))}" has no sub-command "{quoted(word)}"; '
-                f"expected {', '.join(sorted(members)) or 'none'}"
-            )
-        command = members[word]
-    if members := getattr(command, "commands", None):
-        raise UsageError(
-            f'"{quoted(" ".join(verb))}" needs a sub-command: one of {", ".join(sorted(members))}'
-        )
-    return command
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -160,12 +134,12 @@ def _name(table: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _step(name: str, table: Mapping[str, Any], where: str) -> Step:
-    verb = tuple(table["verb"].split())
-    if verb[0] in _NOT_IN_A_PIPELINE:
-        raise UsageError(f'{where}: a pipeline cannot hold the verb "{verb[0]}"')
+def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) -> Step:
+    words = tuple(table["verb"].split())
+    if words[0] in _NOT_IN_A_PIPELINE:
+        raise UsageError(f'{where}: a pipeline cannot hold the verb "{words[0]}"')
     try:
-        command = command_of(verb)
+        verb = find_verb(words)
     except KBForgeError as error:
         raise UsageError(f"{where}: {error}") from error
     args = _texts(table.get("args", []), f"{where}: args")
@@ -175,14 +149,14 @@ def _step(name: str, table: Mapping[str, Any], where: str) -> Step:
         raise UsageError(f"{where}: options: expected a table, got {quoted(options)}")
     settings: dict[str, tuple[str, ...]] = {}
     arguments: list[str] = []
-    output = _default_output(command)
+    output = next((option.default for option in verb.options.values() if option.is_output), "")
     may_read = [*args, *declared]
     for key, value in options.items():
-        parameter = _parameter(command, key, verb, where)
-        texts = _values(parameter, value, f"{where}: option {quoted(key)}")
-        arguments += _arguments(parameter, texts)
-        settings[_key(parameter)] = texts
-        if _is_output(parameter):
+        option = _option(verb, key, words, where)
+        texts = _values(option, value, f"{where}: option {quoted(key)}")
+        arguments += _arguments(option, texts)
+        settings[option.name] = texts
+        if option.is_output:
             output = texts[0]
         else:
             may_read += texts
@@ -192,9 +166,9 @@ def _step(name: str, table: Mapping[str, Any], where: str) -> Step:
         raise UsageError(f"{where}: expected another output than its input {quoted(written)}")
     return Step(
         name=name,
-        verb=verb,
+        verb=words,
         arguments=(*arguments, *(("--", *args) if args else ())),
-        settings={**settings, "verb": verb, "args": args},
+        settings={**settings, "verb": words, "args": args},
         output=written,
         named=named,
         declared=tuple(os.path.normpath(text) for text in declared),
@@ -221,54 +195,34 @@ def _text(value: Scalar, where: str) -> str:
 # --- a verb's options -----------------------------------------------------------------------------
 
 
-def _parameter(command: Any, key: str, verb: Sequence[str], where: str) -> Any:
-    options = {_key(p): p for p in command.params if p.param_type_name == "option"}
-    found = options.get(key.replace("_", "-"))
+def _option(verb: Verb, key: str, words: Sequence[str], where: str) -> Option:
+    found = verb.options.get(key.replace("_", "-"))
     if found is None:
         raise UsageError(
-            f'{where}: kbforge {" ".join(verb)} has no option "{quoted(key)}"; '
-            f"options: {', '.join(sorted(options)) or 'none'}"
+            f'{where}: kbforge {" ".join(words)} has no option "{quoted(key)}"; '
+            f"options: {', '.join(sorted(verb.options)) or 'none'}"
         )
     return found
 
 
-def _long_name(parameter: Any) -> str:
-    return str(max(parameter.opts, key=len))
-
-
-def _key(parameter: Any) -> str:
-    return _long_name(parameter).lstrip("-")
-
-
-def _is_output(parameter: Any) -> bool:
-    return "--output" in parameter.opts or "-o" in parameter.opts
-
-
-def _default_output(command: Any) -> str:
-    for parameter in command.params:
-        if parameter.param_type_name == "option" and _is_output(parameter):
-            return parameter.default if isinstance(parameter.default, str) else ""
-    return ""
-
-
-def _values(parameter: Any, value: object, where: str) -> tuple[str, ...]:
+def _values(option: Option, value: object, where: str) -> tuple[str, ...]:
     """The option's values as texts."""
-    if parameter.is_flag and not isinstance(value, bool):
+    if option.is_switch and not isinstance(value, bool):
         raise UsageError(f"{where}: expected true or false, got {quoted(value)}")
-    if parameter.multiple and isinstance(value, list):
+    if option.repeats and isinstance(value, list):
         return _texts(value, where)
     if not _is_scalar(value):
         raise UsageError(f"{where}: expected a text or number, got {quoted(value)}")
     return _texts([value], where)
 
 
-def _arguments(parameter: Any, texts: Sequence[str]) -> list[str]:
+def _arguments(option: Option, texts: Sequence[str]) -> list[str]:
     """The option as the command line would have it."""
-    if not parameter.is_flag:
-        return [f"{_long_name(parameter)}={text}" for text in texts]
+    if not option.is_switch:
+        return [f"{option.flag}={text}" for text in texts]
     if texts == ("true",):
-        return [_long_name(parameter)]
-    return list(parameter.secondary_opts[:1])  # a switch that cannot be turned off is left out
+        return [option.flag]
+    return [option.off] if option.off else []  # one that cannot be turned off is left out
 
 
 # --- what a step reads and writes -----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a pipeline remembers between runs, and whether a step must run again.
+"""The journal of a pipeline: what its steps have done, and whether one must run again.
 
 A small JSON file beside the first output holds, for each step that succeeded, its options, the
 version of the program, and the SHA-256 of every file that it read and wrote. A step whose record
@@ -47,8 +47,13 @@ class Record:
 
 
 @dataclass(slots=True)
-class State:
-    """The records of a pipeline, by step, and the file that keeps them."""
+class Journal:
+    """The records of a pipeline, by step, and the file that keeps them.
+
+    Attributes:
+        problem: why the file of earlier runs cannot be used; "" if it can.
+
+    """
 
     file: Path
     records: dict[str, Record] = field(default_factory=dict)
@@ -73,17 +78,17 @@ class State:
             out.write(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def load_state(pipeline: Pipeline) -> State:
-    """The state of earlier runs; a file that cannot be used counts as none, and says so."""
+def load_journal(pipeline: Pipeline) -> Journal:
+    """The records of earlier runs; a file that cannot be used counts as none, and says so."""
     first = next((step.output for step in pipeline.steps if step.output), "")
     stem = Path(pipeline.path).stem
     file = pipeline.folder / Path(first).parent / f".{stem}.run.json"
     if not file.is_file():
-        return State(file)
+        return Journal(file)
     try:
-        return State(file, _parse(orjson.loads(file.read_bytes())))
+        return Journal(file, _parse(orjson.loads(file.read_bytes())))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return State(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
+        return Journal(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
 
 
 def _parse(data: Any) -> dict[str, Record]:

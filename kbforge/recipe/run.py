@@ -1,39 +1,35 @@
-"""The pipeline: run the steps of a file in order, and skip those that nothing has changed for.
+"""Running a pipeline: its steps in order, without those that nothing has changed for.
 
 `run_pipeline` is the whole story: read the file, and for each step decide, run, remember. A step
-is a verb of the command line, called in this process as the command line would call it, in the
-folder of the pipeline file. A step that fails ends the run; what earlier steps did is remembered,
-so that the next run goes on from there.
+runs a verb in this process, in the folder of the pipeline file. The caller says which verbs there
+are. A step that fails ends the run. What earlier steps did is remembered, so that the next run goes
+on from there.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
-import kbforge
-from kbforge import registry
 from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, UsageError, quoted
-from kbforge.recipe.read import Pipeline, Step, command_of, read_pipeline
+from kbforge.recipe.captured import captured
+from kbforge.recipe.read import Pipeline, Step, read_pipeline
 from kbforge.recipe.remember import (
+    Journal,
     Record,
-    State,
     fingerprint,
     fingerprints,
     inputs_of,
     is_readable,
-    load_state,
+    load_journal,
     why_run,
 )
-
-_MAX_PRINTED = 1 << 18  # bytes of a step's standard output that are kept to be repeated
+from kbforge.recipe.verbs import FindVerb, Verb
 
 
 class StepFailed(KBForgeError):
@@ -65,8 +61,8 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """How to run a pipeline.
+class RunSettings:
+    """Which steps of a pipeline to run, and whether really.
 
     Attributes:
         dry_run: decide, but run nothing.
@@ -84,12 +80,18 @@ class How:
     print_to_stderr: bool = False
 
 
-def run_pipeline(path: str, how: How, announce: Callable[[Report], None]) -> list[Report]:
+def run_pipeline(
+    path: str,
+    settings: RunSettings,
+    find_verb: FindVerb,
+    announce: Callable[[Report], None],
+) -> list[Report]:
     """Run a pipeline file.
 
     Args:
         path: the file.
-        how: which steps, and whether really.
+        settings: which steps, and whether really.
+        find_verb: the verbs that a step may name.
         announce: called with a report before and after each step.
 
     Raises:
@@ -97,83 +99,77 @@ def run_pipeline(path: str, how: How, announce: Callable[[Report], None]) -> lis
         StepFailed: a step failed; the steps before it are remembered.
 
     """
-    pipeline = read_pipeline(path)
-    chosen = _chosen(pipeline, how)
-    state = load_state(pipeline)
-    if state.problem:
-        announce(Report("", 0, "note", state.problem))
+    pipeline = read_pipeline(path, find_verb)
+    chosen = _chosen(pipeline, settings)
+    journal = load_journal(pipeline)
+    if journal.problem:
+        announce(Report("", 0, "note", journal.problem))
     reports: list[Report] = []
     pending: dict[str, str] = {}  # in a dry run: output -> the step that would write it
     with contextlib.chdir(pipeline.folder):
         for number, step in chosen:
-            why = _why(step, state, how, pending)
+            verb = find_verb(step.verb)
+            why = _why(step, verb.program, journal, settings, pending)
             if not why:
-                record = state.records[step.name]
+                record = journal.records[step.name]
                 report = Report(step.name, number, "skipped", "", printed=record.printed or "")
-            elif how.dry_run:
+            elif settings.dry_run:
                 report = Report(step.name, number, "would run", why)
                 pending |= {step.output: step.name} if step.output else {}
             else:
                 announce(Report(step.name, number, "runs", why))
                 begin = time.monotonic()
-                _run_and_remember(step, state, pipeline, how)
+                _run_and_remember(step, verb, journal, pipeline, settings)
                 report = Report(step.name, number, "ran", why, time.monotonic() - begin)
             announce(report)
             reports.append(report)
     return reports
 
 
-def _chosen(pipeline: Pipeline, how: How) -> list[tuple[int, Step]]:
+def _chosen(pipeline: Pipeline, settings: RunSettings) -> list[tuple[int, Step]]:
     """The steps to look at, with their numbers from 1."""
     numbered = list(enumerate(pipeline.steps, 1))
     names = [step.name for step in pipeline.steps]
-    for option, name in (("--from", how.first), ("--only", how.only)):
+    for option, name in (("--from", settings.first), ("--only", settings.only)):
         if name and name not in names:
             raise UsageError(
                 f"{quoted(pipeline.path, 400)}: {option}: there is no step "
                 f'"{quoted(name)}"; steps: {", ".join(map(quoted, names))}'
             )
-    if how.first and how.only:
+    if settings.first and settings.only:
         raise UsageError("--from and --only exclude each other")
-    if how.only:
-        return [(number, step) for number, step in numbered if step.name == how.only]
-    return numbered[names.index(how.first) :] if how.first else numbered
+    if settings.only:
+        return [(number, step) for number, step in numbered if step.name == settings.only]
+    return numbered[names.index(settings.first) :] if settings.first else numbered
 
 
-def _why(step: Step, state: State, how: How, pending: dict[str, str]) -> str:
+def _why(
+    step: Step, program: str, journal: Journal, settings: RunSettings, pending: dict[str, str]
+) -> str:
     """Why the step must run; "" if it need not."""
-    if how.force:
+    if settings.force:
         return "forced"
     for path in step.named:
         if path in pending:
             return f'input {quoted(path)} comes from step "{quoted(pending[path])}"'
-    return why_run(step, state.records.get(step.name), _program(step), Path())
+    return why_run(step, journal.records.get(step.name), program, Path())
 
 
-def _program(step: Step) -> str:
-    """Name and version of what a step runs: kbforge, and the distribution of a plugin's verb."""
-    plugin = registry.find("commands", step.verb[0])
-    ours = f"kbforge {kbforge.__version__}"
-    return (
-        ours
-        if plugin.distribution == "kbforge"
-        else (f"{plugin.distribution} {plugin.version} on {ours}")
-    )
-
-
-def _run_and_remember(step: Step, state: State, pipeline: Pipeline, how: How) -> None:
+def _run_and_remember(
+    step: Step, verb: Verb, journal: Journal, pipeline: Pipeline, settings: RunSettings
+) -> None:
     where = f'{quoted(pipeline.path, 400)}: step "{quoted(step.name)}"'
     for path in step.declared:
         if not is_readable(Path(path)):
             raise UsageError(f"{where}: input {quoted(path)} does not exist")
-    record = state.records.get(step.name)
+    record = journal.records.get(step.name)
     paths = inputs_of(step, record, Path())
     before = fingerprints(paths, Path())
-    state.forget(step.name)
-    for folder in {Path(step.output).parent, state.file.parent}:
+    journal.forget(step.name)
+    for folder in {Path(step.output).parent, journal.file.parent}:
         folder.mkdir(parents=True, exist_ok=True)
-    with _captured(how.print_to_stderr) as printed:
-        _call(step, where)
+    with captured(settings.print_to_stderr) as printed:
+        _call(step, verb, where)
     # what a step names and has just made is an output too, such as a quarantine file
     made = {path for path in step.named if path not in before and is_readable(Path(path))}
     if step.output:
@@ -182,21 +178,19 @@ def _run_and_remember(step: Step, state: State, pipeline: Pipeline, how: How) ->
         made.add(step.output)
     text = printed.text()
     outputs = {path: fingerprint(Path(path)) for path in sorted(made)}
-    state.put(step.name, Record(_program(step), step.settings, before, outputs, text))
+    journal.put(step.name, Record(verb.program, step.settings, before, outputs, text))
 
 
-def _call(step: Step, where: str) -> None:
-    """Call the verb as the command line would.
+def _call(step: Step, verb: Verb, where: str) -> None:
+    """Run the verb.
 
     Raises:
         StepFailed: it failed, with its sentence and exit code.
         KeyboardInterrupt: it was interrupted.
 
     """
-    command = command_of(step.verb)
-    called = " ".join(("kbforge", *step.verb))
     try:
-        code = command.main(list(step.arguments), prog_name=called, standalone_mode=False)
+        code = verb.run(step.arguments)
     except KBForgeError as error:
         raise StepFailed(f"{where}: {error}", error.exit_code) from error
     except BrokenPipeError:
@@ -205,65 +199,11 @@ def _call(step: Step, where: str) -> None:
         name = f"{error.filename}: " if error.filename else ""
         reason = (error.strerror or str(error)).lower()
         raise StepFailed(f"{where}: {name}{reason}", KBForgeError.exit_code) from error
-    except SystemExit as error:
-        code = error.code
-    except Exception as error:
-        # Typer carries its own copy of click, so usage errors are told by what they can do
-        if not hasattr(error, "format_message"):
-            raise
-        said = " ".join(str(error.format_message()).split())
-        raise StepFailed(f"{where}: {said} (see {called} --help)", UsageError.exit_code) from error
     if code == EXIT_INTERRUPTED:
         raise KeyboardInterrupt
-    if isinstance(code, int) and code:
+    if code:
+        called = " ".join(("kbforge", *step.verb))
         raise StepFailed(f"{where}: {called} ended with exit code {code}", code)
-
-
-# --- what verbs print -----------------------------------------------------------------------------
-
-
-class _Tee(io.RawIOBase):
-    """A binary stream that passes everything on and keeps a copy of the first part."""
-
-    def __init__(self, target: Any) -> None:
-        self._target = target
-        self._kept: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        copy = bytes(data)
-        self._target.write(copy)
-        self._target.flush()
-        self._size += len(copy)
-        if self._size <= _MAX_PRINTED:
-            self._kept.append(copy)
-        return len(copy)
-
-    def text(self) -> str | None:
-        """All that was written; None if it was too much to keep."""
-        if self._size > _MAX_PRINTED:
-            return None
-        return b"".join(self._kept).decode("utf-8", "replace")
-
-
-@contextlib.contextmanager
-def _captured(to_stderr: bool) -> Iterator[_Tee]:
-    """Standard output, copied: a skipped step repeats what it printed.
-
-    The copy is no terminal, so tables come without colours, the same on every terminal.
-    """
-    sys.stdout.flush()
-    tee = _Tee((sys.stderr if to_stderr else sys.stdout).buffer)
-    wrapper = io.TextIOWrapper(cast(BinaryIO, tee), encoding="utf-8", write_through=True)
-    try:
-        with contextlib.redirect_stdout(wrapper):
-            yield tee
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            wrapper.detach()
 
 
 def summary(reports: Sequence[Report]) -> dict[str, Any]:

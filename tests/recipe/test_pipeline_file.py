@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbforge.cli.verbs import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe.read import read_pipeline
 
@@ -13,7 +14,7 @@ def read(tmp_path):
     def reader(text):
         path = tmp_path / "pipeline.toml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read_pipeline(str(path))
+        return read_pipeline(str(path), InstalledVerb)
 
     return reader
 
@@ -136,8 +137,8 @@ def test_bad_files_give_one_sentence_with_file_and_step(read, tmp_path, text, sa
 
 def test_unreadable_files(tmp_path):
     with pytest.raises(KBForgeError, match="cannot read"):
-        read_pipeline(str(tmp_path / "absent.toml"))
+        read_pipeline(str(tmp_path / "absent.toml"), InstalledVerb)
     with pytest.raises(KBForgeError, match="cannot read"):
-        read_pipeline(str(tmp_path))
+        read_pipeline(str(tmp_path), InstalledVerb)
     with pytest.raises(UsageError, match="read from a file"):
-        read_pipeline("-")
+        read_pipeline("-", InstalledVerb)

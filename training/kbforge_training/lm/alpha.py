@@ -10,8 +10,8 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.jobs.calibrate import How, calibrate
-from kbforge.jobs.cluster import Choices
+from kbforge.jobs.calibrate import CalibrationSettings, calibrate
+from kbforge.jobs.choices import Choices
 from kbforge.models.bundle import add_file
 from kbforge.models.calibration import to_toml
 from kbforge_training.lm.sets import Entity
@@ -42,7 +42,7 @@ def add_alpha(
     options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
     choices = Choices(likelihood=str(draft), device=device, options=options)
     try:
-        found = calibrate(fragments, choices, How())
+        found = calibrate(fragments, choices, CalibrationSettings())
     except KBForgeError as error:
         say(f"note: not calibrated: {error}; {later}")
         return None

@@ -1,0 +1,100 @@
+"""The verbs of the command line as a pipeline sees them: their options, and how to run one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+import kbforge
+from kbforge import registry
+from kbforge.errors import PluginError, UsageError, quoted
+
+if TYPE_CHECKING:
+    from kbforge.recipe.verbs import Option
+
+# Typer carries its own copy of click, and names no class above that of a bad value
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class InstalledVerb:
+    """A verb that a distribution registered, and its sub-command.
+
+    Args:
+        words: the verb and its sub-commands.
+
+    Raises:
+        KBForgeError: no such verb, or it is broken.
+
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._called = " ".join(("kbforge", *words))
+        self._command = _command_of(words)
+        self._distribution = registry.find("commands", words[0])
+
+    @property
+    def program(self) -> str:
+        """kbforge, and the distribution of a stranger's verb, with their versions."""
+        ours, plugin = f"kbforge {kbforge.__version__}", self._distribution
+        if plugin.distribution == "kbforge":
+            return ours
+        return f"{plugin.distribution} {plugin.version} on {ours}"
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """The long options, without their dashes."""
+        params = (p for p in self._command.params if p.param_type_name == "option")
+        return {option.name: option for option in map(_option, params)}
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Call the verb as the command line would."""
+        try:
+            code = self._command.main(
+                list(arguments), prog_name=self._called, standalone_mode=False
+            )
+        except SystemExit as error:
+            # a text instead of a number means 1
+            code = error.code if isinstance(error.code, int | None) else 1
+        except _UsageError as error:
+            said = " ".join(str(error.format_message()).split())
+            raise UsageError(f"{said} (see {self._called} --help)") from error
+        return code if isinstance(code, int) else 0
+
+
+def _command_of(words: Sequence[str]) -> Any:
+    """The command behind a verb, sub-commands followed."""
+    app = registry.load("commands", words[0])
+    try:
+        command: Any = typer.main.get_command(app)
+    except Exception as error:  # whatever a stranger's app makes Typer raise
+        raise PluginError(
+            f'the command "{words[0]}" cannot be used: {type(error).__name__}: {error}'
+        ) from error
+    for used, word in enumerate(words[1:], 1):
+        members = getattr(command, "commands", {})
+        if word not in members:
+            raise UsageError(
+                f'"{quoted(" ".join(words[:used]))}" has no sub-command "{quoted(word)}"; '
+                f"expected {', '.join(sorted(members)) or 'none'}"
+            )
+        command = members[word]
+    if members := getattr(command, "commands", None):
+        raise UsageError(
+            f'"{quoted(" ".join(words))}" needs a sub-command: one of {", ".join(sorted(members))}'
+        )
+    return command
+
+
+def _option(parameter: Any) -> Option:
+    from kbforge.recipe.verbs import Option
+
+    return Option(
+        flag=str(max(parameter.opts, key=len)),
+        is_switch=parameter.is_flag,
+        off=next(iter(parameter.secondary_opts), ""),
+        repeats=parameter.multiple,
+        is_output="--output" in parameter.opts or "-o" in parameter.opts,
+        default=parameter.default if isinstance(parameter.default, str) else "",
+    )

@@ -1,0 +1,146 @@
+"""The Python API: what `from kbforge import ...` gives, as docs/python.md explains it.
+
+    fragments = load("people.csv", source="csv", id="id")
+    kb = cluster(fragments, likelihood="bigram", alpha=10)
+    kb.write("kb.jsonl")
+
+Each function is the verb of its name with keywords for options. Same input and choices, same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+from kbforge import registry
+from kbforge.contracts import Entity, Fragment, OnBad, OnStep
+from kbforge.errors import UsageError, quoted
+from kbforge.evaluation.judge import Judgement, judge
+from kbforge.files.jsonl import stop
+from kbforge.jobs import cluster as chain
+from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
+from kbforge.jobs.load import read
+from kbforge.kb import export as exporting
+from kbforge.kb import read as reading
+
+
+def load(
+    *inputs: str | Path,
+    source: str = "jsonl",
+    limit: int | None = None,
+    on_bad: OnBad = stop,
+    **options: object,
+) -> list[Fragment]:
+    """The fragments of files.
+
+    Args:
+        inputs: paths; "-" is standard input.
+        source: the format: "jsonl", "csv", "parquet", "rebel", "tweetnerd", "hf" or a plugin's.
+        limit: read no more than this many fragments.
+        on_bad: called with the error and the bytes of a bad record; the default raises the error.
+        options: of the source, such as `id="key"` for a table.
+
+    Raises:
+        KBForgeError: a file that cannot be read, or an unknown source or option.
+        BadRecord: the first bad record, with file and line.
+
+    """
+    with in_python():
+        if not inputs:
+            raise UsageError("load: expected a file to read, got none")
+        reader = registry.create("sources", source, options)
+        return list(read(reader, [str(path) for path in inputs], on_bad, limit))
+
+
+def cluster(
+    fragments: Iterable[Fragment], on_step: OnStep | None = None, **chosen: Unpack[Chosen]
+) -> chain.KnowledgeBase:
+    """Group fragments into entities, one after another.
+
+    Args:
+        fragments: each with an id of its own; their labels are not read.
+        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
+            `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `temperature`,
+            `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}. All mean what
+            `kbforge cluster --help` says.
+
+    Raises:
+        KBForgeError: no fragments, an unknown keyword, plugin or option, or no usable GPU.
+        LikelihoodError: the likelihood failed on a fragment, which the message names.
+
+    """
+    with in_python():
+        choices = choices_from(chosen, "cluster")
+        kb = chain.cluster(_distinct(fragments), choices, on_step)
+    return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
+
+
+def evaluate(
+    entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
+) -> Judgement:
+    """Score entities against the labels of their fragments, which are matched by id.
+
+    Args:
+        entities: a knowledge base.
+        gold: fragments with labels; those without are left out and counted.
+        partial: leave out, and count, fragments that one side lacks.
+
+    Raises:
+        UsageError: nothing to compare, or one side lacks fragments and `partial` is False.
+
+    """
+    with in_python():
+        return judge(entities, gold, partial)
+
+
+def export(
+    entities: Iterable[Entity], output: str | Path, format: str = "jsonl", **options: object
+) -> int:
+    """Write entities in the format of an exporter; returns how many there were.
+
+    Args:
+        entities: a knowledge base.
+        output: path; "-" is standard output.
+        format: "jsonl", "csv" or a plugin's.
+        options: of the exporter, such as `separator=";"`.
+
+    Raises:
+        KBForgeError: an unknown format or option, or the output cannot be written.
+
+    """
+    with in_python():
+        exporter = registry.create("exporters", format, options)
+        return exporting.export(entities, exporter, str(output))
+
+
+def read_entities(path: str | Path) -> Iterator[Entity]:
+    """The entities of a knowledge base, one at a time; "-" is standard input.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+        BadRecord: at the first line that is not an entity, with file and line.
+
+    """
+    return reading.read_entities(str(path))
+
+
+def _distinct(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """The fragments, if they are fragments and no two have one id."""
+    if isinstance(fragments, str | Path):
+        path = quoted(str(fragments), 400)
+        raise UsageError(f'cluster: expected fragments, got a path; load("{path}") reads them')
+    held = list(fragments)
+    seen: set[str] = set()
+    for number, fragment in enumerate(held):
+        where = f"cluster: fragment {number}"
+        if not isinstance(fragment, Fragment):
+            raise UsageError(f"{where}: expected a Fragment, got {quoted(fragment)}")
+        if fragment.id in seen:
+            raise UsageError(
+                f'{where}: expected an id of its own, got "{quoted(fragment.id)}" again'
+            )
+        seen.add(fragment.id)
+    return held

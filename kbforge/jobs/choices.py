@@ -1,0 +1,90 @@
+"""What a user may choose of a clustering: one set of choices, whoever asks for them.
+
+The command line makes `Choices` of its options, and the Python API of its keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kbforge.contracts import CandidateIndex, Clusterer, ConjugateLikelihood, Likelihood
+from kbforge.errors import UsageError, quoted
+
+DEFAULT_LIKELIHOOD = "attributes"
+NO_INDEX = "none"
+
+_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a user may choose of a clustering run; the defaults are the command line's.
+
+    A plugin is chosen by its name. A Python user may hand over an object of his own instead.
+
+    Attributes:
+        clusterer: name of a clusterer plugin, or a clusterer.
+        likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None takes
+            the attribute model.
+        surrogate: the model that proposes for the likelihood, likewise; None takes the one the
+            likelihood brings, if any.
+        index: name of the index that says which clusters a fragment is compared with, or an index;
+            "none" compares with all; None takes the one the likelihood brings, if any.
+        particles: P; None is the clusterer's default.
+        max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
+        alpha: concentration; None takes the calibration's, else the likelihood's own default.
+        calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
+        confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
+            file's, else the bundle's, if any.
+        temperature: all log likelihoods are divided by it.
+        seed: of all random numbers.
+        device: "cpu" or "cuda".
+        options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
+
+    Raises:
+        UsageError: a number below 0, or a device that is none.
+
+    """
+
+    clusterer: str | Clusterer = "split-smc"
+    likelihood: str | Likelihood | None = None
+    surrogate: str | ConjugateLikelihood | None = None
+    index: str | CandidateIndex | None = None
+    particles: int | None = None
+    max_evals: int | None = None
+    alpha: float | None = None
+    calibration: str | None = None
+    confidence_map: str | None = None
+    temperature: float = 1.0
+    seed: int = 0
+    device: str = "cpu"
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, number in (("max-evals", self.max_evals), ("seed", self.seed)):
+            if number is not None and number < 0:
+                raise UsageError(f"--{name}: expected a whole number from 0, got {number}")
+        if self.device not in _DEVICES:
+            raise UsageError(
+                f"--device: expected {' or '.join(_DEVICES)}, got {quoted(self.device)}"
+            )
+
+    def of(self, kind: str) -> dict[str, object]:
+        """The options for a kind of plugin."""
+        return dict(self.options.get(kind, {}))
+
+    @property
+    def likelihood_name(self) -> str:
+        """What messages and files call the likelihood: a name, or the path of a bundle."""
+        return called(self.likelihood or DEFAULT_LIKELIHOOD)
+
+    @property
+    def clusterer_name(self) -> str:
+        """What messages and files call the clusterer."""
+        return called(self.clusterer)
+
+
+def called(chosen: object) -> str:
+    """The name that was chosen; of an object, that of its class."""
+    return chosen if isinstance(chosen, str) else type(chosen).__name__

@@ -1,0 +1,141 @@
+"""What was found for a likelihood in earlier runs: alpha and a confidence map.
+
+Each is read from the file that the choices name, else from the model bundle. A file that was made
+for other choices is used all the same, and a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kbforge.contracts import Likelihood
+from kbforge.errors import UsageError
+from kbforge.jobs.choices import Choices
+from kbforge.models.calibration import Calibration, read_calibration
+from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
+from kbforge.models.resolve import default_alpha, is_name
+
+_CALIBRATION_IN_BUNDLE = "calibration.toml"
+
+
+def named_calibration(choices: Choices) -> Calibration | None:
+    """The calibration file that the choices name, if any.
+
+    Raises:
+        UsageError: they name an alpha, too.
+        KBForgeError: it cannot be read.
+
+    """
+    if choices.calibration is None:
+        return None
+    if choices.alpha is not None:
+        raise UsageError("--alpha and --calibration both say what alpha is; choose one")
+    return read_calibration(choices.calibration)
+
+
+def alpha_of(
+    likelihood: Likelihood, choices: Choices, named: Calibration | None, notes: list[str]
+) -> float:
+    """The alpha chosen, else the calibration's, else the likelihood's own.
+
+    Args:
+        likelihood: gives its default.
+        choices: which alpha, calibration and likelihood.
+        named: as of `named_calibration`.
+        notes: sentences for the user are added to them.
+
+    Raises:
+        KBForgeError: the bundle's calibration cannot be read.
+
+    """
+    if choices.alpha is not None:
+        return choices.alpha
+    if named is not None:
+        _note_other_likelihood(choices, named, notes)
+        return named.alpha
+    bundle = _bundle(choices)
+    if bundle is not None:
+        bundled = bundle / _CALIBRATION_IN_BUNDLE
+        if bundled.is_file():
+            return read_calibration(str(bundled)).alpha
+        if bundle.is_dir():
+            notes.append(
+                f"{choices.likelihood} has no calibration, so alpha is a guess; "
+                "kbforge calibrate finds it (then --calibration or --alpha)"
+            )
+    return default_alpha(likelihood)
+
+
+def confidence_of(
+    choices: Choices, named: Calibration | None, notes: list[str]
+) -> ConfidenceMap | None:
+    """The map named, else that of the calibration named, else that of the model bundle.
+
+    Args:
+        choices: which map, calibration and likelihood.
+        named: as of `named_calibration`.
+        notes: sentences for the user are added to them.
+
+    Raises:
+        KBForgeError: the file cannot be read.
+
+    """
+    found, where = None, choices.confidence_map
+    if where is not None:
+        found = read_confidence(where)
+    elif named is not None:
+        found, where = named.confidence, choices.calibration
+    bundle = _bundle(choices)
+    if found is None and bundle is not None:
+        bundled = bundle / IN_BUNDLE
+        where = str(bundled)
+        found = read_confidence(where) if bundled.is_file() else None
+    if found is not None:
+        _note_other_choices(choices, found, str(where), notes)
+    return found
+
+
+def _bundle(choices: Choices) -> Path | None:
+    """Where the likelihood was loaded from, if it was."""
+    chosen = choices.likelihood
+    return Path(chosen) if isinstance(chosen, str) and not is_name(chosen) else None
+
+
+def _same(one: str, other: str) -> bool:
+    # a model may since have moved, or be named from another folder
+    return Path(one).name == Path(other).name
+
+
+def _note_other_likelihood(choices: Choices, named: Calibration, notes: list[str]) -> None:
+    used, options = choices.likelihood_name, choices.of("likelihood")
+    if not _same(named.likelihood, used):
+        notes.append(
+            f"{choices.calibration} is a calibration of the likelihood {named.likelihood}, "
+            f"used here with {used}"
+        )
+    elif dict(named.options) != {k: str(v) for k, v in options.items()}:
+        notes.append(
+            f"{choices.calibration} was made with other options of the likelihood: "
+            f"{_listed(named.options)} there, {_listed(options)} here"
+        )
+
+
+def _note_other_choices(
+    choices: Choices, found: ConfidenceMap, where: str, notes: list[str]
+) -> None:
+    used, clusterer = choices.likelihood_name, choices.clusterer_name
+    if not _same(found.likelihood, used):
+        notes.append(
+            f"the confidence map {where} was fitted with the likelihood {found.likelihood}, used "
+            f"here with {used}"
+        )
+    if found.clusterer != clusterer or found.temperature != choices.temperature:
+        notes.append(
+            f"the confidence map {where} was fitted with {found.clusterer} at temperature "
+            f"{found.temperature:g}, used here with {clusterer} at {choices.temperature:g}"
+        )
+
+
+def _listed(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"

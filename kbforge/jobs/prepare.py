@@ -1,0 +1,198 @@
+"""Preparing: from choices to a clusterer and its problem, fitted to the fragments at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbforge import registry
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import (
+    Accompanied,
+    CandidateIndex,
+    Clusterer,
+    ConjugateLikelihood,
+    Fragment,
+    Indexed,
+    Likelihood,
+    Problem,
+    Unindexed,
+)
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
+from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
+from kbforge.models.bundle import bundles_read_once
+from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.devices import require_device
+from kbforge.models.resolve import fit_to_input, make_likelihood, make_surrogate, takes_device
+from kbforge.models.tempering import tempered
+from kbforge.registry.options import option_parameters
+
+_ATTRIBUTES_OF_A_RECORD = 3
+_GREEDY_MAX_EVALS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A clusterer and its problem, ready for the fragments they were prepared on.
+
+    Attributes:
+        problem: at the temperature chosen.
+        alpha: the concentration before tempering.
+        confidence: the map that goes with the choices, if any.
+        notes: sentences for the user: what was fitted, what was ignored.
+
+    """
+
+    clusterer: Clusterer
+    problem: Problem
+    alpha: float
+    confidence: ConfidenceMap | None
+    notes: tuple[str, ...]
+
+
+def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
+    """Make the plugins that the choices name and fit what fits itself to the input.
+
+    Raises:
+        KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
+
+    """
+    if not fragments:
+        raise KBForgeError("there are no fragments to cluster")
+    notes: list[str] = []
+    clusterer, particles = _clusterer(choices)
+    if choices.alpha is not None:
+        DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
+    with bundles_read_once():
+        likelihood = _likelihood(fragments, choices, notes)
+        surrogate = _surrogate(choices, likelihood)
+    index = _index(fragments, choices, likelihood, clusterer)
+    for model in (likelihood, surrogate):
+        said = fit_to_input(model, fragments)
+        if said:
+            notes.append(said)
+    if surrogate is not None and choices.max_evals is None:
+        max_evals: int | None = particles or _GREEDY_MAX_EVALS
+    else:
+        max_evals = choices.max_evals
+    named = named_calibration(choices)
+    alpha = alpha_of(likelihood, choices, named, notes)
+    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
+    confidence = confidence_of(choices, named, notes)
+    return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
+
+
+def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
+    """The clusterer, and the P it will use if it has one."""
+    options = choices.of("clusterer")
+    if choices.particles is not None:
+        if "particles" in options:
+            raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
+        options["particles"] = choices.particles
+    if not isinstance(choices.clusterer, str):
+        _refuse_options("clusterer", options)
+        return choices.clusterer, None
+    made: Clusterer = registry.create("clusterers", choices.clusterer, options)
+    parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
+    particles = options.get("particles", parameter.default if parameter else None)
+    return made, int(str(particles)) if isinstance(particles, int | str) else None
+
+
+def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
+    options = choices.of("likelihood")
+    if not (choices.likelihood is None or isinstance(choices.likelihood, str)):
+        _refuse_options("likelihood", options)
+        return choices.likelihood
+    name = choices.likelihood or _default_likelihood(fragments, notes)
+    if choices.device != "cpu":
+        require_device(choices.device)
+        if takes_device(name):
+            options.setdefault("device", choices.device)
+        else:
+            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
+    return make_likelihood(name, options)
+
+
+def _default_likelihood(fragments: Sequence[Fragment], notes: list[str]) -> str:
+    if not any(fragment.properties for fragment in fragments):
+        raise UsageError(
+            "the fragments have vectors and no properties: name a numeric likelihood, "
+            "such as --likelihood gaussian"
+        )
+    few = sum(len(fragment.properties) < _ATTRIBUTES_OF_A_RECORD for fragment in fragments)
+    if 2 * few > len(fragments):
+        notes.append(
+            f"most fragments have fewer than {_ATTRIBUTES_OF_A_RECORD} attributes, which is "
+            f"little for {DEFAULT_LIKELIHOOD} to learn from; --likelihood bigram compares names by "
+            "their characters, --likelihood gpt reads them"
+        )
+    return DEFAULT_LIKELIHOOD
+
+
+def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:
+    options = choices.of("surrogate")
+    if isinstance(choices.surrogate, str):
+        return make_surrogate(choices.surrogate, options)
+    if choices.surrogate is not None:
+        _refuse_options("surrogate", options)
+        return choices.surrogate
+    if options:
+        raise UsageError(
+            f"--set surrogate.{next(iter(options))}: there is no surrogate; "
+            "name one with --surrogate"
+        )
+    if isinstance(likelihood, Accompanied) and likelihood.surrogate is not None:
+        return likelihood.surrogate
+    if choices.max_evals is not None:
+        raise UsageError(
+            "--max-evals limits what a surrogate proposes, but there is none; "
+            "name one with --surrogate"
+        )
+    return None
+
+
+def _index(
+    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood, clusterer: Clusterer
+) -> CandidateIndex | None:
+    chosen, options = choices.index, choices.of("index")
+    if options and chosen in (None, NO_INDEX):
+        raise UsageError(
+            f"--set index.{next(iter(options))}: there is no index; name one with --index"
+        )
+    if isinstance(clusterer, Unindexed):
+        if chosen not in (None, NO_INDEX):
+            raise UsageError(
+                f"--index {called(chosen)}: {choices.clusterer_name} compares with all clusters in "
+                "any case; leave out --index, or name another clusterer"
+            )
+        return None
+    if chosen is None:
+        return likelihood.index if isinstance(likelihood, Indexed) else None
+    return None if chosen == NO_INDEX else _named_index(fragments, chosen, options)
+
+
+def _named_index(
+    fragments: Sequence[Fragment], chosen: str | CandidateIndex, options: dict[str, object]
+) -> CandidateIndex:
+    if isinstance(chosen, str):
+        index: CandidateIndex = registry.create("indexes", chosen, options)
+    else:
+        _refuse_options("index", options)
+        index = chosen
+    fit_to_input(index, fragments)
+    if not any(index.keys(fragment) for fragment in fragments):
+        raise UsageError(
+            f"--index {called(chosen)}: it finds no key in any fragment, so that nothing would "
+            f"be compared with anything; --index {NO_INDEX} compares with all"
+        )
+    return index
+
+
+def _refuse_options(kind: str, options: dict[str, object]) -> None:
+    """An object of the user's own was made with its options."""
+    if options:
+        raise UsageError(
+            f"--set {kind}.{next(iter(options))}: expected no options for a {kind} that is an "
+            "object; it was made with its own"
+        )

@@ -1,0 +1,324 @@
+"""`from kbforge import ...`: light, checked as the command line is, and giving the same bytes."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import kbforge
+from kbforge import Fragment, KBForgeError, cluster, evaluate, export, load, read_entities, registry
+from kbforge.contracts import Likelihood
+from kbforge.errors import BadRecord
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.keywords import Chosen, in_keywords
+from tests.program import Run
+
+NAMES = ["ada lovelace", "ada lovelace", "a lovelace", "bo ek", "bo ekk", "cyd orr"] * 3
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    path = tmp_path / "people.jsonl"
+    records = [
+        {"id": f"p{number}", "properties": {"name": [name]}, "label": name[:2]}
+        for number, name in enumerate(NAMES)
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def imported_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter has after some code."""
+    script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.split())
+
+
+def test_importing_kbforge_imports_nothing_else() -> None:
+    modules = imported_by("import kbforge")
+    assert {name for name in modules if name.startswith("kbforge")} == {"kbforge"}
+    assert not modules & {"numpy", "torch", "typer"}
+
+
+def test_the_functions_bring_neither_torch_nor_the_command_line() -> None:
+    modules = imported_by("from kbforge import *")
+    assert "kbforge.jobs.api" in modules
+    assert not modules & {"torch", "typer", "kbforge_plugins"}
+
+
+def test_every_name_is_there_and_listed() -> None:
+    for name in kbforge.__all__:
+        assert getattr(kbforge, name) is not None
+    assert set(kbforge.__all__) <= set(dir(kbforge))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        kbforge.nothing  # noqa: B018
+
+
+def test_no_name_is_that_of_a_room() -> None:
+    rooms = {module.name for module in pkgutil.iter_modules(kbforge.__path__)}
+    assert "clustering" in rooms
+    assert rooms.isdisjoint(kbforge.__all__)
+
+
+def test_the_keywords_are_the_choices() -> None:
+    assert list(get_type_hints(Chosen)) == [field.name for field in fields(Choices)]
+
+
+# the command line's arguments, and the same as keywords
+SAME: list[tuple[list[str], dict[str, Any]]] = [
+    (["--likelihood", "bigram", "--alpha", "3"], {"likelihood": "bigram", "alpha": 3}),
+    (
+        ["--likelihood", "bigram", "--clusterer", "smc", "-P", "7", "--seed", "5"],
+        {"likelihood": "bigram", "clusterer": "smc", "particles": np.int64(7), "seed": 5},
+    ),
+    (
+        [
+            *("--likelihood", "bigram", "--temperature", "2"),
+            *("--set", "likelihood.scale=9", "--set", "clusterer.weights=marginal"),
+        ],
+        {
+            "likelihood": "bigram",
+            "temperature": 2,
+            "options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}},
+        },
+    ),
+    (
+        ["--likelihood", "trigram", "--surrogate", "bigram", "-M", "4", "--index", "selective"],
+        {"likelihood": "trigram", "surrogate": "bigram", "max_evals": 4, "index": "selective"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "keywords"), SAME)
+@pytest.mark.parametrize("name", ["kb.jsonl", "kb.jsonl.gz"])
+def test_python_writes_the_bytes_of_the_command_line(
+    program: Run,
+    people: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    keywords: dict[str, Any],
+    name: str,
+) -> None:
+    (tmp_path / "cli").mkdir()
+    ran = program("cluster", people, "-o", tmp_path / "cli" / name, "--json", *arguments)
+    assert ran.code == 0, ran.err
+    kb = cluster(load(people), **keywords)
+    assert kb.write(tmp_path / name) == str(tmp_path / name)
+    assert (tmp_path / name).read_bytes() == (tmp_path / "cli" / name).read_bytes()
+    assert list(kb.entities) == list(read_entities(tmp_path / name))
+    timed = ("seconds", "fragments_per_second")
+    assert {k: v for k, v in kb.summary().items() if k not in timed} == {
+        k: v for k, v in ran.json.items() if k not in timed
+    }
+
+
+WRONG: list[tuple[list[str], dict[str, Any]]] = [
+    (["--alpha", "-1"], {"alpha": -1}),
+    (["--likelihood", "nosuch"], {"likelihood": "nosuch"}),
+    (["--likelihood", "/nowhere/model"], {"likelihood": Path("/nowhere/model")}),
+    (["--alpha", "1", "--calibration", "c.toml"], {"alpha": 1, "calibration": "c.toml"}),
+    (["--likelihood", "bigram", "-M", "3"], {"likelihood": "bigram", "max_evals": 3}),
+    (["--temperature", "0"], {"temperature": 0}),
+    (["--set", "index.most=3"], {"options": {"index": {"most": 3}}}),
+    (["--set", "likelihood.no=3"], {"options": {"likelihood": {"no": 3}}}),
+    (
+        ["-P", "3", "--set", "clusterer.particles=4"],
+        {"particles": 3, "options": {"clusterer": {"particles": 4}}},
+    ),
+    (
+        ["--index", "selective", "--clusterer", "agglomerative"],
+        {"index": "selective", "clusterer": "agglomerative"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "keywords"), WRONG)
+def test_wrong_keywords_get_the_sentences_of_wrong_options(
+    program: Run, people: Path, tmp_path: Path, arguments: list[str], keywords: dict[str, Any]
+) -> None:
+    ran = program("cluster", people, "-o", tmp_path / "kb.jsonl", *arguments)
+    with pytest.raises(KBForgeError) as caught:
+        cluster(load(people), **keywords)
+    assert ran.code == caught.value.exit_code
+    said = ran.err.splitlines()[-1].removeprefix("kbforge: ")
+    assert str(caught.value) == in_keywords(said)
+    assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"likelihod": "bigram"}, 'cluster has no option "likelihod"; options: clusterer, '),
+        ({"alpha": "ten"}, "cluster: alpha: expected a number, got ten"),
+        ({"particles": 2.5}, "cluster: particles: expected a whole number, got 2.5"),
+        ({"seed": -1}, "seed: expected a whole number from 0, got -1"),
+        ({"max_evals": -1}, "max_evals: expected a whole number from 0, got -1"),
+        ({"device": "tpu"}, "device: expected cpu or cuda, got tpu"),
+        ({"likelihood": 3}, "likelihood: expected a name, a model folder or a Likelihood, got 3"),
+        ({"options": 3}, "options: expected a dictionary, got 3"),
+        ({"options": {"x": {}}}, 'unknown kind "x", expected one of clusterer, index, likelihood'),
+        ({"options": {"index": 3}}, "options.index: expected a dictionary, got 3"),
+    ],
+)
+def test_keywords_are_checked(people: Path, keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(KBForgeError) as caught:
+        cluster(load(people), **keywords)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("name one with --surrogate", "name one with surrogate"),
+        ("--max-evals limits", "max_evals limits"),
+        ("such as --likelihood gaussian", 'such as likelihood="gaussian"'),
+        ("--index none compares", 'index="none" compares'),
+        ("leave out --index, or name", "leave out index, or name"),
+        ("(then --calibration or --alpha)", "(then calibration or alpha)"),
+        ("--set index.most: there is", "options.index.most: there is"),
+        ("--set clusterer.batch=1000 samples", "options.clusterer.batch=1000 samples"),
+        ("leave out --gpu to", 'leave out device="cuda" to'),
+        ("no usable GPU for --device cuda: PyTorch", 'no usable GPU for device="cuda": PyTorch'),
+        ("use --partial to evaluate", "use partial to evaluate"),
+        ("kbforge load csv --vector x,y makes", "kbforge load csv --vector x,y makes"),
+        ("kbforge reliability --fit-on x", "kbforge reliability --fit-on x"),
+    ],
+)
+def test_sentences_in_keywords(sentence: str, said: str) -> None:
+    assert in_keywords(sentence) == said
+
+
+def test_notes_speak_of_keywords(people: Path) -> None:
+    (note, *_) = cluster(load(people)).notes
+    assert 'likelihood="bigram" compares names' in note
+    assert "--" not in note
+
+
+def test_an_object_serves_where_a_name_does(people: Path) -> None:
+    fragments = load(people)
+    make: Callable[..., Any] = registry.create
+    named = cluster(
+        fragments,
+        likelihood="trigram",
+        surrogate="bigram",
+        clusterer="greedy",
+        options={"likelihood": {"scale": 9}},
+        max_evals=5,
+        alpha=2,
+    )
+    objects = cluster(
+        fragments,
+        likelihood=make("likelihoods", "trigram", {"scale": 9}),
+        surrogate=make("surrogates", "bigram"),
+        clusterer=make("clusterers", "greedy"),
+        max_evals=5,
+        alpha=2,
+    )
+    assert objects.entities == named.entities
+    indexes = ("selective", make("indexes", "selective"))
+    named, objects = (
+        cluster(fragments, likelihood="bigram", alpha=2, index=index) for index in indexes
+    )
+    assert objects.entities == named.entities
+
+
+@pytest.mark.parametrize("kind", ["likelihood", "surrogate", "index", "clusterer"])
+def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
+    kinds = {"index": "indexes"}
+    plugin = {"index": "selective", "clusterer": "greedy"}.get(kind, "bigram")
+    made = registry.create(kinds.get(kind, f"{kind}s"), plugin)
+    chosen: dict[str, Any] = {"likelihood": "trigram", kind: made}
+    with pytest.raises(KBForgeError, match=rf"^options\.{kind}\.x: expected no options for a"):
+        cluster(load(people), **chosen, options={kind: {"x": 1}})
+
+
+def test_a_black_box_without_a_table_clusters(people: Path) -> None:
+    class OneEach(Likelihood):
+        def log_marginal(self, clusters: Any) -> Any:
+            return np.array([-99.0 * (len(cluster) > 1) for cluster in clusters])
+
+    kb = cluster(load(people), likelihood=OneEach(), alpha=1)
+    assert len(kb.entities) == len(NAMES)
+
+
+def test_what_is_no_list_of_fragments_is_refused(people: Path) -> None:
+    fragments = load(people)
+    with pytest.raises(KBForgeError, match=r'got a path; load\(".*people.jsonl"\) reads them'):
+        cluster(str(people))  # type: ignore[arg-type]
+    with pytest.raises(KBForgeError, match="fragment 1: expected a Fragment, got x"):
+        cluster([fragments[0], "x"])  # type: ignore[list-item]
+    with pytest.raises(KBForgeError, match='fragment 2: expected an id of its own, got "p0" again'):
+        cluster([*fragments[:2], fragments[0]])
+    with pytest.raises(KBForgeError, match="there are no fragments to cluster"):
+        cluster([])
+
+
+def test_load_reads_as_the_verb_does(program: Run, tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("key,name,town\nr1,Ada|A.,Lund\nr2,Bo,Oslo\nr2,Cy,Rome\n")
+    out = tmp_path / "out.jsonl"
+    options: dict[str, object] = {"id": "key", "separator": "|", "map": ["town=place"]}
+    with pytest.raises(BadRecord, match=r"people\.csv:4: id: expected an id of its own"):
+        load(table, source="csv", **options)
+    bad: list[BadRecord] = []
+    fragments = load(table, source="csv", on_bad=lambda error, raw: bad.append(error), **options)
+    ran = program(
+        *("load", "csv", table, "--id", "key", "--separator", "|", "--map", "town=place"),
+        *("--on-error", "quarantine", "-o", out),
+    )
+    assert ran.code == 0, ran.err
+    assert fragments == load(out)
+    assert [fragment.id for fragment in fragments] == ["r1", "r2"]
+    assert len(bad) == 1
+    assert load(table, source="csv", limit=1, **options) == fragments[:1]
+    assert load(out, out, limit=2) == fragments
+
+
+def test_load_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(KBForgeError, match="load: expected a file to read, got none"):
+        load()
+    with pytest.raises(KBForgeError, match="cannot read"):
+        load(tmp_path / "absent.jsonl")
+    with pytest.raises(KBForgeError, match='there is no source "nosuch"; available: csv'):
+        load("x", source="nosuch")
+    with pytest.raises(KBForgeError, match='source csv has no option "ident"'):
+        load("x", source="csv", ident="key")
+
+
+def test_evaluate_and_export_do_what_the_verbs_do(
+    program: Run, people: Path, tmp_path: Path
+) -> None:
+    fragments = load(people)
+    kb = cluster(fragments, likelihood="bigram", alpha=3)
+    path = kb.write(tmp_path / "kb.jsonl")
+    scored = program("evaluate", path, people, "--json")
+    assert scored.code == 0
+    assert evaluate(kb.entities, fragments).to_json() == scored.json
+    with pytest.raises(KBForgeError, match="use partial to evaluate"):
+        evaluate(kb.entities, fragments[:5])
+    assert evaluate(kb.entities, fragments[:5], partial=True).only_in_kb == len(NAMES) - 5
+    ran = program("export", path, "--format", "csv", "-o", tmp_path / "cli.csv")
+    assert ran.code == 0
+    assert export(kb.entities, tmp_path / "kb.csv", format="csv") == len(kb.entities)
+    assert (tmp_path / "kb.csv").read_bytes() == (tmp_path / "cli.csv").read_bytes()
+    with pytest.raises(KBForgeError, match='exporter csv has no option "sep"'):
+        export(kb.entities, tmp_path / "kb.csv", format="csv", sep=";")
+
+
+def test_the_labels_are_not_read(people: Path) -> None:
+    from dataclasses import replace
+
+    fragments = load(people)
+    bare: list[Fragment] = [replace(fragment, label=None) for fragment in fragments]
+    assert cluster(bare).entities == cluster(fragments).entities
