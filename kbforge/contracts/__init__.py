@@ -1,5 +1,6 @@
-"""The words of the domain and one protocol a kind of plugin, each with its laws."""
+"""The words of the domain and one base class a kind of plugin, each with its laws."""
 
+from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import (
     Cluster,
@@ -13,7 +14,6 @@ from kbforge.contracts.clusterer import (
     Progress,
     Rounds,
     Subproblem,
-    Unindexed,
 )
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
@@ -21,29 +21,20 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import (
-    Accompanied,
-    Bundled,
     ConjugateLikelihood,
-    EditableClusters,
-    Explaining,
     FloatArray,
-    Indexed,
     IntArray,
     Likelihood,
     LiveClusters,
-    MergeableClusters,
     Observation,
-    SelectiveClusters,
-    SelfFitting,
 )
 from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.source import OnBad, Source
 
 __all__ = [
-    "Accompanied",
+    "AdditiveLikelihood",
     "Alternative",
-    "Bundled",
     "CalibrationResult",
     "Calibrator",
     "CandidateIndex",
@@ -51,21 +42,17 @@ __all__ = [
     "Cluster",
     "Clusterer",
     "ConjugateLikelihood",
-    "EditableClusters",
     "Ending",
     "Entity",
-    "Explaining",
     "Explanation",
     "Exporter",
     "FloatArray",
     "Fragment",
     "Grammar",
-    "Indexed",
     "IntArray",
     "Interrupted",
     "Likelihood",
     "LiveClusters",
-    "MergeableClusters",
     "Observation",
     "OnBad",
     "OnStep",
@@ -76,11 +63,8 @@ __all__ = [
     "Resampler",
     "Rounds",
     "Search",
-    "SelectiveClusters",
-    "SelfFitting",
     "Serializer",
     "Source",
     "Subproblem",
-    "Unindexed",
     "Value",
 ]

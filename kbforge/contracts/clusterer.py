@@ -25,10 +25,11 @@ there is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -188,9 +189,21 @@ class Interrupted(Exception):
 OnStep: TypeAlias = Callable[[Progress], None]
 
 
-class Clusterer(Protocol):
-    """An algorithm. Its options are its constructor's parameters."""
+class Clusterer(ABC):
+    """An algorithm. Its options are its constructor's parameters.
 
+    Attributes:
+        particles: P, the most particles of a subproblem; None where there is no such number.
+        takes_budget: whether the constructor has the option `budget`, the seconds it may take.
+        unindexed: whether it compares with all clusters, whatever the problem's index says.
+
+    """
+
+    particles: int | None = None
+    takes_budget: ClassVar[bool] = False
+    unindexed: ClassVar[bool] = False
+
+    @abstractmethod
     def cluster(
         self,
         fragments: Sequence[Fragment],
@@ -205,11 +218,3 @@ class Clusterer(Protocol):
                 assignment; the message names the fragment.
 
         """
-        ...
-
-
-@runtime_checkable
-class Unindexed(Protocol):
-    """A clusterer that compares with all clusters, whatever the problem's index says."""
-
-    unindexed: Literal[True]

@@ -13,32 +13,26 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
-    Accompanied,
     CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
     Fragment,
-    Indexed,
     Likelihood,
     OnStep,
     Posterior,
     Problem,
-    Unindexed,
 )
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.models.calibration import Calibration, read_calibration
 from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import (
-    default_alpha,
-    fit_to_input,
     is_name,
     make_likelihood,
     make_surrogate,
     takes_device,
 )
 from kbforge.models.tempering import tempered
-from kbforge.registry.options import option_parameters
 
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
@@ -156,18 +150,18 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
-    clusterer, particles = _clusterer(choices)
+    clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     likelihood = _likelihood(fragments, choices, notes)
     surrogate = _surrogate(choices, likelihood)
     index = _index(fragments, choices, likelihood, clusterer)
     for model in (likelihood, surrogate):
-        said = fit_to_input(model, fragments)
+        said = None if model is None else model.fit(fragments)
         if said:
             notes.append(said)
     if surrogate is not None and choices.max_evals is None:
-        max_evals: int | None = particles or _GREEDY_MAX_EVALS
+        max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
     named = _named_calibration(choices)
@@ -230,7 +224,7 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
             f"--set surrogate.{next(iter(choices.of('surrogate')))}: there is no surrogate; "
             "name one with --surrogate"
         )
-    if isinstance(likelihood, Accompanied) and likelihood.surrogate is not None:
+    if likelihood.surrogate is not None:
         return likelihood.surrogate
     if choices.max_evals is not None:
         raise UsageError(
@@ -249,7 +243,7 @@ def _index(
             f"--set index.{next(iter(choices.of('index')))}: there is no index; "
             "name one with --index"
         )
-    if isinstance(clusterer, Unindexed):
+    if clusterer.unindexed:
         if named is not None:
             raise UsageError(
                 f"--index {named}: {choices.clusterer} compares with all clusters in any case; "
@@ -258,29 +252,24 @@ def _index(
         return None
     if named is not None:
         index: CandidateIndex = registry.create("indexes", named, choices.of("index"))
-        fit_to_input(index, fragments)
+        index.fit(fragments)
         if not any(index.keys(fragment) for fragment in fragments):
             raise UsageError(
                 f"--index {named}: it finds no key in any fragment, so that nothing would "
                 f"be compared with anything; --index {NO_INDEX} compares with all"
             )
         return index
-    if choices.index is None and isinstance(likelihood, Indexed):
-        return likelihood.index
-    return None
+    return likelihood.index if choices.index is None else None
 
 
-def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
-    """The clusterer, and the P it will use if it has one."""
+def _clusterer(choices: Choices) -> Clusterer:
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
             raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
         options["particles"] = choices.particles
     made: Clusterer = registry.create("clusterers", choices.clusterer, options)
-    parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
-    particles = options.get("particles", parameter.default if parameter else None)
-    return made, int(str(particles)) if isinstance(particles, int | str) else None
+    return made
 
 
 def _named_calibration(choices: Choices) -> Calibration | None:
@@ -319,7 +308,7 @@ def _alpha(
                 f"{choices.likelihood} has no calibration, so alpha is a guess; "
                 "kbforge calibrate finds it (then --calibration or --alpha)"
             )
-    return default_alpha(likelihood)
+    return float(likelihood.default_alpha)
 
 
 def _confidence(

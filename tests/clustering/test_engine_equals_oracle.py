@@ -15,7 +15,14 @@ from kbforge.clustering.online.scoring import make_scorer
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.state import State
 from kbforge.clustering.step import Rules, step
-from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    LiveClusters,
+    Problem,
+)
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.attributes.test_fitting import people
@@ -163,7 +170,7 @@ def test_black_box_without_surrogate_equals_the_conjugate_engine(particles: int)
         run_both(values, slow, problem, Rules(particles, Greedy(), splits=True))
 
 
-class Records:
+class Records(ConjugateLikelihood):
     """The attribute likelihood and a point beside it.
 
     By attributes alone groupings tie in earnest, and rounding would put one or the other first.
@@ -178,7 +185,7 @@ class Records:
     def live_clusters(self) -> Any:
         tables = self._model.live_clusters(), self._point.live_clusters()
 
-        class Table:
+        class Table(LiveClusters):
             def encode(self, fragment: Fragment) -> Any:
                 return [table.encode(fragment) for table in tables]
 

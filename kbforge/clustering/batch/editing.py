@@ -1,6 +1,6 @@
 """Tables that fragments can leave, whatever the table: what a sampler asks of a likelihood.
 
-A table that is not `EditableClusters` can only grow clusters. `RebuiltClusters` makes do with
+A table that is not `editable` can only grow clusters. `RebuiltClusters` makes do with
 that: a cluster that loses a fragment is made anew from the others, at a cost of one `extend` for
 each of them.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from kbforge.contracts import (
-    EditableClusters,
     FloatArray,
     Fragment,
     IntArray,
@@ -19,15 +18,17 @@ from kbforge.contracts import (
 )
 
 
-def editable(table: LiveClusters) -> EditableClusters:
+def editable(table: LiveClusters) -> LiveClusters:
     """The table itself if fragments can leave its clusters, else one around it that rebuilds."""
-    return table if isinstance(table, EditableClusters) else RebuiltClusters(table)
+    return table if table.editable else RebuiltClusters(table)
 
 
-class RebuiltClusters:
-    """`EditableClusters` on top of any table. Its slots are not the table's: a changed cluster
+class RebuiltClusters(LiveClusters):
+    """Editable clusters on top of any table. Its slots are not the table's: a changed cluster
     gets a new slot there.
     """
+
+    editable = True
 
     def __init__(self, table: LiveClusters) -> None:
         self._table = table

@@ -26,7 +26,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Likelihood,
-    MergeableClusters,
+    LiveClusters,
 )
 from kbforge.models.score_cache import SetScores
 
@@ -113,7 +113,7 @@ def ratios_of(likelihood: Likelihood, fragments: Sequence[Fragment], clusters: C
     """By a table if it can merge, else by sets."""
     if isinstance(likelihood, ConjugateLikelihood):
         table = likelihood.live_clusters()
-        if isinstance(table, MergeableClusters):
+        if table.mergeable:
             return TableRatios(likelihood, table, fragments, clusters)
     return SetRatios(likelihood, fragments, clusters)
 
@@ -124,7 +124,7 @@ class TableRatios:
     def __init__(
         self,
         likelihood: Likelihood,
-        table: MergeableClusters,
+        table: LiveClusters,
         fragments: Sequence[Fragment],
         clusters: Clusters,
     ) -> None:

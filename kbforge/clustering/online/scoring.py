@@ -26,7 +26,6 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
     Problem,
-    SelectiveClusters,
 )
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import SetScores
@@ -114,7 +113,6 @@ class _Table:
 
     def __init__(self, table: LiveClusters, candidates: Candidates | None) -> None:
         self._table, self._candidates = table, candidates
-        self._few = table if isinstance(table, SelectiveClusters) else None
         self._by_slot: FloatArray = np.zeros(0)
         self._x: Observation = None
 
@@ -123,11 +121,9 @@ class _Table:
         if self._candidates is None:
             return Scores(self._table.log_predictive(self._x, state.n_slots))
         slots = self._candidates.turn_to(fragment, state.in_heaviest)
-        if self._few is None:
-            return Scores(self._table.log_predictive(self._x, state.n_slots), slots)
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
-        self._by_slot[slots] = self._few.log_predictive_of(self._x, slots)
+        self._by_slot[slots] = self._table.log_predictive_of(self._x, slots)
         return Scores(self._by_slot, slots)
 
     def log_predictive_new(self) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.run import run
 from kbforge.clustering.step import Rules
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 
 
-class Greedy:
+class Greedy(Clusterer):
     """The fastest clusterer, and the one that cannot change its mind."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.run import run
 from kbforge.clustering.step import Rules
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 
 
-class Smc:
+class Smc(Clusterer):
     """Online clustering with P groupings of all fragments; the baseline of split SMC.
 
     A step costs P times the number of clusters: prefer split SMC on more than a few thousand
@@ -29,6 +29,7 @@ class Smc:
     def __init__(
         self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
     ) -> None:
+        self.particles = particles
         self._rules = Rules(
             particles=particles,
             resampler=registry.create("resamplers", resampler),

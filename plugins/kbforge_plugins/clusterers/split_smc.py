@@ -11,11 +11,11 @@ from kbforge import registry
 from kbforge.clustering.online.split import Weights
 from kbforge.clustering.run import run
 from kbforge.clustering.step import Rules
-from kbforge.contracts import Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 
 
-class SplitSmc:
+class SplitSmc(Clusterer):
     """Online clustering that keeps many competing groupings alive (Trojan et al.).
 
     Args:
@@ -44,6 +44,7 @@ class SplitSmc:
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.keeps_heaviest:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
+        self.particles = particles
         self._rules = Rules(
             particles=particles,
             resampler=scheme,
