@@ -32,7 +32,7 @@ from shell import data_folder, table
 from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
-from kbforge.models.resolve import fit_to_input, make_likelihood
+from kbforge.models.resolve import make_likelihood
 from kbforge_training.lm.recipe import read_recipe
 from kbforge_training.lm.sets import Entity, SetRule, by_entity, draw
 
@@ -87,7 +87,7 @@ def pairs(models: Mapping[str, Likelihood], family: str, wanted: int) -> list[Re
     entities = entities_of(path)
     found = draw_pairs(entities, wanted, SEED)
     surrogate = make_likelihood(SURROGATE)
-    fit_to_input(surrogate, [fragment for entity in entities for fragment in entity])
+    surrogate.fit([fragment for entity in entities for fragment in entity])
     kinds = {
         "all": list(range(len(found))),
         "unequal": [k for k, pair in enumerate(found) if not pair.is_equal],

@@ -18,7 +18,6 @@ from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem,
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
-from kbforge.registry.options import option_parameters
 
 _MARKS = 50
 # an offline method's next mark is when this much more time has passed, and enough of it that
@@ -112,7 +111,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 def _minds_its_budget(run: Run) -> bool:
     """Whether the clusterer has an option for the seconds that it may take."""
-    return "budget" in option_parameters(registry.load("clusterers", run.method.clusterer))
+    return bool(registry.load("clusterers", run.method.clusterer).takes_budget)
 
 
 def _choices(run: Run, minds_its_budget: bool) -> Choices:

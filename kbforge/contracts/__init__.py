@@ -1,58 +1,31 @@
-"""The words of the domain and one protocol a kind of plugin, each with its laws."""
+"""The words of the domain and one base class a kind of plugin, each with its laws."""
 
+from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import (
-    BatchClusterer,
-    Cluster,
-    Clusterer,
-    Ending,
-    Fate,
-    Info,
-    Interrupted,
-    OnlineClusterer,
-    OnStep,
-    Particle,
-    Posterior,
-    Problem,
-    Progress,
-    Rounds,
-    Session,
-    Snapshot,
-    Subproblem,
-    Touched,
-    Unindexed,
-    open_session,
-)
+from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import (
-    Accompanied,
-    Bundled,
     ConjugateLikelihood,
-    EditableClusters,
-    Explaining,
     FloatArray,
-    Indexed,
     IntArray,
     Likelihood,
     LiveClusters,
-    MergeableClusters,
     Observation,
-    SelectiveClusters,
-    SelfFitting,
 )
+from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
+from kbforge.contracts.progress import Interrupted, OnStep, Progress, Rounds
 from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
+from kbforge.contracts.session import Fate, Info, Session, Snapshot, Touched
 from kbforge.contracts.source import OnBad, Source
 
 __all__ = [
-    "Accompanied",
+    "AdditiveLikelihood",
     "Alternative",
-    "BatchClusterer",
-    "Bundled",
     "CalibrationResult",
     "Calibrator",
     "CandidateIndex",
@@ -60,23 +33,19 @@ __all__ = [
     "Cluster",
     "Clusterer",
     "ConjugateLikelihood",
-    "EditableClusters",
     "Ending",
     "Entity",
-    "Explaining",
     "Explanation",
     "Exporter",
     "Fate",
     "FloatArray",
     "Fragment",
     "Grammar",
-    "Indexed",
     "Info",
     "IntArray",
     "Interrupted",
     "Likelihood",
     "LiveClusters",
-    "MergeableClusters",
     "Observation",
     "OnBad",
     "OnStep",
@@ -88,15 +57,11 @@ __all__ = [
     "Resampler",
     "Rounds",
     "Search",
-    "SelectiveClusters",
-    "SelfFitting",
     "Serializer",
     "Session",
     "Snapshot",
     "Source",
     "Subproblem",
     "Touched",
-    "Unindexed",
     "Value",
-    "open_session",
 ]

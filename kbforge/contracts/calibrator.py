@@ -9,9 +9,10 @@ e^c). One signature for the family:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,11 +46,17 @@ class CalibrationResult:
     curve: tuple[tuple[float, float], ...]
 
 
-class Calibrator(Protocol):
-    """A rule for choosing alpha. Its options are its constructor's parameters."""
+class Calibrator(ABC):
+    """A rule for choosing alpha. Its options are its constructor's parameters.
 
-    needs_labels: ClassVar[bool]
+    Attributes:
+        needs_labels: whether it reads the fragments' gold labels.
 
+    """
+
+    needs_labels: ClassVar[bool] = False
+
+    @abstractmethod
     def calibrate(
         self,
         fragments: Sequence[Fragment],
@@ -64,4 +71,3 @@ class Calibrator(Protocol):
         `clusterer` serves the calibrators that cluster. `on_evaluation(alpha, objective)` is
         called after each evaluation, for progress bars.
         """
-        ...

@@ -11,13 +11,13 @@ and on what the index was fitted to, not on which fragments were asked about bef
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 from kbforge.contracts.fragment import Fragment
 
 
-class CandidateIndex(Protocol):
+class CandidateIndex(ABC):
     """Fragments that may be the same entity share a key. Options are the constructor's.
 
     Attributes:
@@ -27,9 +27,18 @@ class CandidateIndex(Protocol):
 
     """
 
-    families: int
-    shared: int
+    families: int = 8
+    shared: int = 1
 
+    @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """The fragment's keys, distinct, in a fixed order."""
-        ...
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Look at the fragments to be clustered, if that helps.
+
+        Returns:
+            One sentence for the user that says what was fitted, or None if nothing was.
+
+        """
+        return None

@@ -1,36 +1,54 @@
-"""Likelihoods and surrogates: how probable is it that these fragments are one entity?
+"""Likelihoods: how probable is it that these fragments are one entity?
 
 One signature for the family, in nats:
 
     log_marginal(clusters) -> [len(clusters)]      L(C), order-free; L of no fragments is 0
 
-Laws, tested for every member by `kbforge.testing.likelihood`:
+Laws, tested for every member by `kbforge.testing.LikelihoodContract`:
 
 1. *Exchangeable*: permuting a cluster's fragments does not change L(C) (to 1e-9 relative).
 2. *Deterministic*: the same cluster twice gives the same bits.
 3. *Finite or -inf*: never NaN, never +inf.
 4. *Labels are not read*: clearing `label`, `source` and `metadata` changes nothing.
 
-A likelihood whose clusters have sufficient statistics also offers `live_clusters()`: a table of
-clusters addressed by integer slots that scores one fragment against all of them at once. That is
-what the clusterers use for conjugate models, and what makes a model fit to be a surrogate.
+Three base classes. Take the last that fits; each derives what the one before it asks for.
+
+    Likelihood             you write log_marginal; the model may be a black box
+    ConjugateLikelihood    you write a table, `LiveClusters`, that scores a fragment against all
+                           clusters at once; such a model is fast, and fit to be a surrogate
+    AdditiveLikelihood     you write what a fragment adds to a cluster's statistics, and L of
+                           statistics (see `kbforge.contracts.additive`); the table is derived
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
-
-Three more abilities of a table are optional; clusterers do without them, slower:
-
 6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit.
-7. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
+7. *Cannot fail half way*: encode and everything that scores may raise, and leaves the table as it
+   was; extend, release, add, remove and merge cannot fail.
+
+Abilities are optional. A class states each by an attribute that is True and the methods that go
+with it; a class that has one without the other is refused when Python reads it.
+
+    attribute          methods                              what clusterers do without it
+    Likelihood.
+      explains         contributions                        `kbforge explain` refuses
+      loads_bundles    from_bundle                          a model bundle of it is refused
+      takes_device     (an option `device`)                 it runs on the CPU
+    LiveClusters.
+      editable         log_predictive_held, add, remove     samplers rebuild clusters, slower
+      mergeable        log_merge_ratio, merge               agglomeration scores whole sets, slower
+
+8. *Explains*: contributions sum to L(C + x) - L(C) - L({x}) (to 1e-8).
+9. *Editable*: whatever fragments were added and removed, a table scores as one that was filled
    with those that are left (to 1e-9 after thousands of moves).
-8. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
-   clusters were merged scores as one that was filled with the whole.
+10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
+    clusters were merged scores as one that was filled with the whole.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,22 +62,117 @@ Observation: TypeAlias = Any
 """What a live table makes of a fragment: its features, ready to be scored and counted."""
 
 
-@runtime_checkable
-class Likelihood(Protocol):
-    """The log marginal probability of a set of fragments; may be a black box."""
+def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
+    """An ability and its methods come together.
 
+    Raises:
+        TypeError: a class has the one and not the other; the message says which line to write.
+
+    """
+    own = [name for name in methods if _function(cls, name) is not _function(base, name)]
+    if getattr(cls, ability):
+        lacking = ", ".join(name for name in methods if name not in own)
+        if lacking:
+            raise TypeError(f"{cls.__name__} states {ability} = True; define {lacking}")
+    elif own:
+        raise TypeError(
+            f"{cls.__name__} defines {', '.join(own)}; state the ability: {ability} = True"
+        )
+
+
+def _function(cls: type, name: str) -> Any:
+    method = getattr(cls, name)
+    return getattr(method, "__func__", method)  # a class method is bound anew at every look
+
+
+class Likelihood(ABC):
+    """The log marginal probability of a set of fragments; may be a black box.
+
+    Attributes:
+        default_alpha: the concentration to use when nothing was calibrated.
+        surrogate: proposes for this likelihood when the user names no other; None is none.
+        index: says what to compare when the user names no other, fitted with the likelihood.
+        takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
+        explains: whether `contributions` is there.
+        loads_bundles: whether `from_bundle` is.
+
+    """
+
+    default_alpha: float = 1.0
+    surrogate: ConjugateLikelihood | None = None
+    index: CandidateIndex | None = None
+    takes_device: ClassVar[bool] = False
+    explains: bool = False
+    loads_bundles: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _require_stated(cls, Likelihood, "explains", "contributions")
+        _require_stated(cls, Likelihood, "loads_bundles", "from_bundle")
+
+    @abstractmethod
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
-        ...
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Set parameters from the (unlabelled) fragments to be clustered, if none were given.
+
+        Returns:
+            One sentence for the user that says what was fitted, or None if nothing was.
+
+        """
+        return None
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
+        """What each attribute says for the fragment's being in the cluster, in nats."""
+        raise NotImplementedError(f"{type(self).__name__} does not tell what each attribute says")
+
+    @classmethod
+    def from_bundle(cls, path: Path, *given: Any, **options: Any) -> Likelihood:
+        """Load from a model bundle (a folder), strictly; the options are the constructor's.
+
+        Raises:
+            ModelError: with a sentence that says what differs.
+
+        """
+        raise NotImplementedError(f"{cls.__name__} does not load from bundles")
 
 
-class LiveClusters(Protocol):
+class ConjugateLikelihood(Likelihood):
+    """A likelihood with sufficient statistics: it can serve as model and as surrogate."""
+
+    @abstractmethod
+    def live_clusters(self) -> LiveClusters:
+        """A new, empty table."""
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """The sum of the table's predictives; write it yourself where a closed form is faster."""
+        chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
+        return np.array(chained, dtype=np.float64)
+
+
+class LiveClusters(ABC):
     """The sufficient statistics of all clusters of one run, addressed by slot.
 
     The caller owns the slots: it numbers them from 0, grows them without gaps, and may hand a
     released slot to a new cluster. The table sizes its arrays to what it has seen.
+
+    Attributes:
+        editable: whether fragments can leave its clusters, as samplers need that move them.
+        mergeable: whether its clusters can become one, as agglomerative clustering needs.
+
     """
 
+    editable: bool = False
+    mergeable: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        editing = ("log_predictive_held", "add", "remove")
+        _require_stated(cls, LiveClusters, "editable", *editing)
+        _require_stated(cls, LiveClusters, "mergeable", "log_merge_ratio", "merge")
+
+    @abstractmethod
     def encode(self, fragment: Fragment) -> Observation:
         """The features of a fragment.
 
@@ -67,61 +180,50 @@ class LiveClusters(Protocol):
             LikelihoodError: the fragment lacks what the model reads (a vector, say).
 
         """
-        ...
 
+    @abstractmethod
     def log_predictive(self, x: Observation, slots: int) -> FloatArray:
         """L(C + x) - L(C) for slots 0..slots-1, in nats, shape [slots].
 
         Entries of released slots are unspecified (but not NaN). The array belongs to the table
         and is overwritten by the next call.
         """
-        ...
 
+    @abstractmethod
     def log_predictive_new(self, x: Observation) -> float:
         """L({x}), in nats."""
-        ...
 
+    @abstractmethod
     def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
         """Make cluster children[k] := parents[k] + x; a parent of -1 is the empty cluster.
 
         Children are distinct, hold no live cluster, and are no one's parent in the same call.
         """
-        ...
 
-    def release(self, slots: IntArray) -> None:
-        """Forget these clusters; their slots may come back as children."""
-        ...
+    def release(self, slots: IntArray) -> None:  # noqa: B027  # a table may well keep them
+        """Forget these clusters; their slots may come back as children.
 
-
-@runtime_checkable
-class SelectiveClusters(LiveClusters, Protocol):
-    """Live clusters of which a few can be scored without looking at the others."""
+        A table whose `extend` overwrites a child whole has nothing to do.
+        """
 
     def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
-        """L(C + x) - L(C) of these live slots, in nats, shape [len(slots)]."""
-        ...
+        """L(C + x) - L(C) of these live slots, in nats, shape [len(slots)].
 
-
-@runtime_checkable
-class EditableClusters(LiveClusters, Protocol):
-    """Live clusters that fragments can leave, as samplers need that move them one by one."""
+        Write it yourself where a few clusters can be scored without looking at the others.
+        """
+        return self.log_predictive(x, int(slots.max(initial=-1)) + 1)[slots]
 
     def log_predictive_held(self, x: Observation, slot: int) -> float:
         """L(C) - L(C - x) of a live cluster C that holds x, in nats."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} is not editable")
 
     def add(self, x: Observation, slot: int) -> None:
         """C := C + x, in place; C is live."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} is not editable")
 
     def remove(self, x: Observation, slot: int) -> None:
         """C := C - x, in place; C is live, holds x and is not empty without it."""
-        ...
-
-
-@runtime_checkable
-class MergeableClusters(LiveClusters, Protocol):
-    """Live clusters that can become one, as agglomerative clustering needs."""
+        raise NotImplementedError(f"{type(self).__name__} is not editable")
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and D in slots 0..slots-1, shape [slots].
@@ -129,75 +231,24 @@ class MergeableClusters(LiveClusters, Protocol):
         Entries of `slot` itself and of released slots are unspecified (but not NaN). The array
         belongs to the table and may be overwritten by the next call.
         """
-        ...
+        raise NotImplementedError(f"{type(self).__name__} is not mergeable")
 
     def merge(self, slot: int, into: int) -> None:
         """D := D + C, in place, of C in `slot`, which is released, and D in `into`."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} is not mergeable")
 
 
-@runtime_checkable
-class ConjugateLikelihood(Likelihood, Protocol):
-    """A likelihood with sufficient statistics: it can serve as model and as surrogate."""
-
-    def live_clusters(self) -> LiveClusters:
-        """A new, empty table."""
-        ...
-
-
-@runtime_checkable
-class SelfFitting(Protocol):
-    """A likelihood that can set its parameters from the (unlabelled) fragments it will cluster."""
-
-    def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Fit to the input if nothing better was given.
-
-        Returns:
-            One sentence for the user that says what was fitted, or None if nothing was.
-
-        """
-        ...
-
-
-@runtime_checkable
-class Accompanied(Protocol):
-    """A likelihood that brings the surrogate to propose for it when the user names none."""
-
-    @property
-    def surrogate(self) -> ConjugateLikelihood | None:
-        """The surrogate, or None if there is none."""
-        ...
-
-
-@runtime_checkable
-class Indexed(Protocol):
-    """A likelihood that brings the index to use when the user names none, fitted with it."""
-
-    @property
-    def index(self) -> CandidateIndex:
-        """The index."""
-        ...
-
-
-@runtime_checkable
-class Explaining(Protocol):
-    """A likelihood that tells what each attribute says for a fragment's being in a cluster."""
-
-    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
-        """By attribute, in nats; they sum to L(C + x) - L(C) - L({x}) (to 1e-8)."""
-        ...
-
-
-@runtime_checkable
-class Bundled(Protocol):
-    """A likelihood that loads itself from a model bundle (a folder)."""
-
-    @classmethod
-    def from_bundle(cls, path: Path, **options: Any) -> Likelihood:
-        """Load strictly.
-
-        Raises:
-            ModelError: with a sentence that says what differs.
-
-        """
-        ...
+def _filling(table: LiveClusters, cluster: Sequence[Fragment]) -> float:
+    """L(C) as the sum of what each fragment adds, the cluster in slots 0 and 1 by turns."""
+    total, here = 0.0, -1
+    for fragment in cluster:
+        x = table.encode(fragment)
+        if here < 0:
+            total += table.log_predictive_new(x)
+        else:
+            total += float(table.log_predictive(x, here + 1)[here])
+        old, here = here, int(here == 0)
+        table.extend(x, np.array([old]), np.array([here]))
+        if old >= 0:
+            table.release(np.array([old]))
+    return total

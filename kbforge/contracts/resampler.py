@@ -19,21 +19,21 @@ prefers earlier entries among equals is deterministic.
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
 
 
-class Resampler(Protocol):
+class Resampler(ABC):
     """One resampling scheme."""
 
-    keeps_heaviest: bool
+    keeps_heaviest: bool = False
     """Whether the scheme keeps the heaviest, in the order given, and draws no random numbers."""
 
+    @abstractmethod
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator
     ) -> tuple[IntArray, FloatArray]:
         """Choose at most `size` of the particles; weights in nats."""
-        ...

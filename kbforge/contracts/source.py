@@ -15,8 +15,10 @@ Laws, tested for every member by `kbforge.testing.source`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import BadRecord
@@ -25,9 +27,20 @@ OnBad: TypeAlias = Callable[[BadRecord, bytes], None]
 """Called with the error and the offending raw record; raises it, or sets it aside and returns."""
 
 
-class Source(Protocol):
-    """A reader of one format. Its options are its constructor's parameters."""
+class Source(ABC):
+    """A reader of one format. Its options are its constructor's parameters.
 
+    Attributes:
+        where: `file:line` of the last fragment, so that a repeated id can be placed; "" if the
+            source does not say.
+        counts: how many records each documented rule filtered or repaired, by the rule's name.
+
+    """
+
+    where: str = ""
+    counts: Mapping[str, int] = MappingProxyType({})
+
+    @abstractmethod
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield the fragments of the inputs (paths, or "-" for standard input).
 
@@ -36,4 +49,3 @@ class Source(Protocol):
             BadRecord: a bad record, if `on_bad` raises it.
 
         """
-        ...

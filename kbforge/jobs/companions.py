@@ -14,7 +14,7 @@ from kbforge.errors import UsageError
 from kbforge.jobs.choices import Choices
 from kbforge.models.calibration import Calibration, read_calibration
 from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
-from kbforge.models.resolve import default_alpha, is_name
+from kbforge.models.resolve import is_name
 
 _CALIBRATION_IN_BUNDLE = "calibration.toml"
 
@@ -64,7 +64,7 @@ def alpha_of(
                 f"{choices.likelihood} has no calibration, so alpha is a guess; "
                 "kbforge calibrate finds it (then --calibration or --alpha)"
             )
-    return default_alpha(likelihood)
+    return float(likelihood.default_alpha)
 
 
 def confidence_of(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kbforge.contracts import Entity, Explaining, Explanation, Fragment
+from kbforge.contracts import Entity, Explanation, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import Prepared, prepare
@@ -52,7 +52,7 @@ class Explainer:
         self._fragments = {entity.id: fragments_of(entity) for entity in entities}
         prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
         likelihood = prepared.problem.likelihood
-        if not isinstance(likelihood, Explaining):
+        if not likelihood.explains:
             name = quoted(choices.likelihood_name, 400)
             raise UsageError(
                 f"likelihood {name} does not tell what each attribute says; attributes does"

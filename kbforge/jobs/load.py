@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO
 
 import orjson
 
@@ -20,23 +19,9 @@ from kbforge.files.io import open_output
 from kbforge.files.jsonl import stop, to_line
 
 
-@runtime_checkable
-class Reporting(Protocol):
-    """What a source may tell about itself besides its fragments. Both are optional luxuries.
-
-    Attributes:
-        where: `file:line` of the last fragment, so that a repeated id can be placed.
-        counts: how many records each documented rule filtered or repaired, by the rule's name.
-
-    """
-
-    where: str
-    counts: Counter[str]
-
-
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What a run of `load` did. `counts` is the source's own account (see `Reporting`)."""
+    """What a run of `load` did. `counts` is the source's own account (see `Source`)."""
 
     fragments: int
     set_aside: int
@@ -85,7 +70,7 @@ def load(
     return LoadReport(
         fragments=written,
         set_aside=aside.records if aside else 0,
-        counts=dict(sorted(source.counts.items())) if isinstance(source, Reporting) else {},
+        counts=dict(sorted(source.counts.items())),
         seconds=time.monotonic() - started,
     )
 
@@ -139,6 +124,5 @@ class Quarantine:
 def _located(
     source: Source, inputs: Sequence[str], on_bad: OnBad
 ) -> Iterator[tuple[str, Fragment]]:
-    reporting = source if isinstance(source, Reporting) else None
     for number, fragment in enumerate(source.read(inputs, on_bad), 1):
-        yield (reporting.where if reporting else f"fragment {number}"), fragment
+        yield (source.where or f"fragment {number}"), fragment

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kbforge import registry
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
-    Accompanied,
     CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
     Fragment,
-    Indexed,
     Likelihood,
     Problem,
-    Unindexed,
 )
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
@@ -24,9 +22,10 @@ from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.confidence import ConfidenceMap
 from kbforge.models.devices import require_device
-from kbforge.models.resolve import fit_to_input, make_likelihood, make_surrogate, takes_device
+from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
-from kbforge.registry.options import option_parameters
+
+Plugin = TypeVar("Plugin")
 
 _ATTRIBUTES_OF_A_RECORD = 3
 _GREEDY_MAX_EVALS = 100
@@ -61,7 +60,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
-    clusterer, particles = _clusterer(choices)
+    clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     with bundles_read_once():
@@ -69,11 +68,11 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         surrogate = _surrogate(choices, likelihood)
     index = _index(fragments, choices, likelihood, clusterer)
     for model in (likelihood, surrogate):
-        said = fit_to_input(model, fragments)
+        said = None if model is None else model.fit(fragments)
         if said:
             notes.append(said)
     if surrogate is not None and choices.max_evals is None:
-        max_evals: int | None = particles or _GREEDY_MAX_EVALS
+        max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
     named = named_calibration(choices)
@@ -83,27 +82,22 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
 
 
-def _clusterer(choices: Choices) -> tuple[Clusterer, int | None]:
-    """The clusterer, and the P it will use if it has one."""
+def _clusterer(choices: Choices) -> Clusterer:
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
             raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
         options["particles"] = choices.particles
     if not isinstance(choices.clusterer, str):
-        _refuse_options("clusterer", options)
-        return choices.clusterer, None
+        return _own(choices.clusterer, Clusterer, "clusterer", options)
     made: Clusterer = registry.create("clusterers", choices.clusterer, options)
-    parameter = option_parameters(registry.load("clusterers", choices.clusterer)).get("particles")
-    particles = options.get("particles", parameter.default if parameter else None)
-    return made, int(str(particles)) if isinstance(particles, int | str) else None
+    return made
 
 
 def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
     options = choices.of("likelihood")
     if not (choices.likelihood is None or isinstance(choices.likelihood, str)):
-        _refuse_options("likelihood", options)
-        return choices.likelihood
+        return _own(choices.likelihood, Likelihood, "likelihood", options)
     name = choices.likelihood or _default_likelihood(fragments, notes)
     if choices.device != "cpu":
         require_device(choices.device)
@@ -135,14 +129,13 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
     if isinstance(choices.surrogate, str):
         return make_surrogate(choices.surrogate, options)
     if choices.surrogate is not None:
-        _refuse_options("surrogate", options)
-        return choices.surrogate
+        return _own(choices.surrogate, ConjugateLikelihood, "surrogate", options)
     if options:
         raise UsageError(
             f"--set surrogate.{next(iter(options))}: there is no surrogate; "
             "name one with --surrogate"
         )
-    if isinstance(likelihood, Accompanied) and likelihood.surrogate is not None:
+    if likelihood.surrogate is not None:
         return likelihood.surrogate
     if choices.max_evals is not None:
         raise UsageError(
@@ -160,7 +153,7 @@ def _index(
         raise UsageError(
             f"--set index.{next(iter(options))}: there is no index; name one with --index"
         )
-    if isinstance(clusterer, Unindexed):
+    if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
             raise UsageError(
                 f"--index {called(chosen)}: {choices.clusterer_name} compares with all clusters in "
@@ -168,7 +161,7 @@ def _index(
             )
         return None
     if chosen is None:
-        return likelihood.index if isinstance(likelihood, Indexed) else None
+        return likelihood.index
     return None if chosen == NO_INDEX else _named_index(fragments, chosen, options)
 
 
@@ -178,9 +171,8 @@ def _named_index(
     if isinstance(chosen, str):
         index: CandidateIndex = registry.create("indexes", chosen, options)
     else:
-        _refuse_options("index", options)
-        index = chosen
-    fit_to_input(index, fragments)
+        index = _own(chosen, CandidateIndex, "index", options)
+    index.fit(fragments)
     if not any(index.keys(fragment) for fragment in fragments):
         raise UsageError(
             f"--index {called(chosen)}: it finds no key in any fragment, so that nothing would "
@@ -189,10 +181,16 @@ def _named_index(
     return index
 
 
-def _refuse_options(kind: str, options: dict[str, object]) -> None:
-    """An object of the user's own was made with its options."""
+def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:
+    """An object of the user's own, in place of a plugin's name; it was made with its options."""
+    if not isinstance(given, base):
+        raise UsageError(
+            f"{kind}: expected a name or a {base.__name__}, got a {type(given).__name__}; "
+            f"give its class the base class kbforge.contracts.{base.__name__}"
+        )
     if options:
         raise UsageError(
             f"--set {kind}.{next(iter(options))}: expected no options for a {kind} that is an "
             "object; it was made with its own"
         )
+    return given

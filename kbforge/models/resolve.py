@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kbforge import registry
-from kbforge.contracts import Bundled, ConjugateLikelihood, Fragment, Likelihood, SelfFitting
+from kbforge.contracts import ConjugateLikelihood, Likelihood
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import MANIFEST, read_bundle
-from kbforge.registry.options import bind_options, option_parameters
-
-DEFAULT_ALPHA = 1.0
+from kbforge.registry.options import bind_options
 
 
-def make_likelihood(
-    name_or_path: str, options: Mapping[str, object] | None = None, kind: str = "likelihoods"
-) -> Likelihood:
+def make_likelihood(name_or_path: str, options: Mapping[str, object] | None = None) -> Likelihood:
     """A likelihood plugin by name, or the one a model bundle (a folder) was trained for.
 
     Args:
         name_or_path: a registered name, or a path to a bundle; a name wins over a folder of the
             same name, which `./name` reaches.
         options: option -> value, checked against the constructor.
-        kind: "likelihoods" or "surrogates".
 
     Raises:
         PluginError: no plugin of that name.
@@ -32,40 +26,26 @@ def make_likelihood(
         UsageError: an option the plugin does not have.
 
     """
-    if name_or_path in registry.names(kind):
-        made: Likelihood = registry.create(kind, name_or_path, options)
-        return made
-    path = Path(name_or_path)
-    if not path.exists():
-        if path.name != name_or_path:
-            raise ModelError(f"there is no model at {name_or_path}")
-        registry.find(kind, name_or_path)  # raises, listing what there is
-    if not (path / MANIFEST).is_file():
-        raise ModelError(f"{name_or_path} is not a model bundle: it has no {MANIFEST}")
-    plugin = read_bundle(path).plugin
-    factory = registry.load("likelihoods", plugin)
-    if not isinstance(factory, type) or not issubclass(factory, Bundled):
-        raise ModelError(f'{name_or_path}: the likelihood "{plugin}" does not load from bundles')
-    bound = bind_options(factory, f"likelihood {plugin}", options or {})
-    return factory.from_bundle(path, **bound)
+    return _made(_plugin_of(name_or_path), name_or_path, options or {}, "likelihood")
 
 
 def make_surrogate(
     name_or_path: str, options: Mapping[str, object] | None = None
 ) -> ConjugateLikelihood:
-    """A surrogate by name or bundle; errors as `make_likelihood`."""
-    surrogate = make_likelihood(name_or_path, options, kind="surrogates")
-    if not isinstance(surrogate, ConjugateLikelihood):
-        raise UsageError(f"{name_or_path} cannot be a surrogate: it has no posterior predictive")
-    return surrogate
+    """A surrogate: any conjugate likelihood, by name or bundle; errors as `make_likelihood`."""
+    plugin = _plugin_of(name_or_path)
+    if issubclass(registry.load("likelihoods", plugin), ConjugateLikelihood):
+        made = _made(plugin, name_or_path, options or {}, "surrogate")
+        if isinstance(made, ConjugateLikelihood):
+            return made
+    raise UsageError(f"{name_or_path} cannot be a surrogate: it has no posterior predictive")
 
 
 def takes_device(name_or_path: str) -> bool:
     """Whether the likelihood of that name, or of that bundle, has a `device` option."""
-    name = name_or_path
-    if not is_name(name) and (Path(name_or_path) / MANIFEST).is_file():
-        name = read_bundle(Path(name_or_path)).plugin
-    return is_name(name) and "device" in option_parameters(registry.load("likelihoods", name))
+    if is_name(name_or_path) or (Path(name_or_path) / MANIFEST).is_file():
+        return bool(registry.load("likelihoods", _plugin_of(name_or_path)).takes_device)
+    return False
 
 
 def is_name(name_or_path: str) -> bool:
@@ -73,11 +53,28 @@ def is_name(name_or_path: str) -> bool:
     return name_or_path in registry.names("likelihoods")
 
 
-def fit_to_input(model: Any, fragments: Sequence[Fragment]) -> str | None:
-    """Let a self-fitting model see the (unlabelled) input; returns what it says of it."""
-    return model.fit(fragments) if isinstance(model, SelfFitting) else None
+def _plugin_of(name_or_path: str) -> str:
+    """The name of the likelihood plugin, be it named or named by a bundle."""
+    if is_name(name_or_path):
+        return name_or_path
+    path = Path(name_or_path)
+    if not path.exists():
+        if path.name != name_or_path:
+            raise ModelError(f"there is no model at {name_or_path}")
+        registry.find("likelihoods", name_or_path)  # raises, listing what there is
+    if not (path / MANIFEST).is_file():
+        raise ModelError(f"{name_or_path} is not a model bundle: it has no {MANIFEST}")
+    return read_bundle(path).plugin
 
 
-def default_alpha(model: Likelihood) -> float:
-    """The concentration to use when nothing was calibrated: the model's own, if it has one."""
-    return float(getattr(model, "default_alpha", DEFAULT_ALPHA))
+def _made(plugin: str, name_or_path: str, options: Mapping[str, object], role: str) -> Likelihood:
+    made: Likelihood
+    if is_name(name_or_path):
+        made = registry.create("likelihoods", plugin, options, role)
+        return made
+    factory = registry.load("likelihoods", plugin)
+    if not factory.loads_bundles:
+        raise ModelError(f'{name_or_path}: the likelihood "{plugin}" does not load from bundles')
+    bound = bind_options(factory, f"likelihood {plugin}", options)
+    made = factory.from_bundle(Path(name_or_path), **bound)
+    return made

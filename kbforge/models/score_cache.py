@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[int, ...]
 """The sorted content numbers of a set of fragments."""
 
 
-class ScoreCache:
+class ScoreCache(Likelihood):
     """A likelihood that remembers.
 
     Args:

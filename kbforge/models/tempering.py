@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -66,39 +65,53 @@ def _tempered_alpha(alpha: float, temperature: float) -> float:
 
 
 def temper(likelihood: Likelihood, temperature: float) -> Likelihood:
-    """L / temperature; conjugate if the likelihood is, its tables as able as they were."""
+    """L / temperature, as able as the likelihood is."""
     if isinstance(likelihood, ConjugateLikelihood):
         return _TemperedConjugate(likelihood, temperature)
     return _Tempered(likelihood, temperature)
 
 
-class _Tempered:
-    def __init__(self, likelihood: Any, temperature: float) -> None:
+class _Tempered(Likelihood):
+    explains = True
+
+    def __init__(self, likelihood: Likelihood, temperature: float) -> None:
         self._likelihood, self._temperature = likelihood, temperature
+        self.explains = likelihood.explains
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return np.asarray(self._likelihood.log_marginal(clusters), np.float64) / self._temperature
 
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
+        said = self._likelihood.contributions(fragment, cluster)
+        return {attribute: value / self._temperature for attribute, value in said.items()}
 
-class _TemperedConjugate(_Tempered):
+
+class _TemperedConjugate(_Tempered, ConjugateLikelihood):
+    def __init__(self, likelihood: ConjugateLikelihood, temperature: float) -> None:
+        super().__init__(likelihood, temperature)
+        self._conjugate = likelihood
+
     def live_clusters(self) -> LiveClusters:
-        table = self._likelihood.live_clusters()
-        able = tuple(part for method, part in _ABILITIES.items() if hasattr(table, method))
-        made: LiveClusters = type("TemperedClusters", (*able, _Table), {})(table, self._temperature)
-        return made
+        return _TemperedClusters(self._conjugate.live_clusters(), self._temperature)
 
 
-class _Table:
-    """A table's scores divided; what it holds is the table's own affair."""
+class _TemperedClusters(LiveClusters):
+    """A table's scores divided; what it holds, and is able to do, is the table's own affair."""
 
-    def __init__(self, table: Any, temperature: float) -> None:
+    editable = mergeable = True
+
+    def __init__(self, table: LiveClusters, temperature: float) -> None:
         self._table, self._temperature = table, temperature
+        self.editable, self.mergeable = table.editable, table.mergeable
 
     def encode(self, fragment: Fragment) -> Observation:
         return self._table.encode(fragment)
 
     def log_predictive(self, x: Observation, slots: int) -> FloatArray:
         return np.asarray(self._table.log_predictive(x, slots) / self._temperature)
+
+    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
+        return np.asarray(self._table.log_predictive_of(x, slots) / self._temperature)
 
     def log_predictive_new(self, x: Observation) -> float:
         return float(self._table.log_predictive_new(x) / self._temperature)
@@ -109,13 +122,6 @@ class _Table:
     def release(self, slots: IntArray) -> None:
         self._table.release(slots)
 
-
-class _Selective(_Table):
-    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
-        return np.asarray(self._table.log_predictive_of(x, slots) / self._temperature)
-
-
-class _Editable(_Table):
     def log_predictive_held(self, x: Observation, slot: int) -> float:
         return float(self._table.log_predictive_held(x, slot) / self._temperature)
 
@@ -125,18 +131,8 @@ class _Editable(_Table):
     def remove(self, x: Observation, slot: int) -> None:
         self._table.remove(x, slot)
 
-
-class _Mergeable(_Table):
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         return np.asarray(self._table.log_merge_ratio(slot, slots) / self._temperature)
 
     def merge(self, slot: int, into: int) -> None:
         self._table.merge(slot, into)
-
-
-# an optional ability of a table, by the method that tells it
-_ABILITIES: dict[str, type[_Table]] = {
-    "log_predictive_of": _Selective,
-    "log_predictive_held": _Editable,
-    "log_merge_ratio": _Mergeable,
-}

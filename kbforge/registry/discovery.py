@@ -28,7 +28,6 @@ KINDS: Mapping[str, str] = {
     "serializers": "write a set of fragments as text",
     "grammars": "say which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
-    "surrogates": "propose cheaply for an expensive likelihood",
     "features": "turn fragments into numbers",
     "indexes": "retrieve candidate clusters",
     "clusterers": "group fragments into entities",
@@ -40,6 +39,9 @@ KINDS: Mapping[str, str] = {
     "commands": "verbs of the command line",
 }
 
+RETIRED: Mapping[str, str] = {"surrogates": "likelihoods"}
+"""Kinds of earlier versions, and the kind that holds their plugins now."""
+
 _GROUP_PREFIX = "kbforge."
 _KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
 
@@ -49,8 +51,9 @@ class Plugin:
     """What the metadata say of one plugin; nothing was imported to know it.
 
     Attributes:
-        status: "ok"; "incompatible" if the distribution requires another version of kbforge;
-            "duplicate" if another distribution claims the same name.
+        status: "ok"; "incompatible" if the distribution requires another version of kbforge, or
+            announces it as a kind that is no more; "duplicate" if another distribution claims
+            the same name.
         requires: the distribution's requirement on kbforge, "" if it states none.
         cause: one sentence on a status that is not "ok", else "".
 
@@ -79,7 +82,7 @@ class Damaged:
 
 def installed(kind: str | None = None) -> list[Plugin]:
     """All plugins (of a kind), by kind in the order of `KINDS`, then name, then distribution."""
-    kinds = list(KINDS)
+    kinds = [*KINDS, *RETIRED]
     found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
     return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
 
@@ -90,20 +93,26 @@ def names(kind: str) -> list[str]:
 
 
 def load(kind: str, name: str) -> Any:
-    """Import the plugin of that name and return its object (usually a class).
+    """Import the plugin of that name and return its class (a function for some kinds).
 
     Raises:
-        PluginError: unknown, claimed by two distributions, incompatible, or it fails to import.
+        PluginError: unknown, claimed by two distributions, incompatible, it fails to import, or it
+            lacks what the contract of its kind needs.
 
     """
     plugin = find(kind, name)
     if plugin.status != "ok":
         raise PluginError(plugin.cause)
     try:
-        return plugin.entry_point.load()
+        loaded = plugin.entry_point.load()
     except (Exception, SystemExit) as error:  # a stranger's import may raise anything
         cause = quoted(f"{type(error).__name__}: {error}", 400)
         raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
+    if kind == "commands":  # the page of help loads all of them, and can do without NumPy
+        return loaded
+    from kbforge.registry.contract import with_contract
+
+    return with_contract(loaded, kind, _called(plugin))
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
@@ -122,11 +131,17 @@ def check(plugin: Plugin) -> tuple[str, str]:
     return plugin.status, plugin.cause
 
 
-def create(kind: str, name: str, options: Mapping[str, object] | None = None) -> Any:
+def create(
+    kind: str, name: str, options: Mapping[str, object] | None = None, role: str | None = None
+) -> Any:
     """Construct the plugin with options checked against its constructor.
 
-    String options are converted to the parameter's annotated type, so that `--set` and TOML give
-    the same result.
+    Args:
+        kind: of the plugin.
+        name: of the plugin.
+        options: text is converted to the parameter's annotated type, so that `--set` and TOML give
+            the same result.
+        role: what errors call it in place of its kind in the singular.
 
     Raises:
         PluginError: as for `load`.
@@ -134,7 +149,7 @@ def create(kind: str, name: str, options: Mapping[str, object] | None = None) ->
 
     """
     factory = load(kind, name)
-    return factory(**bind_options(factory, f"{singular(kind)} {name}", options or {}))
+    return factory(**bind_options(factory, f"{role or singular(kind)} {name}", options or {}))
 
 
 def find(kind: str, name: str) -> Plugin:
@@ -145,6 +160,9 @@ def find(kind: str, name: str) -> Plugin:
 
     """
     claims = [plugin for plugin in installed(kind) if plugin.name == name]
+    retired = [p for p in installed() if p.name == name and RETIRED.get(p.kind) == kind]
+    if not claims and retired:
+        raise PluginError(retired[0].cause)
     if not claims:
         available = ", ".join(names(kind)) or "none"
         raise PluginError(
@@ -198,12 +216,22 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
         for entry_point in distribution.entry_points
         if entry_point.group.startswith(_GROUP_PREFIX)
-        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in KINDS
+        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in {**KINDS, **RETIRED}
     ]
+    found = [_moved(plugin) if plugin.kind in RETIRED else plugin for plugin in found]
     if _satisfied(requires):
         return found
     needs = f"requires kbforge{requires}, this is {kbforge.__version__}"
     return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
+
+
+def _moved(plugin: Plugin) -> Plugin:
+    now = RETIRED[plugin.kind]
+    cause = (
+        f"{_called(plugin)} is announced under {_GROUP_PREFIX}{plugin.kind}, which is no more; "
+        f"announce it under {_GROUP_PREFIX}{now}"
+    )
+    return replace(plugin, status="incompatible", cause=cause)
 
 
 def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
@@ -211,7 +239,7 @@ def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
     for plugin in found:
         claims.setdefault((plugin.kind, plugin.name), []).append(plugin)
     return tuple(
-        _duplicate(plugin, sharing) if len(sharing) > 1 else plugin
+        _duplicate(plugin, sharing) if len(sharing) > 1 and plugin.kind in KINDS else plugin
         for plugin in found
         for sharing in [claims[plugin.kind, plugin.name]]
     )

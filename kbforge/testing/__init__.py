@@ -13,7 +13,7 @@ import pytest
 
 _MODULES = (
     *("calibrator", "clusterer", "command", "exporter", "grammar", "index"),
-    *("likelihood", "resampler", "serializer", "source", "suite", "surrogate"),
+    *("likelihood", "resampler", "serializer", "source", "suite"),
 )
 # so that a failing assert shows its values, as in the author's own tests
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -31,7 +31,6 @@ from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
 from kbforge.testing.source import SourceContract  # noqa: E402
 from kbforge.testing.suite import SuiteContract  # noqa: E402
-from kbforge.testing.surrogate import SurrogateContract  # noqa: E402
 
 __all__ = [
     "BlackBox",
@@ -48,6 +47,5 @@ __all__ = [
     "SerializerContract",
     "SourceContract",
     "SuiteContract",
-    "SurrogateContract",
     "UniformLikelihood",
 ]

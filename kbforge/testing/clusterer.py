@@ -14,6 +14,7 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     Interrupted,
+    Likelihood,
     Posterior,
     Problem,
     Progress,
@@ -121,7 +122,7 @@ class ClustererContract(Contract):
             self.posterior(Problem(_Forbids("no such"), alpha=1.0), items)
 
 
-class _Constant:
+class _Constant(Likelihood):
     """L(C) is the same number for every cluster."""
 
     def __init__(self, value: float) -> None:
@@ -131,7 +132,7 @@ class _Constant:
         return np.array([self._value if cluster else 0.0 for cluster in clusters])
 
 
-class _Forbids:
+class _Forbids(Likelihood):
     """L(C) is -inf for a cluster that has a fragment of the forbidden colour, else 0."""
 
     def __init__(self, colour: str) -> None:

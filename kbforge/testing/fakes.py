@@ -25,7 +25,7 @@ from kbforge.contracts import (
 )
 
 
-class Categorical:
+class Categorical(ConjugateLikelihood):
     """Fragments of an entity tend to share the first value of one attribute.
 
     Args:
@@ -53,7 +53,7 @@ class Categorical:
         return math.lgamma(total) - math.lgamma(total + len(cluster)) + gains
 
 
-class _CategoricalTable:
+class _CategoricalTable(LiveClusters):
     def __init__(self, model: Categorical) -> None:
         self._model = model
         self._counts: dict[int, Counter[str]] = {}
@@ -81,7 +81,7 @@ class _CategoricalTable:
         return math.log((model.beta + counts[x]) / (model.values * model.beta + counts.total()))
 
 
-class UniformLikelihood:
+class UniformLikelihood(ConjugateLikelihood):
     """Every grouping is equally likely: L(C) = `per_fragment` |C|. Only the prior decides."""
 
     def __init__(self, per_fragment: float = 0.0) -> None:
@@ -96,7 +96,7 @@ class UniformLikelihood:
         return _UniformTable(self.per_fragment)
 
 
-class _UniformTable:
+class _UniformTable(LiveClusters):
     def __init__(self, per_fragment: float) -> None:
         self._per_fragment = per_fragment
 
@@ -112,14 +112,11 @@ class _UniformTable:
     def extend(self, x: None, parents: IntArray, children: IntArray) -> None:
         return None
 
-    def release(self, slots: IntArray) -> None:
-        return None
 
-
-class BlackBox:
+class BlackBox(Likelihood):
     """A likelihood without its sufficient statistics, as a neural one would be."""
 
-    def __init__(self, likelihood: Likelihood | ConjugateLikelihood) -> None:
+    def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:

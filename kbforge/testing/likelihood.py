@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,13 +10,13 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import (
+    CandidateIndex,
     ConjugateLikelihood,
-    EditableClusters,
     Fragment,
-    MergeableClusters,
-    SelectiveClusters,
-    SelfFitting,
+    Likelihood,
+    LiveClusters,
 )
+from kbforge.registry.options import option_parameters
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 
@@ -26,7 +27,7 @@ _LOOKS = 300
 
 
 class LikelihoodContract(Contract):
-    """Exchangeable, deterministic, never NaN, blind to labels, and consistent."""
+    """Exchangeable, deterministic, never NaN, blind to labels, and as able as it says."""
 
     kind: ClassVar[str] = "likelihoods"
 
@@ -37,8 +38,7 @@ class LikelihoodContract(Contract):
     def fitted(self) -> Any:
         """The likelihood, fitted to the fragments if it fits itself."""
         likelihood = self.make()
-        if isinstance(likelihood, SelfFitting):
-            likelihood.fit(self.fragments())
+        likelihood.fit(self.fragments())
         return likelihood
 
     def clusters(self, seed: int = 1) -> list[list[Fragment]]:
@@ -83,6 +83,42 @@ class LikelihoodContract(Contract):
         blind = [examples.without_gold(cluster) for cluster in clusters]
         likelihood = self.fitted()
         assert likelihood.log_marginal(blind).tolist() == likelihood.log_marginal(clusters).tolist()
+
+    def test_what_it_states_is_there(self) -> None:
+        """The attributes that a run looks at, of the likelihood and of its tables."""
+        likelihood = self.fitted()
+        assert isinstance(likelihood, Likelihood)
+        assert np.isfinite(likelihood.default_alpha)
+        assert likelihood.default_alpha > 0
+        assert likelihood.surrogate is None or isinstance(likelihood.surrogate, ConjugateLikelihood)
+        assert likelihood.index is None or isinstance(likelihood.index, CandidateIndex)
+        assert likelihood.takes_device == ("device" in option_parameters(type(likelihood)))
+        if isinstance(likelihood, ConjugateLikelihood):
+            assert isinstance(likelihood.live_clusters(), LiveClusters)
+
+    def test_contributions_sum_to_the_gain_of_joining(self) -> None:
+        likelihood, items = self.fitted(), list(self.fragments())
+        if not likelihood.explains:
+            pytest.skip("it does not tell what each attribute says")
+        for size in (1, 3, len(items) - 1):
+            x, cluster = items[-1], items[:size]
+            both, without, alone = likelihood.log_marginal([[*cluster, x], cluster, [x]])
+            said = likelihood.contributions(x, cluster)
+            expected = pytest.approx(both - without - alone, rel=1e-8, abs=1e-8)
+            assert sum(said.values()) == expected
+            assert set(said) <= set(x.properties)
+
+    def test_a_fragment_that_cannot_be_read_leaves_the_table_as_it_was(self) -> None:
+        """What lacks everything is read as saying nothing, or refused without a trace."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        table, plain = likelihood.live_clusters(), likelihood.live_clusters()
+        for slot, item in enumerate(items):
+            x, y = table.encode(item), plain.encode(item)
+            with contextlib.suppress(Exception):
+                table.log_predictive(table.encode(_unreadable(item)), slot)
+            assert table.log_predictive(x, slot).tolist() == plain.log_predictive(y, slot).tolist()
+            for each, seen in ((table, x), (plain, y)):
+                each.extend(seen, np.array([slot - 1]), np.array([slot]))
 
     def test_predictives_sum_to_the_marginal_in_any_order(self) -> None:
         likelihood, items = self._conjugate(), list(self.fragments())
@@ -147,8 +183,6 @@ class LikelihoodContract(Contract):
         """Any live slots in any order, bit for bit, also before all were ever scored."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table = likelihood.live_clusters()
-        if not isinstance(table, SelectiveClusters):
-            pytest.skip("its tables score all clusters at once")
         rng = np.random.default_rng(7)
         live: list[int] = []
         for slot, item in enumerate(items):
@@ -167,7 +201,7 @@ class LikelihoodContract(Contract):
         """Thousands of moves between two clusters, then both against tables filled afresh."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table = likelihood.live_clusters()
-        if not isinstance(table, EditableClusters):
+        if not table.editable:
             pytest.skip("fragments cannot leave the clusters of its tables")
         rng = np.random.default_rng(5)
         x = [table.encode(item) for item in items]
@@ -200,7 +234,7 @@ class LikelihoodContract(Contract):
         """Every pair's ratio against L, then the merged table against L, until one is left."""
         likelihood, items = self._conjugate(), list(self.fragments())[:8]
         table = likelihood.live_clusters()
-        if not isinstance(table, MergeableClusters):
+        if not table.mergeable:
             pytest.skip("its tables cannot merge clusters")
         x = [table.encode(item) for item in items]
         held = {slot: [item] for slot, item in enumerate(items)}
@@ -230,6 +264,12 @@ class LikelihoodContract(Contract):
         if not isinstance(likelihood, ConjugateLikelihood):
             pytest.skip("a black box: it has no live_clusters()")
         return likelihood
+
+
+def _unreadable(fragment: Fragment) -> Fragment:
+    """One with a vector of another length, and properties that nobody has heard of."""
+    vector = None if fragment.vector is None else (*fragment.vector, 1.0)
+    return Fragment(fragment.id, {"unheard of": ("nothing",)}, vector)
 
 
 def _compare_held(

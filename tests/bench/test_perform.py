@@ -144,8 +144,10 @@ def test_a_run_over_its_budget_is_cut_and_scored_on_what_it_got_to() -> None:
     assert row.f1 == 1.0
 
 
-class Minding:
+class Minding(Clusterer):
     """A clusterer with a budget of its own, which it forgets."""
+
+    takes_budget = True
 
     told: ClassVar[list[float]] = []
 
@@ -193,8 +195,10 @@ class Clocks:
             monkeypatch.setattr(f"kbforge.bench.perform.time.{name}", lambda: self.now)
 
 
-class Ticking:
+class Ticking(Clusterer):
     """An offline clusterer whose rounds take a second each, and its posterior `looking`."""
+
+    takes_budget = True
 
     clocks: ClassVar[Clocks]
     looking: ClassVar[float] = 0.0
@@ -291,7 +295,7 @@ def test_figures_that_are_none_are_refused(
 ) -> None:
     """Kept, they would be read as something else, or stop the next bench."""
 
-    class Wrong:
+    class Wrong(Clusterer):
         def cluster(self, *arguments: Any) -> Posterior:
             found: Posterior = registry.create("clusterers", "greedy").cluster(*arguments[:3])
             return replace(found, **wrong)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import gammaln
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, LiveClusters
 
 LETTERS = "abcd"
 
 
-class Letters:
+class Letters(ConjugateLikelihood):
     """Dirichlet-multinomial over the letters of a fragment's first name; slow and obvious."""
 
     def __init__(self, prior: float = 0.2) -> None:
@@ -31,7 +31,7 @@ class Letters:
         return LiveLetters(self)
 
 
-class LiveLetters:
+class LiveLetters(LiveClusters):
     def __init__(self, model: Letters) -> None:
         self._model = model
         self._count: dict[int, np.ndarray] = {}
@@ -57,7 +57,7 @@ class LiveLetters:
             del self._count[slot]
 
 
-class BlackBox:
+class BlackBox(Likelihood):
     """The same likelihood without its sufficient statistics."""
 
     def __init__(self, model: Letters) -> None:

@@ -16,7 +16,7 @@ from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.clustering.batch.kernels import Kernel
 from kbforge.clustering.batch.moves import Move
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, SelfFitting
+from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.attributes import Attributes
@@ -61,7 +61,7 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
     likelihood = make_likelihood(fragments)
     make_surrogate = SURROGATES[family]
     surrogate = make_surrogate() if make_surrogate else None
-    if isinstance(surrogate, SelfFitting):
+    if surrogate is not None:
         surrogate.fit(fragments)
     return fragments, Problem(likelihood, ALPHA.get(family, 1.0), surrogate)
 

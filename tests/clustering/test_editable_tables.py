@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.clustering.batch import grouping_model
 from kbforge.clustering.batch.editable_tables import RebuiltClusters, editable
-from kbforge.contracts import EditableClusters, Fragment, Problem
+from kbforge.contracts import ConjugateLikelihood, Fragment, LiveClusters, Problem
 from kbforge.testing import Categorical, LikelihoodContract
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -22,7 +22,7 @@ class Rebuilding(Categorical):
 
     def live_clusters(self) -> Any:
         table = super().live_clusters()
-        assert not isinstance(table, EditableClusters)
+        assert not table.editable
         return editable(table)
 
 
@@ -36,17 +36,19 @@ def points(seed: int, n: int) -> list[Fragment]:
     return [Fragment(f"f{i}", {}, tuple(row)) for i, row in enumerate(rows.tolist())]
 
 
-class OnlyGrows:
+class OnlyGrows(ConjugateLikelihood):
     """Another likelihood, of which fragments cannot leave the tables."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.log_marginal = inner.log_marginal
+
+    def log_marginal(self, clusters: Any) -> Any:
+        return self._inner.log_marginal(clusters)
 
     def live_clusters(self) -> Any:
         table = self._inner.live_clusters()
 
-        class Table:
+        class Table(LiveClusters):
             encode, extend, release = table.encode, table.extend, table.release
             log_predictive = table.log_predictive
             log_predictive_new = table.log_predictive_new

@@ -17,7 +17,14 @@ from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
-from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    LiveClusters,
+    Problem,
+)
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.clustering.invariants import check_invariants
@@ -165,7 +172,7 @@ def test_black_box_without_surrogate_equals_the_conjugate_engine(particles: int)
         run_both(values, slow, problem, Rules(particles, Greedy(), splits=True))
 
 
-class Records:
+class Records(ConjugateLikelihood):
     """The attribute likelihood and a point beside it.
 
     By attributes alone groupings tie in earnest, and rounding would put one or the other first.
@@ -180,7 +187,7 @@ class Records:
     def live_clusters(self) -> Any:
         tables = self._model.live_clusters(), self._point.live_clusters()
 
-        class Table:
+        class Table(LiveClusters):
             def encode(self, fragment: Fragment) -> Any:
                 return [table.encode(fragment) for table in tables]
 

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    LiveClusters,
+)
 
 Point = tuple[float, ...]
 Predictive = Callable[[Sequence[Point], Point], float]
@@ -47,7 +54,7 @@ def categories(kinds: int = 3, concentration: float = 0.7) -> Predictive:
     return predictive
 
 
-class Chain:
+class Chain(ConjugateLikelihood):
     """A conjugate likelihood from a posterior predictive."""
 
     def __init__(self, predictive: Predictive) -> None:
@@ -64,7 +71,7 @@ class Chain:
         return ChainTable(self.predictive)
 
 
-class BlackBox:
+class BlackBox(Likelihood):
     """The same likelihood with its sufficient statistics hidden, counting its calls."""
 
     def __init__(self, predictive: Predictive) -> None:
@@ -76,7 +83,7 @@ class BlackBox:
         return self._inner.log_marginal(clusters)
 
 
-class ChainTable:
+class ChainTable(LiveClusters):
     """Members by slot, and a loop."""
 
     def __init__(self, predictive: Predictive) -> None:

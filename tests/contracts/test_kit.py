@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import Ending, Entity, FloatArray, Fragment, Grammar, IntArray, OnBad
+from kbforge.contracts import (
+    CandidateIndex,
+    Ending,
+    Entity,
+    FloatArray,
+    Fragment,
+    Grammar,
+    IntArray,
+    OnBad,
+)
 from kbforge.errors import GrammarError
 from kbforge.testing import (
     Categorical,
@@ -343,7 +352,7 @@ def test_a_grammar_of_other_texts_is_caught(
         getattr(contract(GrammarContract, grammar), law)()
 
 
-class Keys:
+class Keys(CandidateIndex):
     """An index by the words of the name, spoiled by what `spoil` makes of the numbers."""
 
     families, shared = 8, 1

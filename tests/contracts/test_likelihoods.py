@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kbforge.models.resolve import make_likelihood
-from kbforge.testing import LikelihoodContract, SurrogateContract
+from kbforge.testing import LikelihoodContract
 from kbforge.testing.examples import fragments
 from tests.likelihoods.language_models import small_model, write
 from tests.training import circles_models
@@ -71,15 +71,3 @@ class TestDiffusionOfABundle(LikelihoodContract):
 
     def make(self) -> Any:
         return make_likelihood(str(self.folder), {"probes": 1})
-
-
-class TestGaussianSurrogate(SurrogateContract):
-    name = "gaussian"
-
-
-class TestBigramSurrogate(SurrogateContract):
-    name = "bigram"
-
-
-class TestTrigramSurrogate(SurrogateContract):
-    name = "trigram"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbforge.contracts import Accompanied, Bundled, Fragment
+from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge.models.calibration import Calibration, to_toml
@@ -142,8 +142,7 @@ def test_what_a_bundle_brings(
     add_file(whole, "calibration.toml", to_toml(found))
     gpt = make_likelihood(str(whole))
     assert isinstance(gpt, Gpt)
-    assert isinstance(gpt, Bundled)
-    assert isinstance(gpt, Accompanied)
+    assert gpt.loads_bundles
     assert gpt.default_alpha == 123.5
     assert gpt.surrogate is not None
     assert gpt.surrogate.fit(fragments) is None, "it must not forget what it was trained on"

@@ -36,6 +36,8 @@ class Good:
     """
 
     def __init__(self, size: int, names: tuple[str, ...] = ("a",)) -> None: ...
+
+    def read(self, inputs, on_bad): ...
 '''
     },
     requires=("kbforge>=0.1",),

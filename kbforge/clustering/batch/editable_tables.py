@@ -1,6 +1,6 @@
 """Live tables whose clusters fragments can leave, made of any live table.
 
-Samplers take fragments out of clusters. A table that is not `EditableClusters` can only grow them.
+Samplers take fragments out of clusters. A table that is not `editable` can only grow them.
 `RebuiltClusters` makes do with that: a cluster that loses a fragment is made anew from the others,
 at a cost of one `extend` for each of them. `GrownClusters` finds the slots for that.
 """
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.contracts import (
-    EditableClusters,
     FloatArray,
     Fragment,
     IntArray,
@@ -21,9 +20,9 @@ from kbforge.contracts import (
 )
 
 
-def editable(table: LiveClusters) -> EditableClusters:
+def editable(table: LiveClusters) -> LiveClusters:
     """The table itself if fragments can leave its clusters, else one around it that rebuilds."""
-    return table if isinstance(table, EditableClusters) else RebuiltClusters(table)
+    return table if table.editable else RebuiltClusters(table)
 
 
 class GrownClusters:
@@ -65,10 +64,12 @@ class GrownClusters:
         self._free.append(slot)
 
 
-class RebuiltClusters:
-    """`EditableClusters` on top of any table. Its slots are not the table's: a changed cluster
+class RebuiltClusters(LiveClusters):
+    """Editable clusters on top of any table. Its slots are not the table's: a changed cluster
     gets a new slot there.
     """
+
+    editable = True
 
     def __init__(self, table: LiveClusters) -> None:
         self._grown = GrownClusters(table)

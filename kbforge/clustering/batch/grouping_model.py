@@ -26,12 +26,11 @@ from kbforge.clustering.batch.grouping import Grouping
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
-    EditableClusters,
     FloatArray,
     Fragment,
     IntArray,
     Likelihood,
-    MergeableClusters,
+    LiveClusters,
     Observation,
 )
 from kbforge.models.score_cache import SetScores
@@ -128,7 +127,7 @@ def merging_model_of(
     """The faster way for a likelihood if clusters merge: by its table if that can merge them."""
     if isinstance(likelihood, ConjugateLikelihood):
         table = likelihood.live_clusters()
-        if isinstance(table, MergeableClusters):
+        if table.mergeable:
             return MergingTable(likelihood, table, fragments, grouping)
     return SetModel(likelihood, fragments, grouping)
 
@@ -146,7 +145,7 @@ class TableModel:
     def __init__(
         self,
         likelihood: Likelihood,
-        table: EditableClusters,
+        table: LiveClusters,
         fragments: Sequence[Fragment],
         grouping: Grouping,
     ) -> None:
@@ -184,7 +183,7 @@ class TableModel:
 
     def merges(self, slot: int) -> FloatArray:
         grouping = self._grouping
-        if isinstance(self._table, MergeableClusters):
+        if self._table.mergeable:
             return self._table.log_merge_ratio(slot, grouping.n_slots)
         own, others = grouping.cluster(slot), [s for s in grouping.slots() if s != slot]
         clusters = [grouping.cluster(other) for other in others]
@@ -198,7 +197,7 @@ class TableModel:
         members = self._grouping.members
         opens = len(members[new]) == len(fragments)
         several = len(fragments) > 1 and not opens
-        if several and not members[old] and isinstance(self._table, MergeableClusters):
+        if several and not members[old] and self._table.mergeable:
             self._table.merge(old, new)
             self.evaluations += 1
             self._count(new, 1)
@@ -261,7 +260,7 @@ class MergingTable:
     def __init__(
         self,
         likelihood: Likelihood,
-        table: MergeableClusters,
+        table: LiveClusters,
         fragments: Sequence[Fragment],
         grouping: Grouping,
     ) -> None:

@@ -31,7 +31,6 @@ from kbforge.contracts import (
     LiveClusters,
     Observation,
     Problem,
-    SelectiveClusters,
 )
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import Key, ScoreCache
@@ -144,7 +143,6 @@ class Table:
 
     def __init__(self, table: LiveClusters, candidates: Candidates | None) -> None:
         self.live, self.candidates = table, candidates
-        self._few = table if isinstance(table, SelectiveClusters) else None
         self._by_slot: FloatArray = np.zeros(0)
 
     def read(self, state: State, x: Fragment) -> tuple[Observation, Scores, Reached | None]:
@@ -154,12 +152,9 @@ class Table:
             return observation, Scores(self.live.log_predictive(observation, state.n_slots)), None
         reached = self.candidates.look_up(x, state.in_heaviest)
         slots = reached.slots
-        if self._few is None:
-            predictive = self.live.log_predictive(observation, state.n_slots)
-            return observation, Scores(predictive, slots), reached
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
-        self._by_slot[slots] = self._few.log_predictive_of(observation, slots)
+        self._by_slot[slots] = self.live.log_predictive_of(observation, slots)
         return observation, Scores(self._by_slot, slots), reached
 
     def extend(self, reading: Reading, new: NewClusters) -> None:

@@ -12,11 +12,10 @@ to their noise; the pseudo-likelihood is smoother and needs no clustering.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 
-from kbforge.contracts.calibrator import CalibrationResult, Search
+from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
@@ -25,7 +24,7 @@ from kbforge_plugins.calibrators.clustering import Runs
 from kbforge_plugins.calibrators.gold import labelled_only
 
 
-class BCubed:
+class BCubed(Calibrator):
     """Maximise mean per-item B-cubed F1. Objective: F1 between 0 and 1.
 
     All fragments are clustered; those with a label are compared.
@@ -36,7 +35,7 @@ class BCubed:
 
     """
 
-    needs_labels: ClassVar[bool] = True
+    needs_labels = True
 
     def __init__(self, grid: int = 15, rounds: int = 3) -> None:
         if grid < 2 or rounds < 0:

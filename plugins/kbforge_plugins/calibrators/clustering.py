@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from kbforge.contracts.clusterer import Clusterer, Posterior, Problem
+from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.posterior import Posterior
 
 
 class Runs:

@@ -30,23 +30,23 @@ an alpha, and then labels are needed to calibrate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from kbforge.contracts.calibrator import CalibrationResult, Search
-from kbforge.contracts.clusterer import Clusterer, Posterior, Problem
+from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
+from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
+from kbforge.contracts.posterior import Posterior
 from kbforge.errors import KBForgeError, UsageError
 from kbforge_plugins.calibrators.clustering import Runs
 
 _SCAN_STEP = 0.05  # nats of log alpha between the points of a scan of the envelope
 
 
-class EmpiricalBayes:
+class EmpiricalBayes(Calibrator):
     """Maximise a lower bound of the log evidence. Objective: nats. Labels are not read.
 
     Args:
@@ -55,8 +55,6 @@ class EmpiricalBayes:
         tolerance: the ascent ends when log alpha moves less than this many nats.
 
     """
-
-    needs_labels: ClassVar[bool] = False
 
     def __init__(self, grid: int = 6, rounds: int = 10, tolerance: float = 0.02) -> None:
         if grid < 1 or rounds < 0 or not tolerance > 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbforge.contracts.clusterer import Cluster
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.posterior import Cluster
 from kbforge.errors import KBForgeError
 
 

@@ -21,13 +21,12 @@ should therefore have about as many singletons as the data it is for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from kbforge.contracts.calibrator import CalibrationResult, Search
+from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray
@@ -39,13 +38,13 @@ _CURVE_POINTS = 36
 _TOLERANCE = 1e-9  # nats of log alpha
 
 
-class PseudoLikelihood:
+class PseudoLikelihood(Calibrator):
     """Maximise the pseudo-likelihood of the gold assignments. Objective: nats, summed.
 
     Fragments without a label are ignored.
     """
 
-    needs_labels: ClassVar[bool] = True
+    needs_labels = True
 
     def calibrate(
         self,

@@ -32,7 +32,7 @@ import numpy as np
 from kbforge.clustering.batch.editable_tables import GrownClusters
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel, table_model
-from kbforge.contracts.clusterer import Cluster, Problem
+from kbforge.contracts.clusterer import Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import (
     ConjugateLikelihood,
@@ -41,6 +41,7 @@ from kbforge.contracts.likelihood import (
     Likelihood,
     Observation,
 )
+from kbforge.contracts.posterior import Cluster
 
 _BATCH = 2_048  # sets that a black box scores in one call
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from kbforge.clustering.batch.agglomerate import Method, agglomerate
-from kbforge.contracts import BatchClusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require_start
 
 
-class Agglomerative(BatchClusterer):
+class Agglomerative(Clusterer):
     """The merge that makes the grouping most probable, again and again, until none does.
 
     Looks at all pairs of clusters, of which only those that the last merge touched are scored
@@ -30,7 +29,7 @@ class Agglomerative(BatchClusterer):
 
     """
 
-    unindexed: Literal[True] = True
+    takes_budget = unindexed = True
 
     def __init__(
         self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from kbforge.clustering.batch.chain_run import Schedule, run_chain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.kernels import Kernel
-from kbforge.contracts import BatchClusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
 
 
-class Sampler(BatchClusterer):
+class Sampler(Clusterer):
     """A Markov chain over groupings; `start` is each sampler's own to document."""
 
-    unindexed: Literal[True] = True
+    takes_budget = unindexed = True
 
     def __init__(
         self,
@@ -40,6 +39,7 @@ class Sampler(BatchClusterer):
                 never does.
 
         """
+        self.particles = particles
         self._start = require_start(start, SINGLETONS, SEQUENTIAL)
         self._schedule = Schedule(patience, sweeps, budget, particles, Optimal())
 

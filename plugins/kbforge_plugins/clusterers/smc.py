@@ -24,6 +24,7 @@ class Smc(SequentialMonteCarlo):
     def __init__(
         self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
     ) -> None:
+        self.particles = particles
         super().__init__(
             Rules(
                 particles=particles,

@@ -39,6 +39,7 @@ class SplitSmc(SequentialMonteCarlo):
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.keeps_heaviest:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
+        self.particles = particles
         super().__init__(
             Rules(
                 particles=particles,

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.index import CandidateIndex
 from kbforge.errors import UsageError, quoted
 from kbforge_plugins.models.attributes.kinds import Kind, features_of, kind_of, normalised, stated
 
@@ -35,7 +36,7 @@ _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
 
 
-class Selective:
+class Selective(CandidateIndex):
     """Keys by value, by feature, and by pairs of common ones.
 
     Args:

@@ -19,7 +19,7 @@ from typing import Self
 
 import orjson
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
@@ -40,7 +40,7 @@ _MOST_RATES_BYTES = 1 << 22
 _UNFITTED_ALPHA = 1.0
 
 
-class Attributes:
+class Attributes(ConjugateLikelihood):
     """Records with several noisy attributes: names, dates, places, codes, numbers.
 
     Without a trained model it learns from the fragments that are clustered, without labels.
@@ -54,6 +54,8 @@ class Attributes:
         ModelError: the rates file is not one.
 
     """
+
+    explains = loads_bundles = True
 
     def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
         if len(set(attributes)) < len(attributes):

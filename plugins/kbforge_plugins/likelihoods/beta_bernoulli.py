@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.numerics.arrays import capacity_for, grown
 from kbforge_plugins.models.vectors import vector_of
 
 
-class BetaBernoulli:
+class BetaBernoulli(ConjugateLikelihood):
     """Clusters that show the same features.
 
     Args:
@@ -135,8 +135,10 @@ class _Features:
         return vector.nonzero()[0]
 
 
-class LiveBetaBernoulli:
+class LiveBetaBernoulli(LiveClusters):
     """The clusters of one run. Row 0 is the empty cluster, slot s is at row s + 1."""
+
+    editable = mergeable = True
 
     def __init__(self, features: _Features, a: float, b: float) -> None:
         self._features, self._a, self._b = features, a, b
@@ -203,9 +205,6 @@ class LiveBetaBernoulli:
         absent = sizes[:, None] - shown + self._b
         base: FloatArray = np.log(absent / (sizes + self._a + self._b)[:, None]).sum(axis=1)
         return base
-
-    def release(self, slots: IntArray) -> None:
-        """Nothing to do: an unused slot keeps finite numbers that nobody reads."""
 
     def log_predictive_held(self, x: IntArray, slot: int) -> float:
         """L(C) - L(C - x), in nats."""

@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment
+from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -31,7 +31,7 @@ _BATCH_POINTS = 2_048
 _SURE = 1_000.0  # half the points that the surrogate's variance within a cluster is worth
 
 
-class Diffusion:
+class Diffusion(Likelihood):
     """A diffusion model of sets of points in the plane; one of circles ships with the package.
 
     Its surrogate, unless the user names one, is a Gaussian whose clusters are as wide, and as far
@@ -50,6 +50,8 @@ class Diffusion:
         ModelError: the model is damaged.
 
     """
+
+    loads_bundles = True
 
     def __init__(
         self, model: str | None = None, steps: int = 12, probes: int = 0, cache_mb: int = 64

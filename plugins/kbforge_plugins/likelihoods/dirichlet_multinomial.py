@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray
+from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
 from kbforge_plugins.models.dirichlet.table import LiveRows
@@ -34,7 +34,7 @@ _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31
 
 
-class DirichletMultinomial:
+class DirichletMultinomial(ConjugateLikelihood):
     """Clusters that repeat values.
 
     Args:

@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.numerics.arrays import capacity_for, grown
 from kbforge_plugins.models.vectors import dimensions_of, vector_of
@@ -44,7 +44,7 @@ from kbforge_plugins.models.vectors import dimensions_of, vector_of
 _LARGEST = 1e100
 
 
-class Gaussian:
+class Gaussian(ConjugateLikelihood):
     """Normal-inverse-gamma likelihood of the fragments' vectors.
 
     Each parameter is one number for all dimensions or a list with one for each.
@@ -142,12 +142,14 @@ def _point(fragment: Fragment, dimensions: int | None) -> FloatArray:
     return x
 
 
-class LiveGaussian:
+class LiveGaussian(LiveClusters):
     """The clusters of one run; D dimensions, fixed by the first fragment encoded.
 
     Row (or column) 0 of every array is the empty cluster, slot s is at s + 1, so that a parent of
     -1 needs no case of its own.
     """
+
+    editable = mergeable = True
 
     def __init__(self, prior: Gaussian) -> None:
         self._prior = prior
@@ -279,9 +281,6 @@ class LiveGaussian:
             ratios = gammaln(a_n + 0.5) - gammaln(a_n) - 0.5 * math.log(math.pi)
             self._log_gammas = ratios.sum(axis=1)
         return self._log_gammas.take(counts)
-
-    def release(self, slots: IntArray) -> None:
-        """Nothing to do: an unused slot keeps finite numbers that nobody reads."""
 
     def log_predictive_held(self, x: FloatArray, slot: int) -> float:
         """L(C) - L(C - x), in nats: the predictive for one slot that is not in the table."""

@@ -29,7 +29,7 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from kbforge.contracts import FloatArray, Fragment
+from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.calibration import read_calibration
@@ -46,7 +46,7 @@ _MEBIBYTE = 1 << 20
 _ENTRY_BYTES = 250  # of a score held, beside its text
 
 
-class Gpt:
+class Gpt(Likelihood):
     """A transformer that reads sets of fragments; the default model ships with the package.
 
     Args:
@@ -63,6 +63,8 @@ class Gpt:
         ModelError: the model is damaged.
 
     """
+
+    takes_device = loads_bundles = True
 
     def __init__(
         self,
@@ -105,16 +107,6 @@ class Gpt:
         return model
 
     @property
-    def default_alpha(self) -> float:
-        """The concentration that the bundle was calibrated to."""
-        return self._alpha
-
-    @property
-    def surrogate(self) -> Bigram | None:
-        """The bundle's character bigrams of names, which propose for the model."""
-        return self._surrogate
-
-    @property
     def precision(self) -> str:
         """What the weights are in memory: "fp32" or "bf16"."""
         return self._scorer.precision
@@ -139,9 +131,9 @@ class Gpt:
     def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
         """L(C) of clusters by their texts."""
         scores = self._scorer.score([self._tokens(text) for text in clusters])
-        if self._surrogate is None or not self._surrogate_weight:
+        if self.surrogate is None or not self._surrogate_weight:
             return scores
-        votes = self._surrogate.log_marginal(list(clusters.values()))
+        votes = self.surrogate.log_marginal(list(clusters.values()))
         return scores + self._surrogate_weight * votes
 
     def _tokens(self, text: str) -> list[int]:
@@ -178,10 +170,10 @@ class Gpt:
             model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
         )
         self._memory: BoundedMemory[str, float] = BoundedMemory(cache_mb * _MEBIBYTE)
-        self._surrogate = _surrogate(bundle, where)
+        self.surrogate = _surrogate(bundle, where)
         self._surrogate_weight = surrogate_weight
         calibrated = CALIBRATION_FILE in bundle.files
-        self._alpha = (
+        self.default_alpha = (
             read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA
         )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray
+from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge.words import listed
@@ -29,12 +29,12 @@ _LARGEST_SCALE = 1e6
 _NAMED = 10  # attributes in a message
 
 
-class _NgramLikelihood:
+class _NgramLikelihood(ConjugateLikelihood):
     """What n-gram models of every order share; each documents the options where it is shown."""
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
-    default_alpha: ClassVar[float]
+    loads_bundles = True
 
     def __init__(self, attributes: tuple[str, ...] = ("name",), scale: float | None = None) -> None:
         if scale is not None and not 0 < scale <= _LARGEST_SCALE:
@@ -157,7 +157,7 @@ class Bigram(_NgramLikelihood):
 
     order: ClassVar[int] = 2
     default_scale: ClassVar[float] = 1.0
-    default_alpha: ClassVar[float] = 1000.0
+    default_alpha = 1000.0
 
 
 class Trigram(_NgramLikelihood):
@@ -175,4 +175,4 @@ class Trigram(_NgramLikelihood):
 
     order: ClassVar[int] = 3
     default_scale: ClassVar[float] = 0.2
-    default_alpha: ClassVar[float] = 100.0
+    default_alpha = 100.0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray, Resampler
 
 
-class Greedy:
+class Greedy(Resampler):
     """The first P of the canonical order: the heaviest, weights unchanged."""
 
     keeps_heaviest = True

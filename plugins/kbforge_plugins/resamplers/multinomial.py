@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray, Resampler
 from kbforge.numerics.logs import log_sum_exp
 
 
-class Multinomial:
+class Multinomial(Resampler):
     """The simplest unbiased scheme, and the one with the highest variance."""
-
-    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray, Resampler
 from kbforge.numerics.logs import log_sum_exp
 from kbforge_plugins.resamplers.stratified import stratified_counts
 
 
-class Optimal:
+class Optimal(Resampler):
     """Unbiased, exactly P distinct particles, and the least expected squared error of weights."""
-
-    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray, Resampler
 from kbforge.numerics.logs import log_sum_exp
 
 
-class Stratified:
+class Stratified(Resampler):
     """One point in each stratum of width 1/P, all at one random offset."""
-
-    keeps_heaviest = False
 
     def resample(
         self, log_weights: FloatArray, size: int, rng: np.random.Generator

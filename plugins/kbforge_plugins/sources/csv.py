@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called, read_lines
 from kbforge_plugins.sources.rows import MintedIds, RowMapping
@@ -21,7 +21,7 @@ _DELIMITERS = ";\t|,"
 _TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
 
 
-class CsvSource:
+class CsvSource(Source):
     """Comma- or tab-separated files in UTF-8.
 
     Args:

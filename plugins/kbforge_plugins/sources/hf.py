@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_input
 from kbforge.files.jsonl import read_json_lines, stop
@@ -33,7 +33,7 @@ _BUILDERS = {
 }
 
 
-class HuggingFaceSource:
+class HuggingFaceSource(Source):
     """Any data set that `datasets` streams.
 
     Args:

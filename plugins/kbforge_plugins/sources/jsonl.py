@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.files.jsonl import read_located
 
 
-class JsonlSource:
+class JsonlSource(Source):
     """JSON lines, plain, gzip or zstd. There are no options."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
 from kbforge_plugins.sources.rows import MintedIds, RowMapping, RowReader, row_json
@@ -18,7 +18,7 @@ from kbforge_plugins.sources.rows import MintedIds, RowMapping, RowReader, row_j
 _BATCH_ROWS = 1024
 
 
-class ParquetSource:
+class ParquetSource(Source):
     """Parquet files. A list column gives several values, or several numbers of the vector.
 
     The format is read from its end, so standard input is first copied to a temporary file.

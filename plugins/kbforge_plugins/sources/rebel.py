@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, cast
 import orjson
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.io import called, lines_of, read_lines
@@ -42,7 +42,7 @@ _ITEM = re.compile(r"Q[1-9][0-9]*")
 _PRONOUNS = frozenset({"it", "he", "she", "they", ""})
 
 
-class RebelSource:
+class RebelSource(Source):
     """REBEL's release, one document a line.
 
     Args:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.source import OnBad
+from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.io import called, read_lines
@@ -39,7 +39,7 @@ _FIELDS = "tweet_id, phrase, start, end, entityId and score"
 _UNLINKED = {"NOT FOUND": "not-found", "AMBIGUOUS": "ambiguous"}
 
 
-class TweetNerdSource:
+class TweetNerdSource(Source):
     """TweetNERD's public files.
 
     Args:

@@ -27,7 +27,7 @@ from kbforge.contracts.suite import Expectation, Method, Model, Plan, Task
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments
 from kbforge.files.io import called
-from kbforge.models.resolve import default_alpha, make_likelihood
+from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.suites.data import data_files
 from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 from kbforge_plugins.suites.name_variants import name_variants
@@ -88,7 +88,7 @@ class Text:
                     f"suite text: the likelihood {likelihood} needs an alpha of its own, "
                     "--set suite.alpha=NUMBER (kbforge calibrate finds it)"
                 )
-            self._alpha = default_alpha(made) if alpha is None else alpha
+            self._alpha = made.default_alpha if alpha is None else alpha
         scale = {"scale": _SURROGATE_SCALE} if surrogate == _DEFAULT else {}
         self._surrogate = Model(surrogate, scale)
         self._offline = offline(sweeps)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kbforge.contracts import FloatArray
+from kbforge.contracts import ConjugateLikelihood, FloatArray
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.models.attributes.rates import Rates
 from kbforge_plugins.models.attributes.table import AttributeTable, Encoder
@@ -14,7 +14,7 @@ from kbforge_plugins.models.attributes.urn import Urns
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 
-class AttributeModel:
+class AttributeModel(ConjugateLikelihood):
     """What its tables have in common: records as numbers, and urns.
 
     Args:

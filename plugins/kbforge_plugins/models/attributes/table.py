@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray, LiveClusters
 from kbforge.contracts.fragment import Fragment
 from kbforge.numerics.arrays import capacity_for
 from kbforge_plugins.models.attributes.kinds import stated
@@ -47,7 +47,7 @@ class Encoder:
         return tuple(out)
 
 
-class AttributeTable:
+class AttributeTable(LiveClusters):
     """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave.
 
     Args:
@@ -55,6 +55,8 @@ class AttributeTable:
         urns: of each attribute, by its index.
 
     """
+
+    editable = True
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray, IntArray
+from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
 from kbforge.numerics.arrays import capacity_for, grown
 from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts, merged, ranges
 
@@ -34,8 +34,10 @@ _SPARE_CELLS = 1024  # cells beyond 1.5 times the living before a rebuild
 _KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to so often
 
 
-class LiveRows:
+class LiveRows(LiveClusters):
     """The clusters of one run. Slot s is at index s + 1 of the slot map; cell 0 is empty."""
+
+    editable = mergeable = True
 
     def __init__(self, rows: DirichletRows) -> None:
         self._rows = rows

@@ -1,0 +1,135 @@
+"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.posterior import Posterior
+
+
+class Fate(StrEnum):
+    """What became of a fragment."""
+
+    OPENED = "opened"
+    """It has a subproblem of its own."""
+
+    JOINED = "joined"
+    """One subproblem took it in, and may have fallen apart since."""
+
+    MERGED = "merged"
+    """It connected several subproblems, and they may have fallen apart in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What taking in one fragment did.
+
+    Attributes:
+        fragment: its index, in order of arrival.
+        fate: what became of it.
+        before: names of the subproblems that were replaced; a subproblem's name is its smallest
+            fragment.
+        after: names of those in their place, the fragment's own among them.
+        subproblems: how many there are now.
+        log10_effective_particles: log10 of the number of groupings represented now.
+        model_evaluations: sets scored so far, as `Posterior` counts them.
+
+    """
+
+    fragment: int
+    fate: Fate
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    subproblems: int
+    log10_effective_particles: float
+    model_evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Subproblems that are not as they were, by name (their smallest fragment), ascending.
+
+    Attributes:
+        changed: those that are new or other than before.
+        gone: those that are no more.
+
+    """
+
+    changed: tuple[int, ...]
+    gone: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A session as plain data: what it takes to go on from here.
+
+    Attributes:
+        fragments: those taken in, in order.
+        settings: the options that the session was opened with; another clusterer is refused.
+        values: numbers, strings, and tuples and mappings of them.
+        arrays: by name.
+        rng: the state of the random numbers' bit generator.
+
+    """
+
+    fragments: tuple[Fragment, ...]
+    settings: Mapping[str, Any]
+    values: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    rng: Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A clustering that goes on: fragments come when they come.
+
+    Vocabulary, base counts and alpha are fixed when it is opened: the problem holds a likelihood
+    that has been fitted, and its alpha. A fragment with values that the likelihood was not fitted
+    to is scored by the probability it has for values never seen. To fit again, open a new session
+    with a new problem and add the fragments to it.
+    """
+
+    @property
+    def n_fragments(self) -> int:
+        """How many fragments have been taken in."""
+        ...
+
+    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+        """Take in fragments, one after another; ids are the caller's to keep unique.
+
+        If one is refused, those before it have been taken in, it and those after it have not.
+
+        Returns:
+            What happened, one entry a fragment.
+
+        Raises:
+            LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
+
+        """
+        ...
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Take fragments out again.
+
+        Raises:
+            UsageError: the session cannot do that.
+
+        """
+        ...
+
+    def posterior(self) -> Posterior:
+        """What is known about the grouping of the fragments taken in."""
+        ...
+
+    def touched(self) -> Touched:
+        """The subproblems changed since this was last asked, or else since the opening."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The session as plain data. It shares nothing with the session that will change."""
+        ...
