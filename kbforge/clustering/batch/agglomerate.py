@@ -44,7 +44,7 @@ _IDLE_BATCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class MergeRules:
     """How merges are found, and when to stop.
 
     Attributes:
@@ -63,7 +63,7 @@ class Method:
 def agglomerate(
     fragments: Sequence[Fragment],
     problem: Problem,
-    method: Method,
+    rules: MergeRules,
     start: Sequence[Cluster],
     rng: np.random.Generator,
     on_step: OnStep | None = None,
@@ -77,8 +77,8 @@ def agglomerate(
     """
     if not fragments:
         return Posterior((), 0.0, 0, 0)
-    watch = Watch(method.budget, on_step)
-    run = _Agglomeration(fragments, without_model(problem), method, start, rng)
+    watch = Watch(rules.budget, on_step)
+    run = _Agglomeration(fragments, without_model(problem), rules, start, rng)
     return concluded(run, fragments, watch)
 
 
@@ -89,7 +89,7 @@ class _Agglomeration:
         self,
         fragments: Sequence[Fragment],
         problem: Problem,
-        method: Method,
+        rules: MergeRules,
         start: Sequence[Cluster],
         rng: np.random.Generator,
     ) -> None:
@@ -98,7 +98,7 @@ class _Agglomeration:
         self._grouping = Grouping(n)
         self._grouping.begin([(i,) for i in range(n)])
         self._gains = MergeGains(self._grouping, self._prior)
-        self._search = _search_of(fragments, problem, method, self._grouping, self._gains, rng)
+        self._search = _search_of(fragments, problem, rules, self._grouping, self._gains, rng)
         self._placed = self._merges = 0
         # what each cluster contributes to the log posterior, by slot; -inf until it is scored
         self._terms = np.zeros(n)
@@ -204,15 +204,15 @@ class _Search(Protocol):
 def _search_of(
     fragments: Sequence[Fragment],
     problem: Problem,
-    method: Method,
+    rules: MergeRules,
     grouping: Grouping,
     gains: MergeGains,
     rng: np.random.Generator,
 ) -> _Search:
-    """The way that method and problem ask for."""
-    if method.batch is not None:
+    """The way that rules and problem ask for."""
+    if rules.batch is not None:
         model = SetModel(problem.likelihood, fragments, grouping)
-        return _SampledPairs(model, grouping, gains, method.batch, rng)
+        return _SampledPairs(model, grouping, gains, rules.batch, rng)
     if len(fragments) > MOST_FRAGMENTS:
         raise UsageError(
             f"agglomerative looks at all pairs of at most {MOST_FRAGMENTS:,} fragments, got "

@@ -31,7 +31,7 @@ from kbforge.contracts import (
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ChainRules:
     """When a chain stops, and how much of it is kept.
 
     Attributes:
@@ -66,7 +66,7 @@ def run_chain(
     fragments: Sequence[Fragment],
     problem: Problem,
     make_kernel: MakeKernel,
-    schedule: Schedule,
+    rules: ChainRules,
     start: Sequence[Cluster] | None,
     rng: np.random.Generator,
     on_step: OnStep | None = None,
@@ -79,19 +79,19 @@ def run_chain(
     """
     if not fragments:
         return Posterior((), 0.0, 0, 0)
-    watch = Watch(schedule.budget, on_step)
+    watch = Watch(rules.budget, on_step)
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    run = _ChainRun(Chain(kernel, grouping, prior, rng), schedule, start)
+    run = _ChainRun(Chain(kernel, grouping, prior, rng), rules, start)
     return concluded(run, fragments, watch)
 
 
 class _ChainRun:
     """A chain, its visits, and how far it has come."""
 
-    def __init__(self, chain: Chain, schedule: Schedule, start: Sequence[Cluster] | None) -> None:
-        self._chain, self._schedule, self._start = chain, schedule, start
+    def __init__(self, chain: Chain, rules: ChainRules, start: Sequence[Cluster] | None) -> None:
+        self._chain, self._rules, self._start = chain, rules, start
         self._visits = Visits(chain.n_fragments)
         self._sweeps = 0
 
@@ -103,11 +103,11 @@ class _ChainRun:
             Interrupted: the callback has had enough.
 
         """
-        chain, schedule = self._chain, self._schedule
+        chain, rules = self._chain, self._rules
         for _ in chain.start(self._start):
             watch.step(self.progress)
         idle = 0
-        while self._sweeps != schedule.sweeps and idle != schedule.patience:
+        while self._sweeps != rules.sweeps and idle != rules.patience:
             before = chain.best_log_posterior
             for _ in chain.sweep():
                 watch.step(self.progress)
@@ -115,7 +115,7 @@ class _ChainRun:
             idle = idle + 1 if chain.best_log_posterior == before else 0
             self._visits.record(leaders(chain.grouping.slot_of))
             watch.round(self.progress)
-        return Ending.SWEEPS if self._sweeps == schedule.sweeps else Ending.PATIENCE
+        return Ending.SWEEPS if self._sweeps == rules.sweeps else Ending.PATIENCE
 
     def progress(self) -> Progress:
         chain = self._chain
@@ -127,7 +127,7 @@ class _ChainRun:
             model_evaluations=chain.evaluations,
             posterior=partial(self.posterior, Ending.INTERRUPTED),
             rounds=Rounds(
-                self._sweeps, self._schedule.sweeps, chain.best_clusters, chain.best_log_posterior
+                self._sweeps, self._rules.sweeps, chain.best_clusters, chain.best_log_posterior
             ),
         )
 
@@ -136,8 +136,8 @@ class _ChainRun:
         subproblems, log_posterior = subproblems_of(
             self._visits.after_burn_in(),
             chain.best,
-            self._schedule.particles,
-            self._schedule.resampler,
+            self._rules.particles,
+            self._rules.resampler,
             self.log_terms,
         )
         return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, ended)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.agglomerate import Method, agglomerate
+from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require_start
 
@@ -35,7 +35,7 @@ class Agglomerative(Clusterer):
         self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None
     ) -> None:
         self._start = require_start(start, SINGLETONS)
-        self._method = Method(batch, budget)
+        self._rules = MergeRules(batch, budget)
 
     def cluster(
         self,
@@ -46,4 +46,4 @@ class Agglomerative(Clusterer):
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
         start = groups_from(self._start, fragments)
-        return agglomerate(fragments, problem, self._method, start, rng, on_step)
+        return agglomerate(fragments, problem, self._rules, start, rng, on_step)

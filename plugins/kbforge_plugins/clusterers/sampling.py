@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.chain_run import Schedule, run_chain
+from kbforge.clustering.batch.chain_run import ChainRules, run_chain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.kernels import Kernel
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
@@ -41,7 +41,7 @@ class Sampler(Clusterer):
         """
         self.particles = particles
         self._start = require_start(start, SINGLETONS, SEQUENTIAL)
-        self._schedule = Schedule(patience, sweeps, budget, particles, Optimal())
+        self._rules = ChainRules(patience, sweeps, budget, particles, Optimal())
 
     @staticmethod
     @abstractmethod
@@ -59,4 +59,4 @@ class Sampler(Clusterer):
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
         start = chain_start(self._start, fragments)
-        return run_chain(fragments, problem, self.make_kernel, self._schedule, start, rng, on_step)
+        return run_chain(fragments, problem, self.make_kernel, self._rules, start, rng, on_step)
