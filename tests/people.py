@@ -42,7 +42,7 @@ def people(entities: int, seed: int, error: float = 0.15) -> list[Fragment]:
     return out
 
 
-def write_people(path: Path) -> Path:
-    """The file, which now has records of 40 of them."""
-    write_fragments(people(40, 1), str(path))
+def write_people(path: Path, entities: int = 40) -> Path:
+    """The file, which now has records of so many of them."""
+    write_fragments(people(entities, 1), str(path))
     return path

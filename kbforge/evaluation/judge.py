@@ -9,6 +9,7 @@ from typing import Any
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.scores import Scores, compare
+from kbforge.words import counted
 
 _ADVICE = "use --partial to evaluate the fragments that both have"
 
@@ -82,7 +83,7 @@ def judge(entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = 
 
 def _demand_none(missing: list[str], has: str, lacks: str) -> None:
     if missing:
-        count = f"{len(missing):,} fragment{'s' * (len(missing) > 1)}"
+        count = counted(len(missing), "fragment")
         raise UsageError(
             f'{has} has {count} that {lacks} lacks, first "{quoted(missing[0])}"; {_ADVICE}'
         )

@@ -299,7 +299,8 @@ def test_a_failed_run_is_told_ends_no_other_and_is_tried_again(tmp_path: Path) -
     ran = kbforge(*job, path=tmp_path / "path", cwd=ROOT)
     sentence = "Failing on toy, order 0, and 1 other run failed: ZeroDivisionError: no [b]such[/b]"
     assert ran.code == 1
-    assert ran.err.splitlines() == [
+    # a busy machine takes long enough for a line of progress
+    assert [line for line in ran.err.splitlines() if not line.startswith("bench toys:")] == [
         f"note: {sentence}",
         "note: toy: 0 of 2 planned orders of Failing",
         f"2 runs; 2 failed, the same command tries again; wrote {tmp_path / 'b'}/report.md",

@@ -8,7 +8,7 @@ import pytest
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import KBForgeError
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_training.gaussian import Evidence, clusters_of, fit
+from kbforge_training.gaussian import GaussianEvidence, clusters_of, fit
 
 PRIOR = {"a": (3.0, 12.0), "b": (0.6, 40.0), "mu": (5.0, -2.0), "lam": (0.5, 0.02)}
 
@@ -54,7 +54,7 @@ def test_the_prior_that_drew_the_clusters_is_found_again() -> None:
 
 def test_slopes_are_differences() -> None:
     rng = np.random.default_rng(3)
-    evidence = Evidence(
+    evidence = GaussianEvidence(
         rng.integers(1, 9, size=20).astype(float), rng.normal(size=20), rng.gamma(2.0, size=20)
     )
     for _ in range(20):

@@ -36,7 +36,7 @@ _OBJECTIVE = "expected entities"
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedAttributes:
     """What training found.
 
     Attributes:
@@ -64,7 +64,7 @@ def train(
     folder: Path,
     kinds: Mapping[str, str] | None = None,
     use_labels: bool = False,
-) -> Trained:
+) -> TrainedAttributes:
     """Learn from the fragments and write the bundle.
 
     Args:
@@ -101,7 +101,7 @@ def train(
     else:
         fitted = fit_unlabelled(fragments, vocabularies, index)
     write_bundle(folder, _bundle(fitted, fragments, use_labels))
-    return Trained(
+    return TrainedAttributes(
         fragments=len(fragments),
         sample=fitted.sample,
         labelled=use_labels,

@@ -100,7 +100,7 @@ def fit(clusters: Sequence[FloatArray]) -> FittedPrior:
     squares = np.array([np.square(points - points.mean(axis=0)).sum(axis=0) for points in clusters])
     found, values = [], []
     for dimension in range(means.shape[1]):
-        evidence = Evidence(sizes, means[:, dimension], squares[:, dimension])
+        evidence = GaussianEvidence(sizes, means[:, dimension], squares[:, dimension])
         theta = _maximum(evidence, dimension)
         found.append(theta)
         values.append(evidence.at(theta)[0])
@@ -118,7 +118,7 @@ def fit(clusters: Sequence[FloatArray]) -> FittedPrior:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class GaussianEvidence:
     """The clusters of one dimension by their sufficient statistics, shape [clusters] each."""
 
     n: FloatArray
@@ -143,7 +143,7 @@ class Evidence:
         return float(value.sum()), np.array([slope.sum() for slope in slopes])
 
 
-def _maximum(evidence: Evidence, dimension: int) -> FloatArray:
+def _maximum(evidence: GaussianEvidence, dimension: int) -> FloatArray:
     """Theta where the evidence is largest."""
     n, mean = evidence.n, evidence.mean
     within = float(evidence.squares.sum() / (n - 1).sum())

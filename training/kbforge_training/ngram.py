@@ -35,7 +35,7 @@ _EDGE = 0.01  # of the range: a maximum nearer to an end than this is reported
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedNgram:
     """What training did.
 
     Attributes:
@@ -61,7 +61,7 @@ class Trained:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class NgramEvidence:
     """The labelled clusters' counts, ready to be scored at any scale.
 
     Entry i says that some cluster has `counts[i]` n-grams of probability `probabilities[i]`;
@@ -86,7 +86,7 @@ def train(
     attributes: Sequence[str] = ("name",),
     scale: float | None = None,
     on_fragment: Callable[[int], None] | None = None,
-) -> Trained:
+) -> TrainedNgram:
     """Count all fragments, choose the scale, write the bundle.
 
     Args:
@@ -134,7 +134,7 @@ def train(
     data = {"fragments": progress.done, "sha256": sha256}
     files = {COUNTS_FILE: counts.to_bytes()}
     write_bundle(folder, Bundle("likelihoods", likelihood, files, recipe, data))
-    return Trained(
+    return TrainedNgram(
         likelihood, progress.done, counts.values, distinct, len(clusters), best, value, edge
     )
 
@@ -170,7 +170,9 @@ def _counting(
         yield fragment
 
 
-def evidence_of(clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts) -> Evidence:
+def evidence_of(
+    clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCounts
+) -> NgramEvidence:
     """The evidence of clusters, each given by its n-gram counts by attribute."""
     prior = NgramPrior(counts)
     known: dict[tuple[str, str], float] = {}
@@ -188,10 +190,10 @@ def evidence_of(clusters: Iterable[Mapping[str, Counter[str]]], counts: NgramCou
                 probabilities.append(p)
                 numbers.append(count)
             totals.extend(histories.values())
-    return Evidence(np.array(probabilities), np.array(numbers), np.array(totals))
+    return NgramEvidence(np.array(probabilities), np.array(numbers), np.array(totals))
 
 
-def tune(evidence: Evidence) -> tuple[float, float, str]:
+def tune(evidence: NgramEvidence) -> tuple[float, float, str]:
     """The scale of greatest evidence: (scale, evidence in nats, "low" or "high" if at an edge)."""
     low, high = _LOG_SCALES
     found: Any = minimize_scalar(

@@ -47,7 +47,12 @@ def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
     assert note(axes_of(bare)["B-cubed F1"]) == ""
 
 
-def test_the_ablation_says_at_which_p_it_is(tmp_path: Path) -> None:
+def test_the_ablation_says_at_which_p_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # captions alone: to write the files takes seconds
+    monkeypatch.setattr("kbforge.bench.report.save", lambda figure, path: None)
+
     def label(rows: list[Row]) -> str:
         return axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed recall"].get_xlabel()
 

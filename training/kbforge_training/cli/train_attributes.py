@@ -11,7 +11,7 @@ from kbforge.cli import console
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from kbforge_training.attributes import Trained
+    from kbforge_training.attributes import TrainedAttributes
 
 app = typer.Typer(add_completion=False)
 
@@ -87,7 +87,7 @@ def _kinds(texts: list[str]) -> dict[str, str]:
     return out
 
 
-def _summary(trained: Trained) -> dict[str, Any]:
+def _summary(trained: TrainedAttributes) -> dict[str, Any]:
     return {
         "fragments": trained.fragments,
         "sample": trained.sample,
@@ -112,7 +112,7 @@ def _summary(trained: Trained) -> dict[str, Any]:
     }
 
 
-def _print(trained: Trained, output: Path) -> None:
+def _print(trained: TrainedAttributes, output: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 

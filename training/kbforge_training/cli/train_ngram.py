@@ -11,7 +11,7 @@ from kbforge.cli import console
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge_training.ngram import Trained
+    from kbforge_training.ngram import TrainedNgram
 
 app = typer.Typer(add_completion=False)
 
@@ -83,13 +83,13 @@ def _scale(text: str) -> float | None:
         raise UsageError(f'--scale: expected auto or a number, got "{text}"') from None
 
 
-def _summary(trained: Trained) -> dict[str, object]:
+def _summary(trained: TrainedNgram) -> dict[str, object]:
     from dataclasses import asdict
 
     return asdict(trained)
 
 
-def _print_summary(trained: Trained, output: Path) -> None:
+def _print_summary(trained: TrainedNgram, output: Path) -> None:
     console.note(
         f"{output}: {trained.likelihood} model of {trained.ngrams:,} n-grams from "
         f"{trained.values:,} different values in {trained.fragments:,} fragments"
