@@ -102,10 +102,17 @@ class KnowledgeBase:
             KBForgeError: it cannot be written.
 
         """
-        name = str(output)
-        target = name if self.complete or name == "-" else partial_name(name)
-        export(self.assembled(), registry.create("exporters", "jsonl"), target)
+        target = self.target(str(output))
+        self.write_as(target)
         return target
+
+    def target(self, output: str) -> str:
+        """Where `write` puts what is meant for OUTPUT."""
+        return output if self.complete or output == "-" else partial_name(output)
+
+    def write_as(self, target: str) -> None:
+        """Write under exactly this name, also what is not complete."""
+        export(self.assembled(), registry.create("exporters", "jsonl"), target)
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""
