@@ -27,6 +27,7 @@ import numpy as np
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
+from kbforge.errors import LikelihoodError, quoted
 
 _FIRST_SLOTS = 64
 
@@ -52,7 +53,8 @@ class AdditiveLikelihood(ConjugateLikelihood):
         out = np.zeros(len(clusters))
         held = [i for i, cluster in enumerate(clusters) if cluster]
         if held:
-            sums = [np.sum([self.statistics(f) for f in clusters[i]], axis=0) for i in held]
+            table = SumsOfClusters(self)
+            sums = [np.sum([table.encode(f) for f in clusters[i]], axis=0) for i in held]
             out[held] = self.log_marginal_of(np.stack(sums))
         return out
 
@@ -77,9 +79,21 @@ class SumsOfClusters(LiveClusters):
         self._scores: FloatArray = np.zeros(0)  # L of each row
 
     def encode(self, fragment: Fragment) -> FloatArray:
+        """The fragment's statistics, shape [D]; D is that of the first one.
+
+        Raises:
+            LikelihoodError: the fragment lacks what the model reads, or has another D.
+
+        """
         x = np.asarray(self._model.statistics(fragment), dtype=np.float64)
         if not len(self._scores):
             self._sums, self._scores = np.zeros((_FIRST_SLOTS, len(x))), np.zeros(_FIRST_SLOTS)
+        dimensions = self._sums.shape[1]
+        if x.shape != (dimensions,):
+            raise LikelihoodError(
+                f'fragment "{quoted(fragment.id)}" has {x.size} statistics, expected '
+                f"{dimensions} as the first one has"
+            )
         return x
 
     def log_predictive(self, x: FloatArray, slots: int) -> FloatArray:

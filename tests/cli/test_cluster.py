@@ -103,6 +103,20 @@ def test_limit_clusters_a_prefix(program: Run, points: Path, tmp_path: Path) -> 
     assert ran.json["fragments"] == 7
 
 
+@pytest.mark.parametrize("surrogate", ["attributes", "beta-bernoulli", "dirichlet-multinomial"])
+def test_any_conjugate_likelihood_is_a_surrogate(
+    program: Run, tmp_path: Path, surrogate: str
+) -> None:
+    names = ("Ann Lee", "Ann Lee", "Bo Ek", "Cy Orr", "Cy Orr", "Cy Orr")
+    lines = [{"id": f"n{i}", "properties": {"name": [name]}} for i, name in enumerate(names)]
+    file = tmp_path / "names.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    job = ("cluster", file, "-o", tmp_path / "kb.jsonl", "--likelihood", "bigram", "--alpha", "5")
+    ran = program(*job, "--surrogate", surrogate, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["log_posterior"] == pytest.approx(program(*job, "--json").json["log_posterior"])
+
+
 def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path: Path) -> None:
     job = ("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--json")
     base = program(*job).json["log_posterior"]
@@ -122,6 +136,11 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
         ((*GAUSSIAN, "--set", "a=2"), "expected kind.option=value"),
         ((*GAUSSIAN, "--set", "clusterer.floor=2"), "floor: expected a number from 0"),
         ((*GAUSSIAN, "--set", "surrogate.a=2"), "there is no surrogate"),
+        ((*GAUSSIAN, "--surrogate", "gpt"), "gpt cannot be a surrogate: it has no posterior pred"),
+        (
+            (*GAUSSIAN, "--surrogate", "bigram", "--set", "surrogate.q=2"),
+            'surrogate bigram has no option "q"',
+        ),
         (("--likelihood", "gaussian", "--alpha", "-1"), "expected a finite positive number"),
         (("--likelihood", "gaussian", "--alpha", "nan"), "expected a finite positive number"),
         ((*GAUSSIAN, "--clusterer", "greedy", "-P", "5"), "greedy has no option"),
