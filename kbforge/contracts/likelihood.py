@@ -58,6 +58,10 @@ class LiveClusters(Protocol):
 
     The caller owns the slots: it numbers them from 0, grows them without gaps, and may hand a
     released slot to a new cluster. The table sizes its arrays to what it has seen.
+
+    `encode`, and everything that scores, may raise and leaves the table as it was: what they
+    remember changes no score, except that the first fragment encoded may settle what the table
+    reads (its dimensions, say). `extend` and `release` of what was encoded cannot raise.
     """
 
     def encode(self, fragment: Fragment) -> Observation:
