@@ -14,8 +14,7 @@ the likelihood would say the same again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -37,9 +36,10 @@ from kbforge.contracts import (
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import Key, ScoreCache
 
+_NOTHING: FloatArray = np.zeros(0)
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+
+class Reading(NamedTuple):
     """What the model made of the new fragment.
 
     Attributes:
@@ -50,7 +50,7 @@ class Reading:
         reached: where the index leads, if there is one.
         joined: L(C + x) by slot, where a black box was asked for it; its scratch.
         number: of x's content in a black box's cache.
-        asked: the sets that a black box was asked for, by content.
+        asked: takes the sets that a black box is asked for, by content.
 
     """
 
@@ -59,9 +59,9 @@ class Reading:
     live: LiveClusters | None = None
     observation: Observation = None
     reached: Reached | None = None
-    joined: FloatArray = field(default_factory=lambda: np.zeros(0))
+    joined: FloatArray = _NOTHING
     number: int = -1
-    asked: list[Key] = field(default_factory=list)
+    asked: list[Key] | None = None
 
 
 class Scorer(Protocol):
@@ -157,6 +157,7 @@ class Table:
     def __init__(self, likelihood: ConjugateLikelihood, candidates: Candidates | None) -> None:
         self._likelihood, self.candidates = likelihood, candidates
         self.live: LiveClusters | None = None
+        self._selective: bool | None = None  # asking a protocol is slow
         self._by_slot: FloatArray = np.zeros(0)
 
     def read(self, state: State, x: Fragment) -> Reading:
@@ -168,11 +169,13 @@ class Table:
             return Reading(x, Scores(predictive), live, observation)
         reached = self.candidates.look_up(x, state.in_heaviest)
         slots = reached.slots
-        if isinstance(live, SelectiveClusters):
+        if self._selective is None:
+            self._selective = isinstance(live, SelectiveClusters)
+        if self._selective:
             if len(self._by_slot) < state.n_slots:
                 self._by_slot = np.zeros(2 * state.n_slots)
             predictive = self._by_slot
-            predictive[slots] = live.log_predictive_of(observation, slots)
+            predictive[slots] = cast(SelectiveClusters, live).log_predictive_of(observation, slots)
         else:
             predictive = live.log_predictive(observation, state.n_slots)
         return Reading(x, Scores(predictive, slots), live, observation, reached)
@@ -262,7 +265,8 @@ class BlackBoxScorer:
             self._joined = np.zeros(2 * state.n_slots)
         number = self._cache.number(x)
         if self.table is not None:
-            return replace(self.table.read(state, x), joined=self._joined, number=number)
+            by_table = self.table.read(state, x)
+            return by_table._replace(joined=self._joined, number=number, asked=[])
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
@@ -271,7 +275,7 @@ class BlackBoxScorer:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         predictive = np.full(state.n_slots, -np.inf)
         scores = Scores(predictive, slots)
-        reading = Reading(x, scores, reached=reached, joined=self._joined, number=number)
+        reading = Reading(x, scores, None, None, reached, self._joined, number, [])
         predictive[slots] = self._score_joins(state, reading, slots) - state.score[slots]
         return reading
 
@@ -295,7 +299,7 @@ class BlackBoxScorer:
     def extend(self, reading: Reading, new: NewClusters) -> None:
         self.fragments.append(reading.fragment)
         self._numbers.append(reading.number)
-        self._asked.update(reading.asked)
+        self._asked.update(reading.asked or ())
         if self.table is not None:
             self.table.extend(reading, new)
         elif self.candidates is not None and reading.reached is not None:
@@ -345,5 +349,6 @@ class BlackBoxScorer:
             if key not in self._cache
         }
         self._cache.learn(unknown)
-        reading.asked.extend(keys)
+        if reading.asked is not None:
+            reading.asked.extend(keys)
         return self._cache.recall(keys)
