@@ -259,7 +259,8 @@ def test_a_failure_leaves_no_trace(
     assert everything(session) == before
     session.add(items[at:])
     assert session.posterior() == clean.posterior()
-    assert everything(session) == everything(clean)
+    # the tables may number values in another order by now, the snapshot is free of that
+    assert contents(session.snapshot()) == contents(clean.snapshot())
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -316,12 +316,13 @@ class BlackBoxScorer:
         of_number: dict[int, int] = {}
         for fragment, number in enumerate(self._numbers):
             of_number.setdefault(number, fragment)
-        keys = sorted(self._asked)
+        keys = list(self._asked)
         scores = self._cache.recall(keys).tolist()
-        return {
-            tuple(of_number[number] for number in key): score
+        by_fragments = {
+            tuple(sorted(of_number[number] for number in key)): score
             for key, score in zip(keys, scores, strict=True)
         }
+        return dict(sorted(by_fragments.items()))
 
     def remember(self, asked: Mapping[tuple[int, ...], float]) -> None:
         """Take up what `scores_asked` gave, of the same `fragments`."""
