@@ -19,6 +19,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("LiveGaussian", "_terms"): "scratch",
     ("LiveGaussian", "_out"): "scratch",
     ("LiveRows", "_out"): "scratch",
+    ("Table", "_selective"): "what the class of the problem's tables can do",
     # values of fixed functions, kept as far as they were asked for
     ("State", "_arange"): "0, 1, 2, ...",
     ("State", "_log_gamma"): "lgamma of cluster sizes",
