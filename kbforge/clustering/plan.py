@@ -22,7 +22,7 @@ and random numbers. `kbforge.clustering.commit` writes what it decided, and cann
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge.errors import LikelihoodError
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What to write for one fragment; it holds for the state that it was made of, and no other.
 
     Attributes:

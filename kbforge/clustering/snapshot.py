@@ -147,7 +147,7 @@ def _restore_model(
     values = snapshot.values
     model.fragments = list(snapshot.fragments)
     if model.table is not None:
-        lineage.replay(model.table.live, model.fragments)
+        model.table.refill(model.fragments, lineage)
     if model.candidates is not None:
         slots, first = snapshot.arrays["slots"].tolist(), snapshot.arrays["first"].tolist()
         family_of = dict(zip(slots, first, strict=True))

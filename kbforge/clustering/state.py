@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,7 @@ class Block:
     bits: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewClusters:
+class NewClusters(NamedTuple):
     """The clusters that hold the new fragment: parents[k] + x, a parent of -1 being empty.
 
     Attributes:

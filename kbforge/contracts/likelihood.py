@@ -157,6 +157,9 @@ class LiveClusters(ABC):
     The caller owns the slots: it numbers them from 0, grows them without gaps, and may hand a
     released slot to a new cluster. The table sizes its arrays to what it has seen.
 
+    What `encode` remembers changes no score, except that the first fragment encoded may settle what
+    the table reads (its dimensions, say).
+
     Attributes:
         editable: whether fragments can leave its clusters, as samplers need that move them.
         mergeable: whether its clusters can become one, as agglomerative clustering needs.

@@ -19,7 +19,7 @@ _MODULES = (
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
 from kbforge.testing.calibrator import CalibratorContract  # noqa: E402
-from kbforge.testing.clusterer import ClustererContract  # noqa: E402
+from kbforge.testing.clusterer import ClustererContract, OnlineClustererContract  # noqa: E402
 from kbforge.testing.command import CommandContract  # noqa: E402
 from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
@@ -43,6 +43,7 @@ __all__ = [
     "GrammarContract",
     "IndexContract",
     "LikelihoodContract",
+    "OnlineClustererContract",
     "ResamplerContract",
     "SerializerContract",
     "SourceContract",

@@ -15,11 +15,13 @@ from kbforge.contracts import (
     Fragment,
     Interrupted,
     Likelihood,
+    OnlineClusterer,
     Posterior,
     Problem,
     Progress,
+    Session,
 )
-from kbforge.errors import LikelihoodError
+from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood
@@ -120,6 +122,79 @@ class ClustererContract(Contract):
         items[7] = replace(items[7], id="the-odd-one", properties={"colour": ("no such",)})
         with pytest.raises(LikelihoodError, match="the-odd-one"):
             self.posterior(Problem(_Forbids("no such"), alpha=1.0), items)
+
+    def test_it_has_a_session_or_says_that_it_has_none(self) -> None:
+        clusterer, problem = self.make(), self.problems()["conjugate"]
+        if isinstance(clusterer, OnlineClusterer):
+            assert clusterer.open(problem, np.random.default_rng(10)).n_fragments == 0
+        else:
+            with pytest.raises(UsageError, match="is a batch method and has no session"):
+                clusterer.open(problem, np.random.default_rng(10))
+
+
+class OnlineClustererContract(ClustererContract):
+    """And a session: it goes on from where it stands, to the same bits however it got there."""
+
+    def open(self, problem: Problem) -> Session:
+        """A new session, with the seed of `posterior`."""
+        session: Session = self.make().open(problem, np.random.default_rng(10))
+        return session
+
+    def test_portions_do_not_matter(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            whole = self.posterior(problem)
+            at_once, one_by_one = self.open(problem), self.open(problem)
+            infos = at_once.add(items)
+            assert infos == [info for item in items for info in one_by_one.add([item])]
+            assert [info.fragment for info in infos] == list(range(len(items)))
+            assert at_once.posterior() == one_by_one.posterior() == whole
+
+    def test_a_snapshot_goes_on_as_if_nothing_had_been(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            for cut in (0, 1, len(items) // 2, len(items)):
+                first = self.open(problem)
+                first.add(items[:cut])
+                snapshot = first.snapshot()
+                infos = first.add(items[cut:])
+                rng = np.random.default_rng(99)
+                second = self.make().open(problem, rng, snapshot)
+                assert second.n_fragments == cut
+                assert second.add(items[cut:]) == infos
+                assert second.posterior() == first.posterior() == self.posterior(problem)
+
+    def test_a_refused_fragment_never_came(self) -> None:
+        items = self.fragments()
+        odd = replace(items[0], id="the-odd-one", properties={"colour": ("no such",)})
+        problem = Problem(_Forbids("no such"), alpha=1.0)
+        for at in (0, 1, len(items) // 2, len(items)):
+            session = self.open(problem)
+            with pytest.raises(LikelihoodError, match="the-odd-one"):
+                session.add([*items[:at], odd, *items[at:]])
+            assert session.n_fragments == at
+            session.add(items[at:])
+            assert session.posterior() == self.posterior(problem, items)
+
+    def test_touched_tells_what_changed(self) -> None:
+        session, known = self.open(self.problems()["conjugate"]), dict[int, object]()
+        for item in self.fragments():
+            session.add([item])
+            touched = session.touched()
+            now = {block.fragments[0]: block for block in session.posterior().subproblems}
+            for name in touched.gone:
+                del known[name]
+            for name in touched.changed:
+                known[name] = now[name]
+            assert known == now
+        assert session.touched() == type(touched)((), ())
+
+    def test_a_session_cannot_remove_yet(self) -> None:
+        session, items = self.open(self.problems()["conjugate"]), self.fragments()
+        session.add(items)
+        with pytest.raises(UsageError, match="cannot remove fragments yet"):
+            session.remove([items[-1].id])
+        assert session.n_fragments == len(items)
 
 
 class _Constant(Likelihood):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kbforge.contracts import FloatArray, Fragment, Interrupted, Problem, Progress
+from kbforge.contracts import FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
@@ -89,66 +89,3 @@ def test_max_evals_zero_without_a_surrogate_is_a_usage_error() -> None:
         SplitSmc().cluster(
             fragments_of(POINTS), Problem(Gaussian(), 1.0, None, 0), np.random.default_rng(0)
         )
-
-
-@pytest.mark.parametrize("clusterer", CLUSTERERS)
-def test_an_interrupted_run_keeps_its_prefix(clusterer) -> None:  # type: ignore[no-untyped-def]
-    def stop(progress: Progress) -> None:
-        if progress.fragments == 3:
-            raise Interrupted
-
-    fragments = fragments_of(POINTS)
-    problem = Problem(Chain(normal()), 1.0)
-    cut = clusterer().cluster(fragments, problem, np.random.default_rng(0), stop)
-    prefix = clusterer().cluster(fragments[:3], problem, np.random.default_rng(0))
-    assert not cut.complete
-    assert cut.n_fragments == 3
-    assert cut.subproblems == prefix.subproblems
-
-
-@pytest.mark.parametrize("resampler", ["multinomial", "stratified", "optimal"])
-@pytest.mark.parametrize("clusterer", [Smc, SplitSmc])
-def test_stochastic_resamplers_run_and_are_seeded(clusterer, resampler: str) -> None:  # type: ignore[no-untyped-def]
-    rng = np.random.default_rng(1)
-    fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=4, size=(40, 2))])
-    problem = Problem(Gaussian(), 1.0)
-    runs = [
-        clusterer(particles=8, resampler=resampler).cluster(
-            fragments, problem, np.random.default_rng(seed)
-        )
-        for seed in (0, 0, 1)
-    ]
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
-
-
-def test_target_weights_need_greedy_resampling() -> None:
-    with pytest.raises(UsageError, match="greedy"):
-        SplitSmc(resampler="optimal", weights="target")
-
-
-def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
-    fragments = fragments_of([(0.0,), (0.1,), (8.0,)])
-    problem = Problem(Chain(normal()), 1.0)
-    every, heavy = (
-        Smc(particles=30, floor=floor).cluster(fragments, problem, np.random.default_rng(0))
-        for floor in (0.0, 0.2)
-    )
-    weights = [particle.log_weight for particle in every.subproblems[0].particles]
-    assert len(weights) == 5  # the partitions of three
-    expected = sum(weight >= weights[0] + np.log(0.2) for weight in weights)
-    assert 1 <= len(heavy.subproblems[0].particles) == expected < 5
-
-
-def test_sampled_merges_are_seeded() -> None:
-    rng = np.random.default_rng(4)
-    fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=6, size=(120, 2))])
-    problem = Problem(Gaussian(), 5.0)
-    runs = [
-        SplitSmc(particles=20, merge="multinomial").cluster(
-            fragments, problem, np.random.default_rng(seed)
-        )
-        for seed in (0, 0, 1, 2, 3)
-    ]
-    assert runs[0] == runs[1]
-    assert len({run.log_posterior for run in runs}) > 1, "no merge was sampled"

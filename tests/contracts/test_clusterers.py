@@ -2,29 +2,29 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kbforge.testing import ClustererContract
+from kbforge.testing import ClustererContract, OnlineClustererContract
 
 
-class TestGreedy(ClustererContract):
+class TestGreedy(OnlineClustererContract):
     name = "greedy"
 
 
-class TestSmc(ClustererContract):
+class TestSmc(OnlineClustererContract):
     name = "smc"
     options: ClassVar = {"particles": 20}
 
 
-class TestSplitSmc(ClustererContract):
+class TestSplitSmc(OnlineClustererContract):
     name = "split-smc"
     options: ClassVar = {"particles": 20}
 
 
-class TestSplitSmcAsPublished(ClustererContract):
+class TestSplitSmcAsPublished(OnlineClustererContract):
     name = "split-smc"
     options: ClassVar = {"particles": 10, "weights": "marginal", "merge": "multinomial"}
 
 
-class TestSplitSmcStratified(ClustererContract):
+class TestSplitSmcStratified(OnlineClustererContract):
     name = "split-smc"
     options: ClassVar = {"particles": 10, "resampler": "stratified"}
 

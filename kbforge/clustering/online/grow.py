@@ -29,7 +29,7 @@ class Grown:
         used: whether some particle holds the cluster, by place, shape [n].
         first: smallest fragments, by place, shape [n].
         masks: membership masks, by place; `split` may number their bits afresh.
-        changed: places of the masks that are not as in the state.
+        moved: places of old clusters whose masks are not as in the state.
         cells: places of all rows, row after row.
         row_start: where each row starts in `cells`, and the end; shape [particles + 1].
         weights: log weights, normalised, descending; shape [particles].
@@ -42,7 +42,7 @@ class Grown:
     used: NDArray[np.bool_]
     first: IntArray
     masks: list[int]
-    changed: set[int]
+    moved: list[int]
     cells: IntArray
     row_start: IntArray
     weights: FloatArray
@@ -66,28 +66,22 @@ class Grown:
         held = state.members(parent) if parent >= 0 else ()
         return (*held, state.n_fragments)
 
-    def held(self) -> IntArray:
-        """The places of clusters that some particle holds."""
-        return np.flatnonzero(self.used)
-
     def dropped(self) -> IntArray:
-        """The slots of clusters that none holds."""
+        """The slots of clusters that no particle holds."""
         return self.slots[~self.used]
 
     def changed_masks(self) -> dict[int, int]:
-        """By slot."""
-        slots = self.slots
-        return {int(slots[place]): self.masks[place] for place in self.changed}
+        """By slot, the masks that are not as in the state."""
+        changed = dict(zip(self.new.slots.tolist(), self.masks[self.n_old :], strict=True))
+        if self.moved:
+            slots, masks = self.slots.tolist(), self.masks
+            changed.update({slots[place]: masks[place] for place in self.moved})
+        return changed
 
     def whole(self) -> tuple[int, Block]:
         """All of it as one subproblem, with its name."""
-        block = Block(
-            self.slots[self.cells],
-            self.row_start,
-            self.weights,
-            self.slots[self.used],
-            self.bits,
-        )
+        slots = self.slots
+        block = Block(slots[self.cells], self.row_start, self.weights, slots[self.used], self.bits)
         return int(self.first[self.cells[0]]), block
 
 
@@ -121,16 +115,17 @@ def grow(
     first = np.concatenate([state.first[old_slots], new.first])
     place = state.place
     place[old_slots] = state.arange(len(old_slots))
-    masks, changed = _stacked_masks(state, old)
+    masks, moved = _stacked_masks(state, old)
     bits = sum(block.bits for block in old)
-    changed.update(range(len(masks), len(slots)))
-    for parent in parents.tolist():
-        masks.append(1 << bits | (masks[place[parent]] if parent >= 0 else 0))
+    bit = 1 << bits
+    # a parent of -1 is no cluster's: whose place it would be given does not matter
+    at = zip(parents.tolist(), place[parents].tolist(), strict=True)
+    masks += [bit | masks[of] if parent >= 0 else bit for parent, of in at]
     cells, row_start = _copy_rows(state, names, chosen, joint, len(old_slots) + member, first)
     used = np.zeros(len(slots), dtype=np.bool_)
     used[cells] = True
     weights = joint.value - log_sum_exp(joint.value)
-    return Grown(new, slots, used, first, masks, changed, cells, row_start, weights, bits + 1)
+    return Grown(new, slots, used, first, masks, moved, cells, row_start, weights, bits + 1)
 
 
 def _new_clusters(
@@ -144,7 +139,7 @@ def _new_clusters(
     return state.new_clusters(state.n_fragments, parents, score)
 
 
-def _stacked_masks(state: State, blocks: list[Block]) -> tuple[list[int], set[int]]:
+def _stacked_masks(state: State, blocks: list[Block]) -> tuple[list[int], list[int]]:
     """The masks of several blocks with bits of their own; and the places of those that moved."""
     known = state.mask
     masks = [known[slot] for slot in blocks[0].slots.tolist()]
@@ -152,7 +147,7 @@ def _stacked_masks(state: State, blocks: list[Block]) -> tuple[list[int], set[in
     for block in blocks[1:]:
         masks += [known[slot] << bits for slot in block.slots.tolist()]
         bits += block.bits
-    return masks, set(range(staying, len(masks)))
+    return masks, list(range(staying, len(masks)))
 
 
 def _copy_rows(

@@ -14,12 +14,12 @@ the likelihood would say the same again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from kbforge.clustering.online.candidates import Candidates, Reached
+from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool, Scores
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
@@ -35,29 +35,32 @@ from kbforge.contracts import (
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import Key, ScoreCache
 
+_NOTHING: FloatArray = np.zeros(0)
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+
+class Reading(NamedTuple):
     """What the model made of the new fragment.
 
     Attributes:
         fragment: x.
         scores: of joining clusters, to propose by.
-        observation: what the live table made of x, if there is one.
+        live: the table that x was shown to, if there is one.
+        observation: what it made of x.
         reached: where the index leads, if there is one.
         joined: L(C + x) by slot, where a black box was asked for it; its scratch.
         number: of x's content in a black box's cache.
-        asked: the sets that a black box was asked for, by content.
+        asked: takes the sets that a black box is asked for, by content.
 
     """
 
     fragment: Fragment
     scores: Scores
+    live: LiveClusters | None = None
     observation: Observation = None
     reached: Reached | None = None
-    joined: FloatArray = field(default_factory=lambda: np.zeros(0))
+    joined: FloatArray = _NOTHING
     number: int = -1
-    asked: list[Key] = field(default_factory=list)
+    asked: list[Key] | None = None
 
 
 class Scorer(Protocol):
@@ -131,43 +134,64 @@ def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackB
     likelihood, surrogate = problem.likelihood, problem.surrogate
     candidates = None if problem.index is None else Candidates(problem.index)
     if surrogate is not None:
-        table = Table(surrogate.live_clusters(), candidates)
+        table = Table(surrogate, candidates)
         return BlackBoxScorer(likelihood, problem.max_evals, table, candidates)
     if isinstance(likelihood, ConjugateLikelihood):
-        return ConjugateScorer(Table(likelihood.live_clusters(), candidates), limit)
+        return ConjugateScorer(Table(likelihood, candidates), limit)
     return BlackBoxScorer(likelihood, limit, None, candidates)
 
 
 class Table:
-    """A live table that scores a fragment against all clusters, or those an index leads to."""
+    """A live table that scores a fragment against all clusters, or those an index leads to.
 
-    def __init__(self, table: LiveClusters, candidates: Candidates | None) -> None:
-        self.live, self.candidates = table, candidates
+    The first fragment that a table encodes may settle how many dimensions there are. So until one
+    has been taken in, each is shown to a table of its own, and the first to stay keeps its table.
+
+    Args:
+        likelihood: makes the tables.
+        candidates: what the index leads to, if there is one.
+
+    """
+
+    def __init__(self, likelihood: ConjugateLikelihood, candidates: Candidates | None) -> None:
+        self._likelihood, self.candidates = likelihood, candidates
+        self.live: LiveClusters | None = None
         self._by_slot: FloatArray = np.zeros(0)
 
-    def read(self, state: State, x: Fragment) -> tuple[Observation, Scores, Reached | None]:
+    def read(self, state: State, x: Fragment) -> Reading:
         """What the table makes of x, the scores of joining clusters, and where the index leads."""
-        observation = self.live.encode(x)
+        live = self.live or self._likelihood.live_clusters()
+        observation = live.encode(x)
         if self.candidates is None:
-            return observation, Scores(self.live.log_predictive(observation, state.n_slots)), None
+            predictive = live.log_predictive(observation, state.n_slots)
+            return Reading(x, Scores(predictive), live, observation)
         reached = self.candidates.look_up(x, state.in_heaviest)
         slots = reached.slots
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
-        self._by_slot[slots] = self.live.log_predictive_of(observation, slots)
-        return observation, Scores(self._by_slot, slots), reached
+        self._by_slot[slots] = live.log_predictive_of(observation, slots)
+        return Reading(x, Scores(self._by_slot, slots), live, observation, reached)
 
     def extend(self, reading: Reading, new: NewClusters) -> None:
         """These clusters hold the fragment."""
+        assert reading.live is not None
+        self.live = reading.live
         self.live.extend(reading.observation, new.parents, new.slots)
         if self.candidates is not None and reading.reached is not None:
             self.candidates.extend(reading.reached, new.first, new.slots)
 
     def release(self, slots: IntArray) -> None:
         """These clusters no longer exist."""
+        assert self.live is not None
         self.live.release(slots)
         if self.candidates is not None:
             self.candidates.release(slots)
+
+    def refill(self, fragments: Sequence[Fragment], lineage: Lineage) -> None:
+        """Give a new table the clusters of a run, as the run gave them, fragment by fragment."""
+        if fragments:
+            self.live = self._likelihood.live_clusters()
+            lineage.replay(self.live, fragments)
 
 
 class ConjugateScorer:
@@ -185,14 +209,14 @@ class ConjugateScorer:
         return self.table.candidates
 
     def read(self, state: State, x: Fragment) -> Reading:
-        observation, scores, reached = self.table.read(state, x)
-        return Reading(x, scores, observation, reached)
+        return self.table.read(state, x)
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
         return joins
 
     def log_marginal_new(self, reading: Reading) -> float:
-        return self.table.live.log_predictive_new(reading.observation)
+        assert reading.live is not None
+        return reading.live.log_predictive_new(reading.observation)
 
     def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
         return np.asarray(state.score[parents] + reading.scores.log_predictive[parents])
@@ -233,8 +257,8 @@ class BlackBoxScorer:
             self._joined = np.zeros(2 * state.n_slots)
         number = self._cache.number(x)
         if self.table is not None:
-            observation, scores, reached = self.table.read(state, x)
-            return Reading(x, scores, observation, reached, self._joined, number)
+            by_table = self.table.read(state, x)
+            return by_table._replace(joined=self._joined, number=number, asked=[])
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
@@ -242,7 +266,8 @@ class BlackBoxScorer:
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         predictive = np.full(state.n_slots, -np.inf)
-        reading = Reading(x, Scores(predictive, slots), None, reached, self._joined, number)
+        scores = Scores(predictive, slots)
+        reading = Reading(x, scores, None, None, reached, self._joined, number, [])
         predictive[slots] = self._score_joins(state, reading, slots) - state.score[slots]
         return reading
 
@@ -266,7 +291,7 @@ class BlackBoxScorer:
     def extend(self, reading: Reading, new: NewClusters) -> None:
         self.fragments.append(reading.fragment)
         self._numbers.append(reading.number)
-        self._asked.update(reading.asked)
+        self._asked.update(reading.asked or ())
         if self.table is not None:
             self.table.extend(reading, new)
         elif self.candidates is not None and reading.reached is not None:
@@ -283,12 +308,13 @@ class BlackBoxScorer:
         of_number: dict[int, int] = {}
         for fragment, number in enumerate(self._numbers):
             of_number.setdefault(number, fragment)
-        keys = sorted(self._asked)
+        keys = list(self._asked)
         scores = self._cache.recall(keys).tolist()
-        return {
-            tuple(of_number[number] for number in key): score
+        by_fragments = {
+            tuple(sorted(of_number[number] for number in key)): score
             for key, score in zip(keys, scores, strict=True)
         }
+        return dict(sorted(by_fragments.items()))
 
     def remember(self, asked: Mapping[tuple[int, ...], float]) -> None:
         """Take up what `scores_asked` gave, of the same `fragments`."""
@@ -316,5 +342,6 @@ class BlackBoxScorer:
             if key not in self._cache
         }
         self._cache.learn(unknown)
-        reading.asked.extend(keys)
+        if reading.asked is not None:
+            reading.asked.extend(keys)
         return self._cache.recall(keys)

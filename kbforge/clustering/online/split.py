@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.online.grow import Grown
 from kbforge.clustering.rules import Weights
@@ -34,34 +36,42 @@ def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block
     row = np.repeat(state.arange(len(lengths)), lengths)
     cell_component = number[grown.cells]
     by_component = np.argsort(cell_component, kind="stable")
-    counts = np.bincount(cell_component, minlength=len(components))
-    ends = np.cumsum(counts)
+    ends = np.cumsum(np.bincount(cell_component, minlength=len(components))).tolist()
+    place = grown.cells[by_component]
+    cells = _Cells(
+        grown.slots[place],
+        row[by_component],
+        state.hashes(grown.slots)[place],
+        grown.term(state)[place],
+    )
     out = []
-    for places, begin, end in zip(components, ends - counts, ends, strict=True):
-        part = by_component[begin:end]
-        cells = grown.cells[part]
-        block = _part(state, grown, places, cells, row[part], weights)
-        out.append((int(grown.first[cells[0]]), block))
+    for places, begin, end in zip(components, [0, *ends], ends, strict=False):
+        block = _part(state, grown, places, cells.cut(begin, end), weights)
+        out.append((int(grown.first[place[begin]]), block))
     return out
 
 
-def _part(
-    state: State,
-    grown: Grown,
-    places: IntArray,
-    cells: IntArray,
-    row: IntArray,
-    weights: Weights,
-) -> Block:
+class _Cells(NamedTuple):
+    """Cells, row-major: the cluster's slot, the rank of its particle, its hash and term."""
+
+    slot: IntArray
+    row: IntArray
+    hash: NDArray[np.uint64]
+    term: FloatArray
+
+    def cut(self, begin: int, end: int) -> _Cells:
+        part = slice(begin, end)
+        return _Cells(self.slot[part], self.row[part], self.hash[part], self.term[part])
+
+
+def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: Weights) -> Block:
     """One component's block: its distinct rows, weighed and sorted.
 
     Args:
         state: before x.
         grown: what falls apart.
         places: the component's clusters.
-        cells: the component's cells, row-major.
-        row: the rank in `grown` of each cell's particle. Every particle groups every fragment,
-            so each has cells here.
+        cells: the component's. Every particle groups every fragment, so each has cells here.
         weights: how to weigh.
 
     """
@@ -69,20 +79,23 @@ def _part(
     slots = grown.slots[places]
     if len(slots) == 1:
         return Block(slots, np.array([0, 1]), np.zeros(1), slots, bits)
+    row = cells.row
     starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
-    held = grown.slots[cells]
     # rows hold sets of slots; equal sets have equal sums of their slots' 64-bit hashes, and the
     # chance that any two of a step's few hundred rows collide otherwise is below 1e-14
     _, distinct, source = np.unique(
-        np.add.reduceat(state.hashes(held), starts), return_index=True, return_inverse=True
+        np.add.reduceat(cells.hash, starts), return_index=True, return_inverse=True
     )
-    value = _weigh(state, grown, cells, starts, distinct, source, weights)
+    if weights == "target":
+        value = np.asarray(np.add.reduceat(cells.term, starts)[distinct])
+    else:
+        value = _marginal(grown, len(distinct), source)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
     chosen = distinct[order]
-    lengths = (np.concatenate([starts[1:], [len(cells)]]) - starts)[chosen]
+    lengths = (np.concatenate([starts[1:], [len(row)]]) - starts)[chosen]
     row_start = np.concatenate([[0], np.cumsum(lengths)])
     return Block(
-        held[state.ranges(starts[chosen], lengths)],
+        cells.slot[state.ranges(starts[chosen], lengths)],
         row_start,
         value[order] - log_sum_exp(value),
         slots,
@@ -90,18 +103,9 @@ def _part(
     )
 
 
-def _weigh(
-    state: State,
-    grown: Grown,
-    cells: IntArray,
-    starts: IntArray,
-    distinct: IntArray,
-    source: IntArray,
-    weights: Weights,
-) -> FloatArray:
-    if weights == "target":
-        return np.asarray(np.add.reduceat(grown.term(state)[cells], starts)[distinct])
-    mass = np.bincount(source, weights=np.exp(grown.weights), minlength=len(distinct))
+def _marginal(grown: Grown, distinct: int, source: IntArray) -> FloatArray:
+    """Log of the summed weights of the particles that show each distinct row."""
+    mass = np.bincount(source, weights=np.exp(grown.weights), minlength=distinct)
     with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
         return np.log(mass)
 
@@ -112,7 +116,7 @@ def _components(grown: Grown) -> list[IntArray]:
     The clusters of one particle are disjoint and hold all fragments; every other cluster can
     only connect some of them.
     """
-    masks, held = grown.masks, grown.held()
+    masks, held = grown.masks, np.flatnonzero(grown.used)
     parts = [masks[place] for place in grown.cells[: grown.row_start[1]].tolist()]
     # newest clusters first: they hold the new fragment, which is what connects
     for place in reversed(held.tolist()):
@@ -149,5 +153,5 @@ def _renumbered(state: State, grown: Grown, places: IntArray) -> int:
     bit = {fragment: 1 << i for i, fragment in enumerate(fragments)}
     for place in listed:
         masks[place] = sum(bit[fragment] for fragment in members[place])
-    grown.changed.update(listed)
+    grown.moved.extend(listed)
     return len(fragments)

@@ -84,17 +84,22 @@ class BetaBernoulli(ConjugateLikelihood):
 
         """
         out = np.zeros(len(clusters))
+        features = self._readable()
         for i, cluster in enumerate(clusters):
-            shown = [self._features.encode(fragment) for fragment in cluster]
+            shown = [features.encode(fragment) for fragment in cluster]
             if shown:
-                k = np.bincount(np.concatenate(shown), minlength=self._features.size)
+                k = np.bincount(np.concatenate(shown), minlength=features.size)
                 terms = betaln(k + self.a, len(shown) - k + self.b) - betaln(self.a, self.b)
                 out[i] = terms.sum()
         return out
 
     def live_clusters(self) -> LiveBetaBernoulli:
         """A new, empty table."""
-        return LiveBetaBernoulli(self._features, self.a, self.b)
+        return LiveBetaBernoulli(self._readable(), self.a, self.b)
+
+    def _readable(self) -> _Features:
+        """The features of one table or one call: vectors may be of another length in the next."""
+        return self._features if self.reads == "values" else _Features((), self.reads)
 
 
 class _Features:

@@ -93,11 +93,15 @@ class DirichletMultinomial(ConjugateLikelihood):
             LikelihoodError: reading vectors, one that is missing or not of counts.
 
         """
-        return self._rows.log_marginal(clusters)
+        return self._readable().log_marginal(clusters)
 
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
-        return LiveRows(self._rows)
+        return LiveRows(self._readable())
+
+    def _readable(self) -> DirichletRows:
+        """The rows of one table or one call: vectors may be of another length in the next."""
+        return self._rows if self.reads == "values" else self._rows_for({})
 
 
 def _read(fragment: Fragment, attributes: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:

@@ -1,0 +1,47 @@
+"""Resample: stochastic schemes are seeded, a floor drops what is light."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import Problem
+from kbforge.errors import UsageError
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.toys import Chain, fragments_of, normal
+
+
+@pytest.mark.parametrize("resampler", ["multinomial", "stratified", "optimal"])
+@pytest.mark.parametrize("clusterer", [Smc, SplitSmc])
+def test_stochastic_resamplers_run_and_are_seeded(clusterer, resampler: str) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(1)
+    fragments = fragments_of([tuple(p.tolist()) for p in rng.normal(scale=4, size=(40, 2))])
+    problem = Problem(Gaussian(), 1.0)
+    runs = [
+        clusterer(particles=8, resampler=resampler).cluster(
+            fragments, problem, np.random.default_rng(seed)
+        )
+        for seed in (0, 0, 1)
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_target_weights_need_greedy_resampling() -> None:
+    with pytest.raises(UsageError, match="greedy"):
+        SplitSmc(resampler="optimal", weights="target")
+
+
+def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
+    fragments = fragments_of([(0.0,), (0.1,), (8.0,)])
+    problem = Problem(Chain(normal()), 1.0)
+    every, heavy = (
+        Smc(particles=30, floor=floor).cluster(fragments, problem, np.random.default_rng(0))
+        for floor in (0.0, 0.2)
+    )
+    weights = [particle.log_weight for particle in every.subproblems[0].particles]
+    assert len(weights) == 5  # the partitions of three
+    expected = sum(weight >= weights[0] + np.log(0.2) for weight in weights)
+    assert 1 <= len(heavy.subproblems[0].particles) == expected < 5

@@ -1,0 +1,153 @@
+"""Sessions: what comes in, what is known by then, and going on from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from kbforge import registry
+from kbforge.clustering.session import OnlineSession
+from kbforge.contracts import (
+    Fate,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+)
+from kbforge.errors import UsageError
+from kbforge.testing import BlackBox, Categorical, examples
+from kbforge_plugins.clusterers.gibbs import Gibbs
+from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.contents import contents
+from tests.clustering.test_failures import LIKELIHOODS, RULES
+from tests.clustering.toys import Chain, fragments_of, normal
+
+CLUSTERERS = [Greedy, Smc, SplitSmc]
+POINTS = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
+
+
+@pytest.mark.parametrize("name", ["split-smc", "smc", "greedy"])
+def test_the_posterior_of_a_step_is_that_of_the_prefix(name: str) -> None:
+    items, problem = examples.fragments(12), Problem(Categorical(), alpha=0.5)
+    seen: list[Posterior] = []
+
+    def on_step(progress: Progress) -> None:
+        assert progress.posterior is not None
+        seen.append(progress.posterior())
+
+    clusterer = registry.create("clusterers", name)
+    clusterer.cluster(items, problem, np.random.default_rng(0), on_step)
+    assert len(seen) == len(items)
+    for n, shown in enumerate(seen, 1):
+        alone = clusterer.cluster(items[:n], problem, np.random.default_rng(0))
+        assert shown.subproblems == alone.subproblems
+        assert shown.log_posterior == alone.log_posterior
+        assert not shown.complete
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+def test_an_interrupted_run_keeps_its_prefix(clusterer) -> None:  # type: ignore[no-untyped-def]
+    def stop(progress: Progress) -> None:
+        if progress.fragments == 3:
+            raise Interrupted
+
+    fragments = fragments_of(POINTS)
+    problem = Problem(Chain(normal()), 1.0)
+    cut = clusterer().cluster(fragments, problem, np.random.default_rng(0), stop)
+    prefix = clusterer().cluster(fragments[:3], problem, np.random.default_rng(0))
+    assert not cut.complete
+    assert cut.n_fragments == 3
+    assert cut.subproblems == prefix.subproblems
+
+
+@pytest.mark.parametrize("stage", ["conjugate", "black box", "surrogate", "indexed"])
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_a_snapshot_is_all_there_is(name: str, stage: str) -> None:
+    """The restored session holds the same bits where that matters, and goes on alike."""
+    draw, make = LIKELIHOODS[name]
+    items = draw(np.random.default_rng(5), 16)
+
+    def problem() -> Problem:
+        model = make(items)
+        if stage == "black box":
+            return Problem(BlackBox(model), 0.8)
+        if stage == "surrogate":
+            return Problem(BlackBox(model), 0.8, model, 6)  # type: ignore[arg-type]
+        index = Selective() if stage == "indexed" else None
+        if index is not None:
+            index.fit(items)
+        return Problem(model, 0.8, index=index)
+
+    for rules in RULES.values():
+        whole = OnlineSession(problem(), rules, np.random.default_rng(1))
+        first = OnlineSession(problem(), rules, np.random.default_rng(1))
+        whole.add(items)
+        first.add(items[:9])
+        snapshot = first.snapshot()
+        second = OnlineSession(problem(), rules, np.random.default_rng(2), snapshot)
+        assert second.posterior() == first.posterior()
+        assert contents(second.snapshot()) == contents(snapshot)
+        second.add(items[9:])
+        assert second.posterior() == whole.posterior()
+        third = second.snapshot()
+        first.add(items[9:])
+        assert contents(first.snapshot()) == contents(third) == contents(whole.snapshot())
+
+
+def test_a_snapshot_of_other_settings_is_refused() -> None:
+    problem, rng = Problem(Gaussian(), 1.0), np.random.default_rng(0)
+    session = SplitSmc(particles=10).open(problem, rng)
+    session.add(fragments_of([(0.0,), (1.0,)]))
+    snapshot = session.snapshot()
+    with pytest.raises(UsageError, match="particles 10, this one has 20"):
+        SplitSmc(particles=20).open(problem, rng, snapshot)
+    with pytest.raises(UsageError, match=r"alpha 1\.0, this one has 2\.0"):
+        SplitSmc(particles=10).open(Problem(Gaussian(), 2.0), rng, snapshot)
+    other = np.random.Generator(np.random.MT19937(0))
+    with pytest.raises(UsageError, match=r"PCG64.*MT19937"):
+        SplitSmc(particles=10).open(problem, other, snapshot)
+
+
+def test_what_a_step_says_happened() -> None:
+    """Two points far apart, one beside the first, and one between all that connects them."""
+    problem = Problem(Chain(normal(1.0, 6.0)), 1.0)
+    session = SplitSmc(particles=20).open(problem, np.random.default_rng(0))
+    opened, far, beside, between = session.add(fragments_of([(-3.0,), (3.0,), (-3.1,), (0.0,)]))
+    assert (opened.fate, opened.before, opened.after) == (Fate.OPENED, (), (0,))
+    assert opened.subproblems == 1
+    for info in (far, beside, between):
+        named = {Fate.OPENED: 0, Fate.JOINED: 1}.get(info.fate, 2)
+        assert min(len(info.before), 2) == named
+        assert info.after
+    blocks = session.posterior().subproblems
+    assert between.subproblems == len(blocks)
+    assert {block.fragments[0] for block in blocks} >= set(between.after)
+
+
+class Old:
+    """A clusterer as plugins of version 0.1 wrote it: it has `cluster`, and no base class."""
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        return Greedy().cluster(fragments, problem, rng, on_step)
+
+
+@pytest.mark.parametrize("clusterer", [Old, Gibbs])
+def test_a_batch_method_says_that_it_is_one(clusterer: type) -> None:
+    name = clusterer.__name__.lower()
+    said = f"{name} goes over all fragments again and again: it is a batch method"
+    with pytest.raises(UsageError, match=said):
+        clusterer().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
