@@ -203,7 +203,7 @@ def problem_of(stage: str, likelihood: Likelihood, trap: Trap) -> Problem:
 def strange(fragment: Fragment) -> Fragment:
     """With values (or a first vector) that no other fragment has."""
     values = {name: (*values, "ζω strange") for name, values in fragment.properties.items()}
-    vector = None if fragment.vector is None else tuple(1.0 - x for x in fragment.vector)
+    vector = None if fragment.vector is None else tuple(abs(1.0 - x) for x in fragment.vector)
     return Fragment("strange", values, vector)
 
 

@@ -19,6 +19,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import UsageError
+from kbforge.registry.contract import with_contract
 from kbforge.testing import BlackBox, Categorical, examples
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.greedy import Greedy
@@ -149,5 +150,6 @@ class Old:
 def test_a_batch_method_says_that_it_is_one(clusterer: type) -> None:
     name = clusterer.__name__.lower()
     said = f"{name} goes over all fragments again and again: it is a batch method"
+    plugin = with_contract(clusterer, "clusterers", f"clusterer {name}")
     with pytest.raises(UsageError, match=said):
-        clusterer().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+        plugin().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
