@@ -66,6 +66,7 @@ def calibrate(
 
         kbforge calibrate fragments.jsonl --calibrator empirical-bayes --low 1 --high 1e6 -o c.toml
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.calibrate import How, search_between
     from kbforge.jobs.calibrate import calibrate as run
@@ -89,6 +90,7 @@ def calibrate(
         device=options.device_of(gpu, device),
         options=chosen,
     )
+    require_apart(output, [fragments, *options.files_of(settings, likelihood, surrogate)])
     held = list(read_fragments(fragments, limit=limit))
     columns = ("alpha {task.fields[alpha]}", "objective {task.fields[objective]}")
     with console.progress(*columns, total=None, description=f"calibrating on {len(held):,}") as bar:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.following import following
-from kbforge.errors import EXIT_INTERRUPTED, UsageError
+from kbforge.cli.saving import save
+from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from kbforge.contracts import OnStep, Progress
@@ -59,6 +60,7 @@ def cluster(
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
     from kbforge.jobs.cluster import Choices
@@ -82,6 +84,9 @@ def cluster(
         device=options.device_of(gpu, device),
         options=parse_settings(settings or [], ("likelihood", "surrogate", "index", "clusterer")),
     )
+    inputs = [fragments, calibration, confidence_map]
+    require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
+    require_apart(_partial(output), inputs)
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
     with _progress() as on_step:
@@ -91,19 +96,21 @@ def cluster(
     target = output if complete or output == "-" else _partial(output)
     for sentence in done.notes:
         console.note(f"note: {sentence}")
-    _write(held, done, target)
+    # from here on the result is there, and nothing may lose it
+    with interrupts.deferred():
+        save(lambda path: _write(held, done, path), target)
     if json:
         console.print_json(done.summary())
     else:
         _print_summary(done, target)
     if not complete:
-        console.note(f"interrupted: {_place(target)} holds {_share(done, len(held))}")
-        raise typer.Exit(EXIT_INTERRUPTED)
+        console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(done, len(held))}")
+        raise typer.Exit(interrupts.exit_code())
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[OnStep]:
-    """A progress bar that a step can update; Ctrl-C ends the run after the current step.
+    """A progress bar that a step can update; a signal ends the run after the current step.
 
     Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
     """
@@ -111,26 +118,22 @@ def _progress() -> Iterator[OnStep]:
 
     stopped = stepping = False
 
-    def stop(*_: Any) -> None:
+    def stop() -> None:
         nonlocal stopped
         if stopped or not stepping:  # a second Ctrl-C does not wait for the step
             raise KeyboardInterrupt
         stopped = True
 
-    previous = signal.signal(signal.SIGINT, stop)
-    try:
-        with following() as show:
+    with interrupts.told(stop), following() as show:
 
-            def on_step(progress: Progress) -> None:
-                nonlocal stepping
-                if stopped:
-                    raise Interrupted
-                stepping = True
-                show(progress)
+        def on_step(progress: Progress) -> None:
+            nonlocal stepping
+            if stopped:
+                raise Interrupted
+            stepping = True
+            show(progress)
 
-            yield on_step
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        yield on_step
 
 
 def _share(done: Clustering, total: int) -> str:
@@ -142,7 +145,7 @@ def _share(done: Clustering, total: int) -> str:
 
 
 def _place(target: str) -> str:
-    return "standard output" if target == "-" else target
+    return "standard output" if target == "-" else quoted(target, 400)
 
 
 def _partial(output: str) -> str:
@@ -183,6 +186,5 @@ def _print_summary(done: Clustering, target: str) -> None:
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
     table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
-    screen = console.stderr()
-    screen.print(table)
-    screen.print(f"wrote {_place(target)}", markup=False)
+    console.stderr().print(table)
+    console.note(f"wrote {_place(target)}")

@@ -60,6 +60,7 @@ def explain(
 
         kbforge explain kb.jsonl -o explained.jsonl
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.io import require_writable
     from kbforge.jobs.cluster import Choices
     from kbforge.jobs.explain import Explainer
@@ -71,6 +72,7 @@ def explain(
     if output is not None:
         if as_json:
             raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
+        require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
         require_writable(output)
     choices = Choices(
         likelihood=likelihood,

@@ -87,6 +87,7 @@ def reliability(
 
         kbforge reliability labelled.jsonl --likelihood model/ --fit model/ --json
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs import reliability as reliability_job
     from kbforge.jobs.cluster import Choices
@@ -101,9 +102,8 @@ def reliability(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        reliability_job.require_place(
-            fit, [path for path in (fragments, fit_on) if path is not None]
-        )
+        require_apart(fit, [fragments, fit_on, *options.files_of(settings)])
+        reliability_job.require_place(fit)
     how = reliability_job.How(bins=bins, shuffles=shuffles)
     choices = Choices(
         clusterer=clusterer,

@@ -28,7 +28,8 @@ import orjson
 
 import kbforge
 from kbforge.errors import KBForgeError, ModelError, quoted
-from kbforge.files.io import require_writable
+from kbforge.files.io import mode_of, require_writable
+from kbforge.files.temporary import sweep, temporary_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -167,20 +168,17 @@ def _manifest_of(bundle: Bundle) -> bytes:
 
 
 def _write(folder: Path, bundle: Bundle) -> None:
-    parent = folder.absolute().parent
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
-    try:
+    folder = Path(os.path.realpath(folder))  # a link to a bundle stays one
+    sweep(folder.parent)
+    with temporary_folder(folder.parent) as temporary:
         for name, content in {**bundle.files, MANIFEST: _manifest_of(bundle)}.items():
             with open(temporary / name, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
+            (temporary / name).chmod(mode_of(folder / name, 0o666))
+        temporary.chmod(mode_of(folder, 0o777))
         _put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _put_in_place(new: Path, folder: Path) -> None:

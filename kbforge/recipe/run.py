@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import kbforge
-from kbforge import registry
-from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, UsageError, quoted
+from kbforge import interrupts, registry
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.recipe.read import Pipeline, Step, command_of, read_pipeline
 from kbforge.recipe.remember import (
     Record,
@@ -32,6 +32,7 @@ from kbforge.recipe.remember import (
     load_state,
     why_run,
 )
+from kbforge.registry.blame import blamed
 
 _MAX_PRINTED = 1 << 18  # bytes of a step's standard output that are kept to be repeated
 
@@ -196,7 +197,8 @@ def _call(step: Step, where: str) -> None:
     command = command_of(step.verb)
     called = " ".join(("kbforge", *step.verb))
     try:
-        code = command.main(list(step.arguments), prog_name=called, standalone_mode=False)
+        with blamed():
+            code = command.main(list(step.arguments), prog_name=called, standalone_mode=False)
     except KBForgeError as error:
         raise StepFailed(f"{where}: {error}", error.exit_code) from error
     except BrokenPipeError:
@@ -213,7 +215,7 @@ def _call(step: Step, where: str) -> None:
             raise
         said = " ".join(str(error.format_message()).split())
         raise StepFailed(f"{where}: {said} (see {called} --help)", UsageError.exit_code) from error
-    if code == EXIT_INTERRUPTED:
+    if code in interrupts.EXIT_CODES:
         raise KeyboardInterrupt
     if isinstance(code, int) and code:
         raise StepFailed(f"{where}: {called} ended with exit code {code}", code)

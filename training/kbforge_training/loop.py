@@ -24,10 +24,10 @@ from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, quoted
 from kbforge.files.io import open_output
+from kbforge.interrupts import deferred
 from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.batches import Batch, Place, cut
 from kbforge_training.checkpoint import Progress, load_checkpoint, read_progress, save_checkpoint
-from kbforge_training.interrupts import deferred_interrupts
 from kbforge_training.optimizers import make_optimizer
 from kbforge_training.pairs import PairLoss, PairRule, Pairs
 from kbforge_training.recipe import Schedule
@@ -175,7 +175,7 @@ class Loop(Generic[M, B]):
         began = saved = time.monotonic()
         stream = self._batches.stream(self._done.place)
         metrics = self._settings.folder / METRICS
-        with open(metrics, "a", encoding="utf-8") as log, deferred_interrupts() as interrupted:
+        with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
             while self._done.tokens < self._schedule.tokens and not interrupted():
                 step = self._one_step(stream, began)
                 log.write(json.dumps(dataclasses.asdict(step)) + "\n")
