@@ -80,14 +80,16 @@ def explain(
         calibration=calibration,
         options=parse_settings(settings or [], ("likelihood",)),
     )
-    explainer = Explainer(list(read_entities(kb)), choices)
+    with console.working("reading and learning"):
+        explainer = Explainer(list(read_entities(kb)), choices)
     for sentence in explainer.prepared.notes:
         console.note(f"note: {sentence}")
     if output is not None:
         _write(explainer, output)
         return
     assert fragment_id is not None
-    reasons = explainer.reasons(fragment_id, rivals)
+    with console.progress(total=explainer.fragments, description="comparing") as bar:
+        reasons = explainer.reasons(fragment_id, rivals, bar.update)
     if as_json:
         console.print_json(
             {"fragment": fragment_id, "entities": [_to_json(reason) for reason in reasons]}
@@ -100,8 +102,11 @@ def _write(explainer: Explainer, output: str) -> None:
     from kbforge import registry
     from kbforge.files.io import open_output
 
-    with open_output(output) as out:
-        registry.create("exporters", "jsonl").export(explainer.explained(), out)
+    with (
+        console.progress(total=explainer.fragments, description="explaining") as bar,
+        open_output(output) as out,
+    ):
+        registry.create("exporters", "jsonl").export(explainer.explained(bar.update), out)
     console.note(f"wrote {'standard output' if output == '-' else output}")
 
 

@@ -7,6 +7,7 @@ program waits for him.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -57,7 +58,10 @@ def _elsewhere(target: str) -> Iterator[str]:
     """Names of new files in the current folder and in the one for temporary files."""
     name = "kb.jsonl" if target == "-" else Path(target).name
     plain = name.removesuffix(".gz")
-    for folder in dict.fromkeys((os.getcwd(), tempfile.gettempdir())):
+    folders = [os.getcwd()]
+    with contextlib.suppress(FileNotFoundError):  # it tries to write there
+        folders.append(tempfile.gettempdir())
+    for folder in dict.fromkeys(folders):
         free = (f"rescued-{n}-{plain}{name[len(plain) :]}" for n in range(1, 1000))
         for candidate in free:
             if not os.path.lexists(Path(folder) / candidate):

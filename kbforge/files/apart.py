@@ -33,7 +33,7 @@ def require_apart(
     """
     for given in inputs:
         if given is not None and str(given) and _is_same(str(output), str(given), whole):
-            name = quoted(called(str(output)), 400)
+            name = "standard output" if output == "-" else quoted(str(output), 400)
             same = "" if str(output) == str(given) else f" ({quoted(called(str(given)), 400)})"
             raise UsageError(
                 f"the output {name} is an input{same}, which it would replace; name another output"

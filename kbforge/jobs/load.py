@@ -87,7 +87,8 @@ def load(
                 if on_fragment is not None:
                     on_fragment(written)
         set_aside = on_bad.records if isinstance(on_bad, Quarantine) else 0
-        if set_aside and not written:
+        counts = dict(sorted(source.counts.items())) if isinstance(source, Reporting) else {}
+        if set_aside and not written and not counts:
             raise KBForgeError(
                 f"no fragments, and {quoted(output, 400)} was not written: of "
                 f"{listed([called(path) for path in inputs], 3)} every record is bad, "
@@ -98,7 +99,7 @@ def load(
     return LoadReport(
         fragments=written,
         set_aside=set_aside,
-        counts=dict(sorted(source.counts.items())) if isinstance(source, Reporting) else {},
+        counts=counts,
         seconds=time.monotonic() - started,
     )
 

@@ -28,12 +28,14 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
+from kbforge.files.apart import require_apart
 from kbforge.files.io import read_small
 from kbforge.files.toml import parse_toml
 
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
 _KEYS = ("name", "verb", "args", "inputs", "options")
+_WRITTEN = ("quarantine", "animate", "fit")  # options that name outputs, besides --output
 _NOT_IN_A_PIPELINE = frozenset({"run"})
 
 Scalar = str | int | float | bool
@@ -87,6 +89,7 @@ def read_pipeline(path: str) -> Pipeline:
         if name in (step.name for step in steps):
             raise UsageError(f'{where}: expected a name of its own, got "{quoted(name)}" again')
         steps.append(_step(name, table, f'{quoted(path, 400)}: step "{quoted(name)}"'))
+        _require_not_this_file(steps[-1], path, f'{quoted(path, 400)}: step "{quoted(name)}"')
     _check_order(steps, quoted(path, 400))
     return Pipeline(path, Path(path).resolve().parent, tuple(steps))
 
@@ -272,6 +275,17 @@ def _arguments(parameter: Any, texts: Sequence[str]) -> list[str]:
 
 
 # --- what a step reads and writes -----------------------------------------------------------------
+
+
+def _require_not_this_file(step: Step, path: str, where: str) -> None:
+    """No step replaces the file that it is read from, nor an input under another name."""
+    folder = Path(path).resolve().parent
+    written = [step.output, *(t for key in _WRITTEN for t in step.settings.get(key, ()))]
+    for place in (folder / name for name in written if name not in ("", "-")):
+        try:
+            require_apart(place, [path, *(folder / name for name in step.declared)])
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
 
 
 def _paths(texts: Sequence[str]) -> tuple[str, ...]:
