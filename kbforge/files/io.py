@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
-from kbforge.files.temporary import sweep, temporary_file
+from kbforge.files.temporary import PREFIX, sweep, temporary_file
 
 if TYPE_CHECKING:
     from kbforge.contracts.source import OnBad
@@ -228,11 +228,20 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if path == "-" and error.filename is not None:  # it is about a file
+        if error.filename is not None and not _is_about(str(error.filename), path):
             raise
         reason = (error.strerror or str(error)).lower()
         place = "standard output" if path == "-" else quoted(path, 400)
         raise OutputError(f"cannot write {place}: {reason}") from error
+
+
+def _is_about(file: str, output: str) -> bool:
+    """Whether an error's file is the output or on the way to it, and not one that was read."""
+    if output == "-":
+        return False
+    target = _followed(output)
+    temporary = Path(file).parent == target.parent and Path(file).name.startswith(PREFIX)
+    return temporary or file in (output, str(target))
 
 
 def _followed(path: str) -> Path:

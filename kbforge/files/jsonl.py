@@ -14,7 +14,7 @@ import orjson
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_lines
 from kbforge.files.records import json_value
 
@@ -95,5 +95,15 @@ def shown(value: object) -> str:
 
 
 def to_line(fragment: Fragment) -> bytes:
-    """The fragment's JSON line, newline included."""
-    return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+    """The fragment's JSON line, newline included.
+
+    Raises:
+        KBForgeError: a source made it of what JSON cannot hold.
+
+    """
+    try:
+        return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as error:
+        raise KBForgeError(
+            f'the fragment "{quoted(fragment.id)}" cannot be written as JSON: {quoted(str(error))}'
+        ) from None

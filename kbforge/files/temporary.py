@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from kbforge.files.locks import hold
 
-_PREFIX = ".kbforge-"
+PREFIX = ".kbforge-"
 _SUFFIX = ".part"
 
 
@@ -30,7 +30,7 @@ def temporary_file(folder: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
     """
     while True:
-        handle, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
+        handle, name = tempfile.mkstemp(_SUFFIX, PREFIX, folder)
         path = Path(name)
         try:
             with os.fdopen(handle, "wb") as raw:
@@ -51,7 +51,7 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
 
     """
     while True:
-        path = Path(tempfile.mkdtemp(_SUFFIX, _PREFIX, folder))
+        path = Path(tempfile.mkdtemp(_SUFFIX, PREFIX, folder))
         handle = os.open(path, os.O_RDONLY)
         try:
             if not _held(path, handle):
@@ -67,7 +67,7 @@ def sweep(folder: Path) -> None:
     """Remove what killed runs left in a folder."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIX):
+            if entry.name.startswith(PREFIX) and entry.name.endswith(_SUFFIX):
                 _remove_if_dead(Path(entry.path))
 
 
