@@ -27,8 +27,9 @@ from typing import Any
 import orjson
 
 import kbforge
-from kbforge.errors import KBForgeError, ModelError, quoted
+from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
 from kbforge.files.io import mode_of, require_writable
+from kbforge.files.records import json_value
 from kbforge.files.temporary import sweep, temporary_folder
 
 FORMAT = 1
@@ -216,9 +217,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if len(content) > _MAX_MANIFEST_BYTES:
         raise _damaged(folder, f"{MANIFEST} is larger than {_MAX_MANIFEST_BYTES:,} bytes")
     try:
-        manifest = orjson.loads(content)
+        manifest = json_value(content, MANIFEST)
     except orjson.JSONDecodeError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON ({error})") from error
+    except BadRecord as error:
+        raise _damaged(folder, str(error)) from error
     _check_manifest(folder, manifest)
     checked: dict[str, Any] = manifest
     return checked
