@@ -55,7 +55,8 @@ def require_distinct(outputs: Iterable[tuple[str, str | None]]) -> None:
         if path is None:
             continue
         for other, place in seen:
-            if path == place or _is_same(path, place):
+            # what is not there yet is told by its name
+            if path == place or _resolved(path) == _resolved(place) or _is_same(path, place):
                 raise UsageError(f"the {other} and the {what} are both {quoted(path, 400)}")
         seen.append((what, path))
 
@@ -63,8 +64,7 @@ def require_distinct(outputs: Iterable[tuple[str, str | None]]) -> None:
 def _is_same(output: str, given: str, whole: bool = False) -> bool:
     out, there = _status(output, 1), _status(given, 0)
     if out is None or there is None:
-        # what is not there yet is told by its name
-        return "-" not in (output, given) and _resolved(output) == _resolved(given)
+        return False  # there is nothing to replace, or nothing that is read
     if os.path.samestat(out, there):
         return stat.S_ISREG(out.st_mode) or stat.S_ISDIR(out.st_mode)
     if "-" in (output, given) or not (stat.S_ISREG(out.st_mode) or stat.S_ISREG(there.st_mode)):
@@ -85,4 +85,4 @@ def _status(path: str, stream: int) -> os.stat_result | None:
 
 
 def _resolved(path: str) -> str:
-    return "" if "\0" in path else os.path.realpath(path)
+    return path if path == "-" or "\0" in path else os.path.realpath(path)
