@@ -110,3 +110,18 @@ def test_paths_are_printed_without_what_a_terminal_obeys(program: Run, files: Pa
     ):
         assert "\\x1b[2J" in said
         assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    "options", ['output = "./p.toml"', 'output = "o.jsonl"\nquarantine = "link.toml"']
+)
+def test_a_step_does_not_replace_its_pipeline(program: Run, files: Path, options: str) -> None:
+    Path("link.toml").symlink_to("p.toml")
+    text = f'[[step]]\nverb = "load"\nargs = ["jsonl", "people.jsonl"]\n[step.options]\n{options}\n'
+    Path("p.toml").write_text(text)
+    ran = program("run", "p.toml")
+    assert ran.code == 2
+    assert ran.err.startswith('kbforge: p.toml: step "load": the output ')
+    assert "is an input" in ran.err
+    assert Path("p.toml").read_text() == text
+    assert not Path("o.jsonl").exists()
