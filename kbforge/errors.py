@@ -40,14 +40,23 @@ class GrammarError(KBForgeError):
     """A grammar that cannot be read or compiled, or a text that it does not accept."""
 
 
+class OutputError(KBForgeError):
+    """A result that cannot be written where it should go: no such folder, no rights, no space."""
+
+
 class LikelihoodError(KBForgeError):
     """A likelihood that returned NaN, or that gives a fragment no finite assignment."""
+
+
+def escaped(text: str) -> str:
+    """`text` on one line, with nothing in it that a terminal would obey."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def quoted(value: object, limit: int = _SHOWN) -> str:
     """`value` on one line, escaped for a terminal and cut to `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
-    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: limit + 1])
+    text = escaped(text[: limit + 1])
     return text if len(text) <= limit else text[:limit] + "…"
 
 

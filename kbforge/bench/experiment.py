@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kbforge import registry
+from kbforge import interrupts, registry
 from kbforge.bench.report import draw, write_report
 from kbforge.bench.results import Results, Row, alone_in
 from kbforge.bench.runs import Run, narrowed, runs_of, select
@@ -19,7 +19,7 @@ from kbforge.bench.settings import BenchSettings, described
 from kbforge.bench.summary import Line, Verdict, failures, lines, shortfalls, verdicts
 from kbforge.bench.workers import Failure, perform_all
 from kbforge.contracts.suite import TASK_NAME, Plan, Suite
-from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, quoted
+from kbforge.errors import KBForgeError, quoted
 from kbforge.pictures.canvas import require_matplotlib
 from kbforge.words import counted
 
@@ -28,9 +28,11 @@ OnRun: TypeAlias = Callable[[int, Row | Failure | None], None]
 
 
 class Stopped(KBForgeError):
-    """Ctrl-C in the middle of the runs; says what is kept of them."""
+    """Ctrl-C, or another signal, in the middle of the runs; says what is kept of them."""
 
-    exit_code = EXIT_INTERRUPTED
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = interrupts.exit_code()
 
 
 @dataclass(frozen=True, slots=True)

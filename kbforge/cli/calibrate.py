@@ -70,6 +70,7 @@ def calibrate(
 
         kbforge calibrate fragments.jsonl --calibrator empirical-bayes --low 1 --high 1e6 -o c.toml
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.calibrate import CalibrationSettings, search_between
     from kbforge.jobs.calibrate import calibrate as run
@@ -78,6 +79,7 @@ def calibrate(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
+    require_apart(output, [fragments, *options.files_of(settings, likelihood, surrogate)])
     search = search_between(low, high)
     chosen = CalibrationSettings(calibrator, search, choices.of("calibrator"))
     held = list(read_fragments(fragments, limit=limit))

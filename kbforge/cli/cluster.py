@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.choices import choices_of
 from kbforge.cli.following import following
-from kbforge.errors import EXIT_INTERRUPTED, UsageError
+from kbforge.cli.saving import save
+from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
     from kbforge.contracts import OnStep, Progress
@@ -61,32 +62,40 @@ def cluster(
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
     from kbforge.jobs.cluster import cluster as run
+    from kbforge.jobs.cluster import partial_name
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
+    inputs = [fragments, calibration, confidence_map]
+    require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
+    require_apart(partial_name(output), inputs)
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
     with _progress() as on_step:
         kb = run(held, choices, on_step)
     for sentence in kb.notes:
         console.note(f"note: {sentence}")
-    target = kb.write(output)
+    target = kb.target(output)
+    # from here on the result is there, and nothing may lose it
+    with interrupts.deferred():
+        save(kb.write_as, target)
     if json:
         console.print_json(kb.summary())
     else:
         _print_summary(kb, target)
     if not kb.complete:
-        console.note(f"interrupted: {_place(target)} holds {_share(kb, len(held))}")
-        raise typer.Exit(EXIT_INTERRUPTED)
+        console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(held))}")
+        raise typer.Exit(interrupts.exit_code())
 
 
 @contextlib.contextmanager
 def _progress() -> Iterator[OnStep]:
-    """A progress bar that a step can update; Ctrl-C ends the run after the current step.
+    """A progress bar that a step can update; a signal ends the run after the current step.
 
     Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
     """
@@ -94,26 +103,22 @@ def _progress() -> Iterator[OnStep]:
 
     stopped = stepping = False
 
-    def stop(*_: Any) -> None:
+    def stop() -> None:
         nonlocal stopped
         if stopped or not stepping:  # a second Ctrl-C does not wait for the step
             raise KeyboardInterrupt
         stopped = True
 
-    previous = signal.signal(signal.SIGINT, stop)
-    try:
-        with following() as show:
+    with interrupts.told(stop), following() as show:
 
-            def on_step(progress: Progress) -> None:
-                nonlocal stepping
-                if stopped:
-                    raise Interrupted
-                stepping = True
-                show(progress)
+        def on_step(progress: Progress) -> None:
+            nonlocal stepping
+            if stopped:
+                raise Interrupted
+            stepping = True
+            show(progress)
 
-            yield on_step
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        yield on_step
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:
@@ -125,7 +130,7 @@ def _share(kb: KnowledgeBase, total: int) -> str:
 
 
 def _place(target: str) -> str:
-    return "standard output" if target == "-" else target
+    return "standard output" if target == "-" else quoted(target, 400)
 
 
 def _print_summary(kb: KnowledgeBase, target: str) -> None:
@@ -148,6 +153,5 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
     table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
-    screen = console.stderr()
-    screen.print(table)
-    screen.print(f"wrote {_place(target)}", markup=False)
+    console.stderr().print(table)
+    console.note(f"wrote {_place(target)}")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kbforge.errors import escaped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -27,15 +29,22 @@ def stdout() -> Console:
 
 
 def note(message: str) -> None:
-    """One plain line on stderr."""
-    print(message, file=sys.stderr)
+    """One plain line on stderr; whatever a name or a path in it holds, a terminal obeys nothing."""
+    print(escaped(message), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
     """One JSON object on one line of stdout, keys in the given order."""
     import orjson
 
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode() + "\n")
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    except orjson.JSONEncodeError:
+        import json
+
+        # a path may hold bytes that are no text, which only this one writes
+        text = json.dumps(value, default=lambda number: number.item())
+    sys.stdout.write(text + "\n")
 
 
 @contextlib.contextmanager

@@ -62,6 +62,7 @@ def explain(
 
         kbforge explain kb.jsonl -o explained.jsonl
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.io import require_writable
     from kbforge.jobs.explain import Explainer
     from kbforge.kb.read import read_entities
@@ -71,15 +72,19 @@ def explain(
     if output is not None:
         if as_json:
             raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
+        require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
         require_writable(output)
-    explainer = Explainer(list(read_entities(kb)), choices_of(context))
+    choices = choices_of(context)
+    with console.working("reading and learning"):
+        explainer = Explainer(list(read_entities(kb)), choices)
     for sentence in explainer.prepared.notes:
         console.note(f"note: {sentence}")
     if output is not None:
         _write(explainer, output)
         return
     assert fragment_id is not None
-    reasons = explainer.reasons(fragment_id, rivals)
+    with console.progress(total=explainer.fragments, description="comparing") as bar:
+        reasons = explainer.reasons(fragment_id, rivals, bar.update)
     if as_json:
         console.print_json(
             {"fragment": fragment_id, "entities": [_to_json(reason) for reason in reasons]}
@@ -92,8 +97,11 @@ def _write(explainer: Explainer, output: str) -> None:
     from kbforge import registry
     from kbforge.files.io import open_output
 
-    with open_output(output) as out:
-        registry.create("exporters", "jsonl").export(explainer.explained(), out)
+    with (
+        console.progress(total=explainer.fragments, description="explaining") as bar,
+        open_output(output) as out,
+    ):
+        registry.create("exporters", "jsonl").export(explainer.explained(bar.update), out)
     console.note(f"wrote {'standard output' if output == '-' else output}")
 
 

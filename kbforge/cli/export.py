@@ -38,12 +38,15 @@ def export(
         kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
     """
     from kbforge import registry
+    from kbforge.cli.options import files_of
+    from kbforge.files.apart import require_apart
     from kbforge.kb import export as kb_export
     from kbforge.kb.read import read_entities
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
+    require_apart(output, [kb, *files_of(settings)])
     options = parse_settings(settings or [], ["exporter"])["exporter"]
     exporter = registry.create("exporters", format_name, options)
     count = kb_export.export(read_entities(kb), exporter, output)

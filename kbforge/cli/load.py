@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console
+from kbforge.cli import options as options_of_verbs
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def load(
             if fragments % _SHOW_EVERY == 0:
                 bar.update(fragments)
 
-        report = run(reader, inputs, output, aside, limit, show)
+        also_read = options_of_verbs.files_of(settings)
+        report = run(reader, inputs, output, aside, limit, show, also_read)
     if as_json:
         console.print_json(_summary(report, output, aside))
     else:

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from kbforge import __version__, registry
-from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, PluginError
+from kbforge import __version__, interrupts, registry
+from kbforge.errors import KBForgeError, PluginError, escaped
+from kbforge.registry.blame import blamed
 
 # The help page shows our verbs in the order in which a newcomer meets them; verbs that are not
 # named here, a stranger's above all, follow by name.
@@ -77,9 +78,10 @@ class _Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         # Typer would end a closed pipe with an error, and an interrupt without a word
         try:
-            return super().invoke(ctx)
+            with blamed():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
-            _fail("interrupted", EXIT_INTERRUPTED)
+            _fail(interrupts.sentence(), interrupts.exit_code())
         except BrokenPipeError:
             _end_quietly()
 
@@ -151,13 +153,18 @@ def kbforge(
 
 
 def main() -> None:
-    """Run the program and exit: 0 done, 1 error, 2 usage, 130 interrupted."""
+    """Run the program and exit.
+
+    The exit code is 0 when it is done, 1 for an error, 2 for wrong usage, and 128 and the signal's
+    number when it was ended from outside: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    """
     try:
-        app()
+        with interrupts.heeded():
+            app()
     except KBForgeError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted", EXIT_INTERRUPTED)
+        _fail(interrupts.sentence(), interrupts.exit_code())
     except BrokenPipeError:
         _end_quietly()
     except OSError as error:
@@ -168,14 +175,27 @@ def main() -> None:
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
-    print(f"kbforge: {sentence}", file=sys.stderr)
-    sys.exit(code)
+    print(f"kbforge: {escaped(sentence)}", file=sys.stderr)
+    _leave(code)
 
 
 def _end_quietly() -> NoReturn:
     """The reader of our pipe went away: no error, and nothing may be flushed at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     sys.exit(0)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit; what a full disk did not take cannot be flushed at exit either."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    sys.exit(code)
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
 import typer
@@ -86,3 +87,17 @@ def device_of(gpu: bool, device: str | None) -> str:
     if gpu and device == "cpu":
         raise UsageError("--gpu and --device cpu contradict each other")
     return "cuda" if gpu else device or "cpu"
+
+
+def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
+    """The files that `--set` and the models may name: a setting's value, a model that is a folder.
+
+    Args:
+        settings: what `--set` was given.
+        models: likelihoods and surrogates, by name or path.
+
+    """
+    from kbforge.models.resolve import is_name
+
+    values = [setting.partition("=")[2] for setting in settings or ()]
+    return [*values, *(model for model in models if model is not None and not is_name(model))]

@@ -73,6 +73,7 @@ def plot(
 
         kbforge plot points.jsonl --alpha 20 --animate online.gif
     """
+    from kbforge.files.apart import require_apart, require_distinct
     from kbforge.files.fragments import read_fragments
     from kbforge.pictures.animation import require_gif
     from kbforge.pictures.canvas import require_format, require_matplotlib
@@ -88,6 +89,10 @@ def plot(
         require_format(target)
     if animate is not None:
         require_gif(animate)
+    require_distinct([("picture", target), ("animation", animate)])
+    for path in (target, animate):
+        if path is not None:
+            require_apart(path, [fragments, kb, *options.files_of(settings, likelihood, surrogate)])
     held = list(read_fragments(fragments, limit=limit))
     points_of(held)  # refuses what cannot be drawn before the work
     if kb is not None:

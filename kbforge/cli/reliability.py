@@ -94,7 +94,7 @@ def reliability(
     from kbforge.jobs import confidence
     from kbforge.jobs.reliability import ReliabilitySettings, measure_reliability
 
-    _require_sense(fragments, fit, fit_on, confidence_map)
+    _require_sense(fragments, fit, fit_on, confidence_map, settings)
     settled = ReliabilitySettings(bins=bins, shuffles=shuffles)
     choices = choices_of(context)
     tested = list(read_fragments(fragments, limit=limit))
@@ -117,9 +117,14 @@ def reliability(
 
 
 def _require_sense(
-    fragments: str, fit: str | None, fit_on: str | None, confidence_map: str | None
+    fragments: str,
+    fit: str | None,
+    fit_on: str | None,
+    confidence_map: str | None,
+    settings: list[str] | None,
 ) -> None:
     """Refuse options that contradict each other, and a map that has no place to go."""
+    from kbforge.files.apart import require_apart
     from kbforge.jobs.confidence import require_place
 
     if fit is not None and confidence_map is not None:
@@ -131,7 +136,8 @@ def _require_sense(
     if fit_on == fragments == "-":
         raise UsageError("only one of FRAGMENTS and --fit-on can be standard input")
     if fit is not None:
-        require_place(fit, [path for path in (fragments, fit_on) if path is not None])
+        require_apart(fit, [fragments, fit_on, *options.files_of(settings)])
+        require_place(fit)
 
 
 def _parts(fragments: list[Fragment], fit_on: str | None) -> tuple[list[Fragment], list[Fragment]]:

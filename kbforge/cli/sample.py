@@ -37,11 +37,14 @@ def confusable(
 
         kbforge sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
     """
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.sample import sample_confusable, write_splits
     from kbforge.words import counted
 
     names = [name.strip() for name in splits.split(",")]
+    for file in (*(f"{name}.jsonl" for name in names), "groups.json"):
+        require_apart(output / file, [fragments])
     drawn = sample_confusable(read_fragments(fragments), entities, names, max_fragments, seed)
     write_splits(drawn, output)
     if as_json:

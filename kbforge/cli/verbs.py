@@ -10,6 +10,7 @@ import typer
 import kbforge
 from kbforge import registry
 from kbforge.errors import PluginError, UsageError, quoted
+from kbforge.registry.blame import blamed
 
 if TYPE_CHECKING:
     from kbforge.recipe.verbs import Option
@@ -51,9 +52,10 @@ class InstalledVerb:
     def run(self, arguments: Sequence[str]) -> int:
         """Call the verb as the command line would."""
         try:
-            code = self._command.main(
-                list(arguments), prog_name=self._called, standalone_mode=False
-            )
+            with blamed():
+                code = self._command.main(
+                    list(arguments), prog_name=self._called, standalone_mode=False
+                )
         except SystemExit as error:
             # a text instead of a number means 1
             code = error.code if isinstance(error.code, int | None) else 1

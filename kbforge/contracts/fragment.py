@@ -18,7 +18,7 @@ The REBEL/KeBAB shape (`entity_id` for the label, ids in `metadata`) is read too
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ MAX_VALUE_CHARACTERS = 65_536
 MAX_ATTRIBUTES = 1_024
 MAX_VALUES = 10_000
 MAX_DIMENSIONS = 65_536
+MAX_DEPTH = 253
 
 _KNOWN_KEYS = frozenset({"id", "properties", "vector", "label", "source", "metadata", "entity_id"})
 
@@ -179,7 +180,17 @@ def _metadata(value: object, where: str) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise BadRecord(where, "an object", _kind(value), "metadata")
-    return value
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for part in level for inner in _parts(part) if type(inner) in (dict, list)]
+        if not level:
+            return value
+    expected = f"at most {MAX_DEPTH} objects and arrays in each other"
+    raise BadRecord(where, expected, "more", "metadata")
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _kebab_id(metadata: Mapping[str, Any]) -> str | None:

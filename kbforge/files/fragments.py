@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -33,7 +34,13 @@ def read_fragments(
 
     """
     decide = on_bad or stop
-    return islice(distinct(read_located(path, decide), decide), limit)
+    return first(distinct(read_located(path, decide), decide), limit)
+
+
+def first(fragments: Iterator[Fragment], limit: int | None) -> Iterator[Fragment]:
+    """The first ones, whatever the limit is; None is all."""
+    # no input has more, and more is nothing that can be counted to
+    return islice(fragments, None if limit is None else min(limit, sys.maxsize))
 
 
 def write_fragments(fragments: Sequence[Fragment], path: str | Path) -> None:

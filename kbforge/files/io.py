@@ -10,14 +10,15 @@ import contextlib
 import gzip
 import io
 import os
+import stat
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
+from kbforge.files.temporary import PREFIX, sweep, temporary_file
 
 if TYPE_CHECKING:
     from kbforge.contracts.source import OnBad
@@ -181,42 +182,39 @@ def require_writable(path: str) -> None:
     """Find out before long work that its result will have nowhere to go.
 
     Raises:
-        KBForgeError: the folder is missing or not writable.
+        OutputError: the folder is missing or not writable.
 
     """
-    folder = Path(path).parent
+    folder = _followed(path).parent
     if path == "-" or (folder.is_dir() and os.access(folder, os.W_OK)):
         return
     reason = "permission denied" if folder.is_dir() else "no such file or directory"
-    raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}")
+    raise OutputError(f"cannot write {quoted(path, 400)}: {reason}")
 
 
 @contextlib.contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Open for writing bytes, atomically; "-" is standard output; `.gz` compresses.
 
+    A file that is replaced keeps its mode. A link stays, and the file that it leads to is replaced.
+
     Raises:
-        KBForgeError: the folder is missing, not writable, or the disk is full.
+        OutputError: the folder is missing, not writable, or the disk is full.
 
     """
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    target = Path(path)
     try:
+        if path == "-":
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+            return
+        target = _followed(path)
         # a device or a pipe is written in place; a regular file is replaced when whole
         if target.exists() and not target.is_file():
             with open(target, "wb") as device:
                 yield device
             return
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as raw:
+        sweep(target.parent)
+        with temporary_file(target.parent) as (temporary, raw):
             if path.endswith(".gz"):
                 # no name and no time in the header: same content, same bytes
                 with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
@@ -225,12 +223,37 @@ def open_output(path: str) -> Iterator[BinaryIO]:
                 yield raw
             raw.flush()
             os.fsync(raw.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, target)
+            temporary.chmod(mode_of(target, 0o666))
+            os.replace(temporary, target)
+    except BrokenPipeError:
+        raise
     except OSError as error:
+        if error.filename is not None and not _is_about(str(error.filename), path):
+            raise
         reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"cannot write {quoted(path, 400)}: {reason}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        place = "standard output" if path == "-" else quoted(path, 400)
+        raise OutputError(f"cannot write {place}: {reason}") from error
+
+
+def _is_about(file: str, output: str) -> bool:
+    """Whether an error's file is the output or on the way to it, and not one that was read."""
+    if output == "-":
+        return False
+    target = _followed(output)
+    temporary = Path(file).parent == target.parent and Path(file).name.startswith(PREFIX)
+    return temporary or file in (output, str(target))
+
+
+def _followed(path: str) -> Path:
+    """Where a link leads to, for a file; what is no file goes by its own name."""
+    there = Path(path)
+    return there if there.exists() and not there.is_file() else Path(os.path.realpath(path))
+
+
+def mode_of(path: Path, new: int) -> int:
+    """The mode that is there, or that of something new: `new` less the umask."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return new & ~umask

@@ -14,8 +14,9 @@ import orjson
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_lines
+from kbforge.files.records import json_value
 
 _TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
 """Endings of tables -> the source that reads them."""
@@ -27,14 +28,15 @@ def stop(error: BadRecord, raw: bytes) -> None:
 
 
 def parse_json(line: bytes, where: str) -> Any:
-    """One JSON value.
+    """One JSON value, whose objects have distinct keys.
 
     Raises:
-        BadRecord: not UTF-8, or not JSON, with the place in the line.
+        BadRecord: not UTF-8, or not JSON, with the place in the line; a key that is there twice;
+            objects and arrays too deep in each other.
 
     """
     try:
-        return orjson.loads(line)
+        return json_value(line, where)
     except orjson.JSONDecodeError as error:
         try:
             line.decode()
@@ -93,5 +95,15 @@ def shown(value: object) -> str:
 
 
 def to_line(fragment: Fragment) -> bytes:
-    """The fragment's JSON line, newline included."""
-    return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+    """The fragment's JSON line, newline included.
+
+    Raises:
+        KBForgeError: a source made it of what JSON cannot hold.
+
+    """
+    try:
+        return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as error:
+        raise KBForgeError(
+            f'the fragment "{quoted(fragment.id)}" cannot be written as JSON: {quoted(str(error))}'
+        ) from None

@@ -26,3 +26,24 @@ def locked(path: Path) -> Iterator[None]:
     with open(path, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+
+
+def hold(handle: int) -> bool:
+    """Hold an open file or folder until it is closed, or its process ends.
+
+    Returns:
+        False if another process holds it.
+
+    Raises:
+        OSError: this system or its file system has no such locks.
+
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError("no locks on this system") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

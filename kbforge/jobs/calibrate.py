@@ -12,7 +12,7 @@ import numpy as np
 from kbforge import registry
 from kbforge.contracts import CalibrationResult, Calibrator, Fragment, Search
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.files.toml import Option
+from kbforge.files.records import Option
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
 from kbforge.models.calibration import Calibration, fingerprint

@@ -94,23 +94,16 @@ def save_confidence(found: ConfidenceMap, path: str, calibration: str | None) ->
     return path
 
 
-def require_place(path: str, inputs: Sequence[str]) -> None:
+def require_place(path: str) -> None:
     """Find out before long work that a map cannot be put somewhere.
 
     Args:
         path: as of `save_confidence`.
-        inputs: files that a map must not replace.
 
     Raises:
-        UsageError: one of the inputs.
         KBForgeError: a folder that is not a model, or a file that cannot be written.
 
     """
-    if any(_same_file(path, given) for given in inputs):
-        raise UsageError(
-            f"--fit: expected a file that the map may replace, got {quoted(path, 400)}, which "
-            "holds the fragments"
-        )
     if Path(path).is_dir():
         read_bundle(Path(path))
     else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kbforge.contracts import Entity, Explanation, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
@@ -12,6 +13,9 @@ from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import Prepared, prepare
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.select import with_fragment
+
+OnFragments: TypeAlias = Callable[[int], None]
+"""Called with a number of fragments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,20 @@ class Explainer:
         self.prepared: Prepared = prepared
         self._likelihood = likelihood
 
-    def reasons(self, fragment_id: str, rivals: int) -> list[Reason]:
+    @property
+    def fragments(self) -> int:
+        """How many the knowledge base has."""
+        return sum(map(len, self._fragments.values()))
+
+    def reasons(
+        self, fragment_id: str, rivals: int, on_fragments: OnFragments | None = None
+    ) -> list[Reason]:
         """For the fragment's own entity, then those of the others that it would fit best.
+
+        Args:
+            fragment_id: of the fragment.
+            rivals: how many others.
+            on_fragments: called with how many of all fragments were compared with so far.
 
         Raises:
             UsageError: the knowledge base has no such fragment.
@@ -69,26 +85,47 @@ class Explainer:
         """
         own = with_fragment(self._entities.values(), fragment_id)
         x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
-        found = [
-            Reason(entity, False, len(entity.fragments), self._explain(x, self._fragments[name]))
-            for name, entity in self._entities.items()
-            if name != own.id and self._comparable(x, self._fragments[name])
-        ]
+        found = []
+        for name, entity in self._told(on_fragments):
+            if name != own.id and self._comparable(x, self._fragments[name]):
+                explanation = self._explain(x, self._fragments[name])
+                found.append(Reason(entity, False, len(entity.fragments), explanation))
         found.sort(key=lambda reason: (-_total(reason), reason.entity.id))
         rest = [f for f in self._fragments[own.id] if f.id != fragment_id]
-        explanation = self._explain(x, rest) if rest else None
-        return [Reason(own, True, len(rest), explanation), *found[:rivals]]
+        why = self._explain(x, rest) if rest else None
+        return [Reason(own, True, len(rest), why), *found[:rivals]]
 
-    def explained(self) -> Iterator[Entity]:
-        """Every entity with the explanation of each fragment that is not alone in it."""
+    def explained(self, on_fragments: OnFragments | None = None) -> Iterator[Entity]:
+        """Every entity with the explanation of each fragment that is not alone in it.
+
+        Args:
+            on_fragments: called with how many fragments were explained so far.
+
+        """
+        done = 0
         for name, entity in self._entities.items():
+            explanations: dict[str, Explanation] = {}
+            # fragments that say the same are with the same others
+            known: dict[frozenset[tuple[str, tuple[str, ...]]], Explanation] = {}
             fragments = self._fragments[name]
-            explanations = {
-                x.id: self._explain(x, [*fragments[:i], *fragments[i + 1 :]])
-                for i, x in enumerate(fragments)
-                if len(fragments) > 1
-            }
+            for i, x in enumerate(fragments):
+                if len(fragments) > 1:
+                    says = frozenset((key, tuple(v)) for key, v in x.properties.items())
+                    if says not in known:
+                        known[says] = self._explain(x, [*fragments[:i], *fragments[i + 1 :]])
+                    explanations[x.id] = known[says]
+                done += 1
+                if on_fragments is not None:
+                    on_fragments(done)
             yield replace(entity, explanations=explanations)
+
+    def _told(self, on_fragments: OnFragments | None) -> Iterator[tuple[str, Entity]]:
+        done = 0
+        for name, entity in self._entities.items():
+            yield name, entity
+            done += len(entity.fragments)
+            if on_fragments is not None:
+                on_fragments(done)
 
     def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
         prior = math.log(len(cluster)) - math.log(self.prepared.problem.alpha)

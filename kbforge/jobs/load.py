@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
-from typing import BinaryIO
-
-import orjson
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
-from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.fragments import distinct
-from kbforge.files.io import open_output
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.apart import require_apart, require_distinct
+from kbforge.files.fragments import distinct, first
+from kbforge.files.io import called, open_output
 from kbforge.files.jsonl import stop, to_line
+from kbforge.files.quarantine import Quarantine, open_quarantine, remove_quarantine
+from kbforge.words import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +34,7 @@ def load(
     quarantine: str | None = None,
     limit: int | None = None,
     on_fragment: Callable[[int], None] | None = None,
+    also_read: Sequence[str] = (),
 ) -> LoadReport:
     """Write the fragments of a source as canonical JSON lines, one at a time.
 
@@ -45,32 +44,46 @@ def load(
         source: where fragments come from.
         inputs: paths, or "-".
         output: path, or "-".
-        quarantine: path for bad records; None stops at the first.
+        quarantine: path for bad records; None stops at the first. A run without bad records leaves
+            no such file, and removes that of an earlier run.
         limit: write no more than this many fragments.
         on_fragment: called with the number of fragments so far.
+        also_read: files that the source reads besides the inputs.
 
     Raises:
-        KBForgeError: an input or output that cannot be used.
+        UsageError: an output that is an input, or the quarantine.
+        KBForgeError: an input or output that cannot be used, or every record is bad.
         BadRecord: the first bad record, if there is no quarantine.
 
     """
-    if quarantine is not None and quarantine == output:
-        raise UsageError(f"the output and the quarantine are both {quoted(output, 400)}")
+    require_distinct([("output", output), ("quarantine", quarantine)])
+    for path in (output, quarantine):
+        if path is not None:
+            require_apart(path, [*inputs, *also_read])
     started = time.monotonic()
     written = 0
-    with ExitStack() as files:
-        out = files.enter_context(open_output(output))
-        aside = Quarantine(files.enter_context(open_output(quarantine))) if quarantine else None
-        on_bad: OnBad = aside or stop
-        for fragment in read(source, inputs, on_bad, limit):
-            out.write(to_line(fragment))
-            written += 1
-            if on_fragment is not None:
-                on_fragment(written)
+    with open_output(output) as out:
+        # the quarantine is whole first: without its records the fragments are not all there was
+        with open_quarantine(quarantine) as on_bad:
+            for fragment in read(source, inputs, on_bad, limit):
+                out.write(to_line(fragment))
+                written += 1
+                if on_fragment is not None:
+                    on_fragment(written)
+        set_aside = on_bad.records if isinstance(on_bad, Quarantine) else 0
+        counts = dict(sorted(source.counts.items()))
+        if set_aside and not written and not counts:
+            raise KBForgeError(
+                f"no fragments, and {quoted(output, 400)} was not written: of "
+                f"{listed([called(path) for path in inputs], 3)} every record is bad, "
+                f"{counted(set_aside, 'record')} set aside in {quoted(str(quarantine), 400)}"
+            )
+    if quarantine is None and output != "-":
+        remove_quarantine(default_quarantine(output))
     return LoadReport(
         fragments=written,
-        set_aside=aside.records if aside else 0,
-        counts=dict(sorted(source.counts.items())),
+        set_aside=set_aside,
+        counts=counts,
         seconds=time.monotonic() - started,
     )
 
@@ -91,7 +104,7 @@ def read(
         BadRecord: a bad record or a repeated id, if `on_bad` raises it.
 
     """
-    return islice(distinct(_located(source, inputs, on_bad), on_bad), limit)
+    return first(distinct(_located(source, inputs, on_bad), on_bad), limit)
 
 
 def default_quarantine(output: str) -> str:
@@ -104,21 +117,6 @@ def default_quarantine(output: str) -> str:
     if output == "-":
         raise UsageError("--on-error quarantine needs --quarantine FILE with standard output")
     return f"{output}.quarantine.jsonl"
-
-
-class Quarantine:
-    """An `on_bad` that sets records aside: one JSON object `where, reason, raw` a line."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-        self.records = 0
-
-    def __call__(self, error: BadRecord, raw: bytes) -> None:
-        """Write one record; bytes that are not UTF-8 are shown as `\\xff`."""
-        text = raw.decode(errors="backslashreplace")
-        record = {"where": error.where, "reason": str(error), "raw": text}
-        self._out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-        self.records += 1
 
 
 def _located(

@@ -28,8 +28,10 @@ from typing import Any
 import orjson
 
 import kbforge
-from kbforge.errors import KBForgeError, ModelError, quoted
-from kbforge.files.io import require_writable
+from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
+from kbforge.files.io import mode_of, require_writable
+from kbforge.files.records import json_value
+from kbforge.files.temporary import sweep, temporary_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -191,20 +193,17 @@ def _manifest_of(bundle: Bundle) -> bytes:
 
 
 def _write(folder: Path, bundle: Bundle) -> None:
-    parent = folder.absolute().parent
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
-    try:
+    folder = Path(os.path.realpath(folder))  # a link to a bundle stays one
+    sweep(folder.parent)
+    with temporary_folder(folder.parent) as temporary:
         for name, content in {**bundle.files, MANIFEST: _manifest_of(bundle)}.items():
             with open(temporary / name, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
+            (temporary / name).chmod(mode_of(folder / name, 0o666))
+        temporary.chmod(mode_of(folder, 0o777))
         _put_in_place(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
@@ -242,9 +241,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if len(content) > _MAX_MANIFEST_BYTES:
         raise _damaged(folder, f"{MANIFEST} is larger than {_MAX_MANIFEST_BYTES:,} bytes")
     try:
-        manifest = orjson.loads(content)
+        manifest = json_value(content, MANIFEST)
     except orjson.JSONDecodeError as error:
         raise _damaged(folder, f"{MANIFEST} is not JSON ({error})") from error
+    except BadRecord as error:
+        raise _damaged(folder, str(error)) from error
     _check_manifest(folder, manifest)
     checked: dict[str, Any] = manifest
     return checked

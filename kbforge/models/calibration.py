@@ -38,7 +38,8 @@ import kbforge
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import quoted
 from kbforge.files.io import open_output
-from kbforge.files.toml import Option, TableReader, read_table
+from kbforge.files.records import Option, Record
+from kbforge.files.toml import read_table
 from kbforge.files.toml import toml_value as _toml
 from kbforge.models.confidence import ConfidenceMap, lines_of, parse_confidence
 
@@ -138,14 +139,13 @@ def read_calibration(path: str) -> Calibration:
     return _parse(read_table(path, "a calibration file", "kbforge calibrate"))
 
 
-def _parse(top: TableReader) -> Calibration:
+def _parse(top: Record) -> Calibration:
     top.only(
         *("format", "alpha", "log_alpha", "at_edge", "kbforge", "objective", "likelihood", "data"),
         "confidence",
     )
-    version = top.get("format", int)
-    if version != FORMAT:
-        raise top.wrong("format", f"{FORMAT}", str(version))
+    top.get("format", int)
+    top.version(FORMAT)
     alpha, log_alpha = top.number("alpha"), top.number("log_alpha")
     if not alpha > 0:
         raise top.wrong("alpha", "a number above 0", repr(alpha))

@@ -40,7 +40,8 @@ from dataclasses import dataclass, field
 
 import kbforge
 from kbforge.evaluation.monotone import Band, MonotoneMap
-from kbforge.files.toml import Option, TableReader, read_table, toml_value
+from kbforge.files.records import Option, Record
+from kbforge.files.toml import read_table, toml_value
 
 FORMAT = 1
 IN_BUNDLE = "confidence.toml"
@@ -126,7 +127,7 @@ def read_confidence(path: str) -> ConfidenceMap:
     return parse_confidence(read_table(path, "a confidence map", WRITER))
 
 
-def parse_confidence(top: TableReader) -> ConfidenceMap:
+def parse_confidence(top: Record) -> ConfidenceMap:
     """The map that a table holds.
 
     Raises:
@@ -134,9 +135,8 @@ def parse_confidence(top: TableReader) -> ConfidenceMap:
 
     """
     top.only("format", "kbforge", "likelihood", "clustering", "data", "pairs", "entities")
-    version = top.get("format", int)
-    if version != FORMAT:
-        raise top.wrong("format", f"{FORMAT}", str(version))
+    top.get("format", int)
+    top.version(FORMAT)
     likelihood = top.table("likelihood").only("name", "options")
     how = top.table("clustering").only("clusterer", "alpha", "temperature", "shuffles")
     for key in ("alpha", "temperature"):
@@ -158,7 +158,7 @@ def parse_confidence(top: TableReader) -> ConfidenceMap:
     )
 
 
-def _map(top: TableReader, name: str) -> MonotoneMap:
+def _map(top: Record, name: str) -> MonotoneMap:
     tables = list(top.tables(name))
     if not tables:
         raise top.wrong(name, "at least one table", "none")
@@ -178,9 +178,7 @@ def _map(top: TableReader, name: str) -> MonotoneMap:
     return MonotoneMap(tuple(bands))
 
 
-def _check_knots(
-    table: TableReader, reported: tuple[float, ...], calibrated: tuple[float, ...]
-) -> None:
+def _check_knots(table: Record, reported: tuple[float, ...], calibrated: tuple[float, ...]) -> None:
     if not reported:
         raise table.wrong("reported", "at least one number", "none")
     if len(calibrated) != len(reported):

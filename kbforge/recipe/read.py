@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.apart import require_apart
 from kbforge.files.io import read_small
 from kbforge.files.toml import parse_toml
 from kbforge.recipe.verbs import FindVerb, Option, Verb
@@ -34,6 +35,7 @@ from kbforge.recipe.verbs import FindVerb, Option, Verb
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
 _KEYS = ("name", "verb", "args", "inputs", "options")
+_WRITTEN = ("quarantine", "animate", "fit")  # options that name outputs, besides --output
 _NOT_IN_A_PIPELINE = frozenset({"run"})
 
 Scalar = str | int | float | bool
@@ -92,6 +94,7 @@ def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
             raise UsageError(f'{where}: expected a name of its own, got "{quoted(name)}" again')
         where = f'{quoted(path, 400)}: step "{quoted(name)}"'
         steps.append(_step(name, table, find_verb, where))
+        _require_not_this_file(steps[-1], path, where)
     _check_order(steps, quoted(path, 400))
     return Pipeline(path, Path(path).resolve().parent, tuple(steps))
 
@@ -226,6 +229,17 @@ def _arguments(option: Option, texts: Sequence[str]) -> list[str]:
 
 
 # --- what a step reads and writes -----------------------------------------------------------------
+
+
+def _require_not_this_file(step: Step, path: str, where: str) -> None:
+    """No step replaces the file that it is read from, nor an input under another name."""
+    folder = Path(path).resolve().parent
+    written = [step.output, *(t for key in _WRITTEN for t in step.settings.get(key, ()))]
+    for place in (folder / name for name in written if name not in ("", "-")):
+        try:
+            require_apart(place, [path, *(folder / name for name in step.declared)])
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
 
 
 def _paths(texts: Sequence[str]) -> tuple[str, ...]:

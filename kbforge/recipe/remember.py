@@ -13,12 +13,13 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_output
+from kbforge.files.records import Record as Fields
+from kbforge.files.records import json_value
 from kbforge.recipe.read import Pipeline, Step
 
 _FORMAT = 1
@@ -86,33 +87,42 @@ def load_journal(pipeline: Pipeline) -> Journal:
     if not file.is_file():
         return Journal(file)
     try:
-        return Journal(file, _parse(orjson.loads(file.read_bytes())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Journal(file, _parse(file.read_bytes(), str(file)))
+    except (OSError, orjson.JSONDecodeError, KBForgeError):
         return Journal(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
 
 
-def _parse(data: Any) -> dict[str, Record]:
-    """The records, checked; raises what Python raises at the wrong shape."""
-    if data["format"] != _FORMAT:
-        raise ValueError("format")
-    out = {}
-    for name, record in data["steps"].items():
-        settings = {k: tuple(map(_string, v)) for k, v in record["settings"].items()}
-        printed = record["printed"]
-        out[name] = Record(
-            program=_string(record["program"]),
-            settings=settings,
-            inputs={k: _string(v) for k, v in record["inputs"].items()},
-            outputs={k: _string(v) for k, v in record["outputs"].items()},
-            printed=None if printed is None else _string(printed),
-        )
-    return out
+def _parse(content: bytes, where: str) -> dict[str, Record]:
+    """The records.
+
+    Raises:
+        KBForgeError: they are not as `Journal` writes them.
+        orjson.JSONDecodeError: not JSON.
+
+    """
+
+    def wrong(field: str, expected: str, got: str) -> KBForgeError:
+        return BadRecord(where, expected, got, field)
+
+    value = json_value(content, where)
+    if not isinstance(value, dict):
+        raise BadRecord(where, "a JSON object", "something else")
+    top = Fields(value, wrong).only("format", "steps")
+    top.version(_FORMAT)
+    steps = top.table("steps")
+    return {name: _record(steps.table(name)) for name in steps}
 
 
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected a string")
-    return value
+def _record(step: Fields) -> Record:
+    step.only("program", "settings", "inputs", "outputs", "printed")
+    settings = step.table("settings")
+    return Record(
+        program=step.get("program", str),
+        settings={name: settings.texts(name) for name in settings},
+        inputs=step.table("inputs").strings(),
+        outputs=step.table("outputs").strings(),
+        printed=None if step.is_null("printed") else step.get("printed", str),
+    )
 
 
 def why_run(step: Step, record: Record | None, program: str, folder: Path) -> str:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbforge.errors import EXIT_INTERRUPTED, KBForgeError, UsageError, quoted
+from kbforge import interrupts
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.recipe.captured import captured
 from kbforge.recipe.read import Pipeline, Step, read_pipeline
 from kbforge.recipe.remember import (
@@ -199,7 +200,7 @@ def _call(step: Step, verb: Verb, where: str) -> None:
         name = f"{error.filename}: " if error.filename else ""
         reason = (error.strerror or str(error)).lower()
         raise StepFailed(f"{where}: {name}{reason}", KBForgeError.exit_code) from error
-    if code == EXIT_INTERRUPTED:
+    if code in interrupts.EXIT_CODES:
         raise KeyboardInterrupt
     if code:
         called = " ".join(("kbforge", *step.verb))

@@ -21,6 +21,7 @@ from typing import Any
 
 import kbforge
 from kbforge.errors import PluginError, UsageError, quoted
+from kbforge.registry.blame import remember
 from kbforge.registry.options import bind_options
 
 KINDS: Mapping[str, str] = {
@@ -103,6 +104,7 @@ def load(kind: str, name: str) -> Any:
     plugin = find(kind, name)
     if plugin.status != "ok":
         raise PluginError(plugin.cause)
+    remember(plugin.entry_point.module, _called(plugin), plugin.distribution, kind)
     try:
         loaded = plugin.entry_point.load()
     except (Exception, SystemExit) as error:  # a stranger's import may raise anything

@@ -105,16 +105,105 @@ def test_quarantine_shows_bytes_and_reason(program, tmp_path):
     }
 
 
-def test_a_clean_run_empties_the_quarantine(program, tmp_path):
+@pytest.mark.parametrize("again", [("--on-error", "quarantine"), ()])
+def test_a_clean_run_removes_the_quarantine(program, tmp_path, again):
     """What an earlier run left there would be taken for this one's."""
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    command = ("load", "jsonl", file, "-o", output, "--on-error", "quarantine")
-    file.write_text("oops\n")
-    program(*command)
-    file.write_text('{"id": "a", "vector": [1]}\n')
-    program(*command)
+    aside = tmp_path / "out.jsonl.quarantine.jsonl"
+    good = '{"id": "a", "vector": [1]}\n'
+    file.write_text(f"oops\n{good}")
+    assert program("load", "jsonl", file, "-o", output, "--on-error", "quarantine").code == 0
+    assert aside.exists()
+    file.write_text(good)
+    assert program("load", "jsonl", file, "-o", output, *again).code == 0
     assert ids_in(output) == ["a"]
-    assert (tmp_path / "out.jsonl.quarantine.jsonl").read_bytes() == b""
+    assert not aside.exists()
+
+
+def test_a_file_that_only_has_the_name_of_a_quarantine_stays(program, tmp_path):
+    file, aside = tmp_path / "in.jsonl", tmp_path / "out.jsonl.quarantine.jsonl"
+    file.write_text('{"id": "a", "vector": [1]}\n')
+    aside.write_text('{"id": "mine"}\n')
+    assert program("load", "jsonl", file, "-o", tmp_path / "out.jsonl").code == 0
+    assert aside.read_text() == '{"id": "mine"}\n'
+
+
+def test_a_file_of_bad_records_only_is_an_error(program, tmp_path):
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text("oops\nworse\n")
+    output.write_text("before")
+    ran = program("load", "jsonl", file, "-o", output, "--on-error", "quarantine")
+    assert ran.code == 1
+    assert ran.err == (
+        f"kbforge: no fragments, and {output} was not written: of {file} every record is bad, "
+        f"2 records set aside in {output}.quarantine.jsonl\n"
+    )
+    assert output.read_text() == "before"
+    assert len((tmp_path / "out.jsonl.quarantine.jsonl").read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize("limit", [2**63, 10**40])
+def test_a_limit_of_any_size_is_one(program, tmp_path, limit):
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"id": "a", "vector": [1]}\n')
+    assert program("load", "jsonl", file, "--limit", limit).ids == ["a"]
+    kb = ("cluster", file, "--likelihood", "gaussian", "--alpha", 1, "-o", "-", "--limit", limit)
+    assert len(program(*kb).lines) == 1
+
+
+DEEP = '{"id": "deep", "vector": [1], "metadata": ' + '{"a": ' * 300 + "1" + "}" * 301
+
+
+def test_metadata_that_nest_too_deep_are_a_bad_record(program, tmp_path):
+    file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    file.write_text(f'{DEEP}\n{{"id": "a", "properties": {{"name": ["Ann Lee"]}}}}\n')
+    where = f"kbforge: {file}:1: "
+    for verb in (
+        ("load", "jsonl", file),
+        ("cluster", file),
+        ("train-ngram", file),
+        ("train-attributes", file),
+    ):
+        ran = program(*verb, "-o", output)
+        assert (ran.code, ran.err.startswith(where)) == (1, True), ran.err
+        assert ran.err.count("\n") == 1
+    ran = program("load", "jsonl", file, "-o", output, "--on-error", "quarantine")
+    assert ran.code == 0, ran.err
+    assert ids_in(output) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "a", "vector": [1], "id": "b"}',
+        '{"id": "a", "vector": [1], "\\u0069d": "b"}',
+        '{"id": "a", "properties": {"name": ["x"], "name": ["http://y"]}}',
+        '{"id": "a", "vector": [1], "metadata": {"k": [{"at": "12:30", "at": "12:31"}]}}',
+        '{"id": "a", "vector": [1], "source": "x\\u003ay", "source": "x"}',
+        '{"id": "a", "vector": [1], "source": "x\\u003Ay", "metadata": {"b": 1, "b": 2}}',
+    ],
+)
+def test_a_repeated_key_is_a_bad_record(program, tmp_path, line):
+    file = tmp_path / "in.jsonl"
+    file.write_text(f"{line}\n")
+    ran = program("load", "jsonl", file)
+    assert (ran.code, ran.out) == (1, b"")
+    assert ran.err.startswith(f"kbforge: {file}:1: expected distinct keys, got ")
+    assert ran.err.endswith(" 2 times\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "a:b", "vector": [1], "metadata": {"a": {"id": "a"}, "b": [{"id": "::"}]}}',
+        '{"id": "a", "vector": [1], "source": "x\\u003ay:\\u003c"}',
+        '{"id": "a", "vector": [1], "source": "\\\\u003a", "metadata": {"a:": ":"}}',
+    ],
+)
+def test_colons_and_keys_of_other_objects_are_no_repeats(program, tmp_path, line):
+    file = tmp_path / "in.jsonl"
+    file.write_text(f"{line}\n")
+    assert program("load", "jsonl", file).lines == [json.loads(line) | {"properties": {}}]
 
 
 def test_an_old_output_survives_a_failed_run(program, tmp_path):

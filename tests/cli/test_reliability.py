@@ -259,7 +259,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
         (["--fit-on", "m.toml"], 2, "--fit-on needs --fit"),
         (["--fit", "-"], 2, "expected a file or a model folder, got standard output"),
         (["--fit", "m.toml", "--fit-on", "test.jsonl"], 2, "that are not in the test, got 40"),
-        (["--fit", "./test.jsonl"], 2, "got ./test.jsonl, which holds the fragments"),
+        (["--fit", "./test.jsonl"], 2, "the output ./test.jsonl is an input (test.jsonl)"),
         (["--fit", "m.toml", "--fit-on", "m.toml"], 1, "cannot read m.toml"),
         (["--fit", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
         (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),

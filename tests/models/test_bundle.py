@@ -102,6 +102,10 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda f: (f / MANIFEST).write_bytes((f / MANIFEST).read_bytes()[:40]),
         "manifest.json is not JSON",
     ),
+    "manifest with a key twice": (
+        lambda f: (f / MANIFEST).write_bytes(b'{"format":9,' + (f / MANIFEST).read_bytes()[1:]),
+        'expected distinct keys, got "format" 2 times',
+    ),
     "manifest not an object": (
         lambda f: (f / MANIFEST).write_text("[]"),
         "manifest.json is not a JSON object",

@@ -16,6 +16,7 @@ STRANGER = Distribution(
     entry_points={"kbforge.commands": {"interrupted": "kb_verbs:ctrl_c", "many": "kb_verbs:many"}},
     modules={
         "kb_verbs": """
+import signal
 import typer
 
 ctrl_c = typer.Typer()
@@ -23,7 +24,7 @@ many = typer.Typer()
 
 @ctrl_c.command()
 def interrupt() -> None:
-    raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 @many.command()
 def lines() -> None:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kbforge.contracts.fragment import Fragment
@@ -84,6 +85,7 @@ class ParquetSource(Source):
     ) -> Fragment | None:
         self.where = f"{called(path)}:{number}"
         try:
+            _require_values(reader, cells, self.where)
             return reader.fragment(cells, f"{stem}-{number}", self.where)
         except BadRecord as error:
             on_bad(error, row_json(reader.columns, cells))
@@ -134,11 +136,11 @@ def _rows(batch: Any) -> Iterator[list[object]]:
     """The rows of a record batch as Python values.
 
     Parquet does not check its strings: one that is not UTF-8 arrives as bytes, which no attribute
-    takes, so that it spoils its own row and not the batch.
+    takes, so that it spoils its own row and not the batch. So does a date that Python has none of.
     """
     try:
         columns = [column.to_pylist() for column in batch.columns]
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):  # a UnicodeDecodeError is a ValueError
         columns = [
             [_cell(column, row) for row in range(batch.num_rows)] for column in batch.columns
         ]
@@ -151,6 +153,23 @@ def _cell(column: Any, row: int) -> object:
         return column[row].as_py()
     except UnicodeDecodeError as error:
         return bytes(error.object)
+    except (ValueError, OverflowError):
+        return _Unheard(f"the {column.type} {getattr(column[row], 'value', 'there')}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unheard:
+    """A value that Python cannot hold, such as a timestamp of the year 146,138,514,283."""
+
+    said: str
+
+
+def _require_values(reader: RowReader, cells: Sequence[object], where: str) -> None:
+    used = {reader.id, reader.label, *reader.vector, *(index for index, _ in reader.attributes)}
+    for index, cell in enumerate(cells):
+        if isinstance(cell, _Unheard) and index in used:
+            expected = "a date from year 1 to 9999, or any other value"
+            raise BadRecord(where, expected, quoted(cell.said), reader.columns[index])
 
 
 def _brief(error: Exception) -> str:

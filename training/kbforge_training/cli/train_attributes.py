@@ -62,9 +62,11 @@ def train_attributes(
     """
     from itertools import chain
 
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge_training.attributes import train
 
+    require_apart(output, fragments, whole=True)
     kinds = _kinds(kind or [])
     read = list(chain.from_iterable(read_fragments(path, limit=limit) for path in fragments))
     with console.working("learning"):

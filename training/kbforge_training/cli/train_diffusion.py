@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def train_diffusion(
             )
     except KeyboardInterrupt:
         console.note(interrupted(output, total, "points"))
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(interrupts.exit_code()) from None
     if json:
         console.print_json({"model": str(output), **asdict(trained)})
         return

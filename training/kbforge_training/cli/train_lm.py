@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.errors import EXIT_INTERRUPTED, UsageError
+from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
@@ -89,6 +90,7 @@ def train_lm(
     """
     from dataclasses import asdict, replace
 
+    from kbforge.files.apart import require_apart
     from kbforge.models.devices import require_device
     from kbforge_training.fitting.messages import interrupted
     from kbforge_training.lm.data import Data
@@ -98,6 +100,7 @@ def train_lm(
 
     if [*fragments, dev, calibrate_on].count("-") > 1:
         raise UsageError("standard input (-) can be read once; name a file for the others")
+    require_apart(output, [*fragments, dev, calibrate_on, None if start == "gpt" else start], True)
     chosen = read_recipe(recipe)
     if tokens is not None:
         chosen = replace(chosen, schedule=replace(chosen.schedule, tokens=tokens))
@@ -117,7 +120,7 @@ def train_lm(
             trained = run(data, output, chosen, where, seconds, show, console.note)
     except KeyboardInterrupt:
         console.note(interrupted(output, total, "tokens"))
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        raise typer.Exit(interrupts.exit_code()) from None
     if json:
         console.print_json({"model": str(output), **asdict(trained)})
     else:

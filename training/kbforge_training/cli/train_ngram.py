@@ -56,9 +56,11 @@ def train_ngram(
     """
     from itertools import chain
 
+    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge_training.ngram import train
 
+    require_apart(output, fragments, whole=True)
     names = tuple(name for name in attributes.split(",") if name)
     read = chain.from_iterable(read_fragments(path, limit=limit) for path in fragments)
     with console.progress(total=None, description="counting") as bar:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, quoted
 from kbforge.files.io import open_output
+from kbforge.interrupts import deferred
 from kbforge_training.fitting.checkpoint import (
     Place,
     Progress,
@@ -30,7 +31,6 @@ from kbforge_training.fitting.checkpoint import (
     read_progress,
     save_checkpoint,
 )
-from kbforge_training.fitting.interrupts import deferred_interrupts
 from kbforge_training.fitting.optimizers import make_optimizer
 from kbforge_training.fitting.schedule import Schedule, learning_rate
 
@@ -179,7 +179,7 @@ class Loop(Generic[M, B]):
         began = saved = time.monotonic()
         stream = self._batches.stream(self._done.place)
         metrics = self._settings.folder / METRICS
-        with open(metrics, "a", encoding="utf-8") as log, deferred_interrupts() as interrupted:
+        with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
             while self._done.tokens < self._schedule.tokens and not interrupted():
                 step = self._one_step(stream, began)
                 log.write(json.dumps(dataclasses.asdict(step)) + "\n")

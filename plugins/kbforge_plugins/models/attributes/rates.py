@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from kbforge.errors import ModelError, quoted
+from kbforge.files.records import Record
 from kbforge.files.toml import parse_toml, toml_value
 from kbforge_plugins.models.attributes.distortion import NOISE, component_names
 from kbforge_plugins.models.attributes.kinds import KINDS, Kind
@@ -98,64 +99,29 @@ def from_toml(content: bytes, where: str) -> Rates:
         ModelError: not TOML, or not rates; says where and what.
 
     """
-    table = parse_toml(content, where, ModelError)
-    _only(table, ("format", "attributes"), where, "")
-    if type(table.get("format")) is not int or table["format"] != FORMAT:
-        raise _wrong(where, "format", str(FORMAT), table.get("format"))
-    attributes = table.get("attributes")
-    if not isinstance(attributes, dict):
-        raise _wrong(where, "attributes", "a table an attribute", attributes)
-    if not attributes:
-        raise _wrong(where, "attributes", "at least one table", "none")
-    return {name: _attribute(name, entry, where) for name, entry in attributes.items()}
+
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        return ModelError(f"{where}: {quoted(field)}: expected {expected}, got {got}")
+
+    top = Record(parse_toml(content, where, ModelError), wrong).only("format", "attributes")
+    top.version(FORMAT)
+    attributes = top.table("attributes", "a table an attribute")
+    if not list(attributes):
+        raise top.wrong("attributes", "at least one table", "none")
+    return {name: _attribute(attributes.table(name)) for name in attributes}
 
 
-def _attribute(name: str, entry: Any, where: str) -> AttributeRates:
-    path = f"attributes.{name}"
-    if not isinstance(entry, dict):
-        raise _wrong(where, path, "a table", entry)
-    _only(entry, ("kind", "concentration", "weights"), where, path)
-    kind = entry.get("kind")
-    if kind not in KINDS:
-        raise _wrong(where, f"{path}.kind", f"one of {', '.join(KINDS)}", kind)
-    weights = entry.get("weights")
-    if not isinstance(weights, dict):
-        raise _wrong(where, f"{path}.weights", "a table", weights)
+def _attribute(entry: Record) -> AttributeRates:
+    entry.only("kind", "concentration", "weights")
+    kind = cast(Kind, entry.choice("kind", KINDS))
     names = component_names(kind)
-    _only(weights, names, where, f"{path}.weights")
-    mixture = {part: _number(weights, part, where, f"{path}.weights", 0.0, 1.0) for part in names}
-    total = sum(mixture.values())
-    if abs(total - 1) > _TOLERANCE:
-        raise _wrong(where, f"{path}.weights", "weights that sum to 1", f"a sum of {total:.6g}")
-    concentration = _number(entry, "concentration", where, path, _LEAST, _LARGEST)
-    return AttributeRates.of(kind, list(mixture.values()), concentration)
+    weights = entry.table("weights").only(*names)
+    mixture = [weights.within(part, 0.0, 1.0) for part in names]
+    if abs(sum(mixture) - 1) > _TOLERANCE:
+        raise entry.wrong("weights", "weights that sum to 1", f"a sum of {sum(mixture):.6g}")
+    return AttributeRates.of(kind, mixture, entry.within("concentration", _LEAST, _LARGEST))
 
 
 def _normalised(weights: list[float]) -> list[float]:
     total = sum(weights)
     return [weight / total for weight in weights]
-
-
-def _number(
-    table: Mapping[str, Any], key: str, where: str, path: str, low: float, high: float
-) -> float:
-    value = table.get(key)
-    place = f"{path}.{key}" if path else key
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise _wrong(where, place, f"a number from {low:g} to {high:g}", value)
-    return float(value)
-
-
-def _only(table: Mapping[str, Any], names: tuple[str, ...], where: str, path: str) -> None:
-    for key in table:
-        if key not in names:
-            place = f"{path}.{key}" if path else key
-            raise _wrong(where, place, f"one of {', '.join(names)}", "an unknown field")
-
-
-def _wrong(where: str, place: str, expected: str, got: object) -> ModelError:
-    return ModelError(f"{where}: {quoted(place)}: expected {expected}, got {_shown(got)}")
-
-
-def _shown(got: object) -> str:
-    return "nothing" if got is None else quoted(str(got))

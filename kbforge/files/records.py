@@ -1,0 +1,190 @@
+"""Records read strictly: JSON values without repeated keys, and what is in them field by field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import orjson
+
+from kbforge.errors import BadRecord, KBForgeError, quoted
+
+_ESCAPED = b"\\u003"  # how an escaped colon begins; what else begins so only costs a closer look
+
+Option = str | int | float | bool
+"""What a plugin's option may be."""
+
+Wrong: TypeAlias = Callable[[str, str, str], KBForgeError]
+"""Makes an error of a field's name, what was expected and what was got."""
+
+_KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an array"}
+
+
+def json_value(content: bytes, where: str) -> Any:
+    """One JSON value, whose objects have distinct keys.
+
+    Args:
+        content: of a line or a file.
+        where: for errors.
+
+    Raises:
+        orjson.JSONDecodeError: not UTF-8, or not JSON.
+        BadRecord: a key that is there twice; objects and arrays too deep in each other.
+
+    """
+    value = orjson.loads(content)
+    # the parser keeps the last of two equal keys. Each key has a colon; if there are no more colons
+    # than keys in the outer two levels, none went missing
+    colons = content.count(b":")
+    if type(value) is dict:
+        keys = len(value)
+        for part in value.values():
+            if type(part) is dict:
+                keys += len(part)
+        if colons == keys:
+            return value
+    # texts have colons, too: writing what was kept shows whether one went missing. One that was
+    # escaped in a text comes back plain, and hides nothing if it is looked for
+    try:
+        kept = orjson.dumps(value).count(b":")
+    except orjson.JSONEncodeError:
+        expected = "objects and arrays at most 254 deep in each other"
+        raise BadRecord(where, expected, "deeper ones") from None
+    if kept != colons or _ESCAPED in content:
+        _require_distinct_keys(content, where)
+    return value
+
+
+def _require_distinct_keys(content: bytes, where: str) -> None:
+    def distinct(pairs: list[tuple[str, Any]]) -> None:
+        for key, count in Counter(key for key, _ in pairs).items():
+            if count > 1:
+                raise BadRecord(where, "distinct keys", f'"{quoted(key)}" {count} times')
+
+    json.loads(content, object_pairs_hook=distinct)
+
+
+class Record:
+    """A JSON object or a TOML table, read field by field; every failure names the field.
+
+    Args:
+        fields: as parsed.
+        wrong: makes the error about a field from its name, what was expected and what was got.
+        prefix: the names of the records that this one is in, with a dot behind each.
+
+    """
+
+    def __init__(self, fields: Mapping[str, Any], wrong: Wrong, prefix: str = "") -> None:
+        self._table, self._wrong, self._prefix = fields, wrong, prefix
+
+    def wrong(self, key: str, expected: str, got: object) -> KBForgeError:
+        """The error about a field."""
+        said = "nothing" if got is None else quoted(got)
+        return self._wrong(self._prefix + key, expected, said)
+
+    def only(self, *keys: str) -> Record:
+        """This record, which has no other fields than these."""
+        for key in self._table:
+            if key not in keys:
+                raise self.wrong(key, f"one of {', '.join(keys)}", "an unknown field")
+        return self
+
+    def version(self, *known: int) -> int:
+        """The format's number, which comes before all other fields."""
+        value = self._table.get("format")
+        if type(value) is not int or value not in known:
+            raise self.wrong("format", " or ".join(map(str, known)), value)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._table
+
+    def get(self, key: str, kind: type, expected: str = "") -> Any:
+        """A field of a type; `expected` says more of it than the type."""
+        value = self._table.get(key)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.wrong(key, expected or _KIND[kind], value)
+        return value
+
+    def count(self, key: str) -> int:
+        """A whole number above 0."""
+        value: int = self.get(key, int)
+        if value < 1:
+            raise self.wrong(key, "a whole number above 0", str(value))
+        return value
+
+    def number(self, key: str) -> float:
+        """A finite number."""
+        value = self._table.get(key)
+        if value is None:
+            raise self.wrong(key, "a number", "nothing")
+        return self._finite(key, value)
+
+    def within(self, key: str, low: float, high: float) -> float:
+        """A number of a range, both ends included."""
+        value = self._table.get(key)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is None or not number or not low <= value <= high:
+            raise self.wrong(key, f"a number from {low:g} to {high:g}", value)
+        return float(value)
+
+    def choice(self, key: str, choices: Sequence[str]) -> str:
+        """One of some strings."""
+        value = self._table.get(key)
+        if not isinstance(value, str) or value not in choices:
+            raise self.wrong(key, f"one of {', '.join(choices)}", value)
+        return value
+
+    def strings(self) -> dict[str, str]:
+        """The whole record, whose fields have any names and are strings."""
+        return {key: self.get(key, str) for key in self._table}
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """An array of strings."""
+        values = self.get(key, list)
+        for number, value in enumerate(values):
+            if not isinstance(value, str):
+                raise self.wrong(f"{key}[{number}]", "a string", value)
+        return tuple(values)
+
+    def is_null(self, key: str) -> bool:
+        """Whether a field is there and null."""
+        return key in self._table and self._table[key] is None
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """An array of finite numbers."""
+        return tuple(self._finite(key, value) for value in self.get(key, list))
+
+    def table(self, key: str, expected: str = "") -> Record:
+        """A record within this one."""
+        return self._inner(self.get(key, dict, expected), key)
+
+    def tables(self, key: str) -> Iterator[Record]:
+        """The tables of an array."""
+        for number, value in enumerate(self.get(key, list)):
+            if not isinstance(value, dict):
+                raise self.wrong(f"{key}[{number}]", "a table", quoted(value))
+            yield self._inner(value, f"{key}[{number}]")
+
+    def options(self) -> dict[str, Option]:
+        """The whole table, whose fields have any names and plain values."""
+        for key, value in self._table.items():
+            if not isinstance(value, Option):
+                raise self.wrong(key, "a string, number or boolean", quoted(value))
+        return dict(self._table)
+
+    def _inner(self, table: Mapping[str, Any], key: str) -> Record:
+        return Record(table, self._wrong, f"{self._prefix}{key}.")
+
+    def _finite(self, key: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(key, "a number", quoted(value))
+        if not math.isfinite(value):
+            raise self.wrong(key, "a finite number", quoted(value))
+        return float(value)

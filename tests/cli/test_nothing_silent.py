@@ -1,0 +1,127 @@
+"""No command replaces what it reads: each verb that writes, with an output that is an input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.people import write_people
+from tests.program import Run
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_people(tmp_path / "people.jsonl", 8)
+    points = [{"id": f"p{i}", "vector": [i, 0.5 * i], "label": str(i % 2)} for i in range(6)]
+    Path("points.jsonl").write_text("".join(json.dumps(line) + "\n" for line in points))
+    for name in ("c.toml", "rates.toml", "kb.jsonl", "points.png"):
+        Path(name).write_bytes(Path("points.jsonl").read_bytes())
+    Path("link.jsonl").symlink_to("people.jsonl")
+    Path("model").mkdir()
+    Path("model/manifest.json").write_text("{}")
+    Path("model/inside.jsonl").write_bytes(Path("people.jsonl").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "load jsonl people.jsonl -o people.jsonl",
+        "load jsonl points.jsonl people.jsonl -o ./link.jsonl",
+        "load jsonl people.jsonl -o new.jsonl --quarantine people.jsonl",
+        "load rebel points.jsonl --set source.relations_file=c.toml -o c.toml",
+        "cluster people.jsonl -o people.jsonl",
+        "cluster link.jsonl -o people.jsonl",
+        "cluster people.jsonl --calibration c.toml -o c.toml",
+        "cluster people.jsonl --confidence-map c.toml -o c.toml",
+        "cluster people.jsonl --set likelihood.rates=rates.toml -o rates.toml",
+        "cluster people.jsonl --clusterer gibbs --set clusterer.start=kb.jsonl -o kb.jsonl",
+        "cluster people.jsonl --likelihood model -o model/manifest.json",
+        "calibrate people.jsonl -o people.jsonl",
+        "calibrate people.jsonl --set likelihood.rates=rates.toml -o rates.toml",
+        "reliability people.jsonl --fit people.jsonl",
+        "reliability people.jsonl --fit c.toml --fit-on c.toml",
+        "export kb.jsonl -o kb.jsonl",
+        "explain kb.jsonl -o kb.jsonl",
+        "explain kb.jsonl --calibration c.toml -o c.toml",
+        "plot points.jsonl --kb points.png -o points.png",
+        "sample confusable people.jsonl -o . --splits people,other",
+        "train-ngram model/inside.jsonl -o model",
+        "train-attributes model/inside.jsonl -o model",
+        "train-lm model/inside.jsonl -o model",
+        "train-lm people.jsonl --from model -o model",
+    ],
+)
+def test_an_output_that_is_an_input_is_refused(program: Run, files: Path, command: str) -> None:
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    ran = program(*command.split())
+    assert ran.code == 2, ran.err
+    assert "is an input" in ran.err
+    assert ran.err.count("\n") == 1
+    after = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_two_outputs_in_one_place_are_refused(program: Run, files: Path) -> None:
+    Path("same").symlink_to("new.gif")
+    for command in (
+        "plot points.jsonl --alpha 1 -o a.gif --animate a.gif",
+        "load jsonl people.jsonl -o new --quarantine ./new",
+    ):
+        assert program(*command.split()).code != 0
+        assert not Path("new").exists()
+
+
+def test_standard_input_from_the_output_is_refused(files: Path) -> None:
+    before = Path("people.jsonl").read_bytes()
+    command = [sys.executable, "-m", "kbforge.cli.main", "load", "jsonl"]
+    with open("people.jsonl", "rb") as stdin:
+        ran = subprocess.run(
+            [*command, "-", "-o", "people.jsonl"], stdin=stdin, capture_output=True, check=False
+        )
+    assert ran.returncode == 2
+    assert b"is an input (standard input)" in ran.stderr
+    with open("people.jsonl", "ab") as stdout:
+        ran = subprocess.run(
+            [*command, "people.jsonl"], stdout=stdout, stderr=subprocess.PIPE, check=False
+        )
+    assert ran.returncode == 2
+    assert b"the output standard output is an input" in ran.stderr
+    assert Path("people.jsonl").read_bytes() == before
+
+
+def test_paths_are_printed_without_what_a_terminal_obeys(program: Run, files: Path) -> None:
+    evil = "out\x1b[2J.jsonl"
+    ran = program("load", "jsonl", "people.jsonl", "-o", evil, "--on-error", "quarantine")
+    assert ran.code == 0
+    kb = program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy", "--json")
+    assert kb.code == 0
+    for said in (
+        program("export", evil, "--format", "csv", "-o", f"{evil}.csv").err,
+        program("cluster", f"{evil}.csv", "-o", "x").err,
+        program("load", "csv", f"{evil}.none").err,
+        program("cluster", "people.jsonl", "-o", f"{evil}/x").err,
+        program("cluster", "people.jsonl", "-o", evil, "--clusterer", "greedy").err,
+    ):
+        assert "\\x1b[2J" in said
+        assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    "options", ['output = "./p.toml"', 'output = "o.jsonl"\nquarantine = "link.toml"']
+)
+def test_a_step_does_not_replace_its_pipeline(program: Run, files: Path, options: str) -> None:
+    Path("link.toml").symlink_to("p.toml")
+    text = f'[[step]]\nverb = "load"\nargs = ["jsonl", "people.jsonl"]\n[step.options]\n{options}\n'
+    Path("p.toml").write_text(text)
+    ran = program("run", "p.toml")
+    assert ran.code == 2
+    assert ran.err.startswith('kbforge: p.toml: step "load": the output ')
+    assert "is an input" in ran.err
+    assert Path("p.toml").read_text() == text
+    assert not Path("o.jsonl").exists()
