@@ -36,6 +36,21 @@ def export(
         kbforge export kb.jsonl --format csv -o kb.csv
 
         kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
+
+        kbforge export kb.jsonl --format wide --set exporter.values=all -o golden.csv
+
+        kbforge export kb.jsonl --format members -o members.csv
+
+    Formats, and their options for --set:
+
+    - jsonl: what every verb reads.
+
+    - csv: one row a value; separator (|), guard_formulas (true).
+
+    - wide: golden records, one row an entity and one column an attribute; values (best or all),
+      separator, guard_formulas.
+
+    - members: one row a fragment, with its entity and confidence; guard_formulas.
     """
     from kbforge import registry
     from kbforge.cli.options import files_of

@@ -73,6 +73,12 @@ def load(
 
         kbforge load rebel en_train.jsonl --set source.relations_file=relations_count.tsv -o f.jsonl
 
+        kbforge load csv old.csv --set source.encoding=cp1252 --set source.null=NA,n/a -o f.jsonl
+
+        kbforge load csv a.csv b.csv --id id --set source.prefix=true -o both.jsonl
+
+        kbforge load jsonl people.jsonl --id pid --map surname=name -o people.fragments.jsonl
+
         kbforge load tweetnerd Academic.public.tsv --set source.top=200 -o tweets.jsonl
 
         kbforge load hf owner/dataset --set source.split=test --name title -o f.jsonl
@@ -80,9 +86,16 @@ def load(
         zcat dump.jsonl.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
     Options of the sources, for --set (id, label, name, map, separator and vector, which csv,
-    parquet and hf share, have options of their own above):
+    jsonl, parquet and hf share, have options of their own below):
+
+    - csv, jsonl, parquet and hf: null (texts that mean a missing value, with commas between, none
+    if empty; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true puts
+    the file's name before each id), serial_dates (columns where numbers such as 45123 are a
+    spreadsheet's dates).
 
     - csv: delimiter (one character, or tab).
+
+    - csv and jsonl: encoding (utf-8; cp1252, latin-1, utf-16, ...).
 
     - rebel: min_text (100), relations and relations_file (predicates to keep), dedupe (true),
       members (files of a zip).

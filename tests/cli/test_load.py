@@ -100,7 +100,8 @@ def test_quarantine_shows_bytes_and_reason(program, tmp_path):
     record = json.loads((tmp_path / "out.jsonl.quarantine.jsonl").read_text())
     assert record == {
         "where": f"{file}:1",
-        "reason": f"{file}:1: expected UTF-8 text, got the byte 0xff at byte 9",
+        "reason": f"{file}:1: expected UTF-8 text, got the byte 0xff at byte 9 "
+        "(if the file comes from a spreadsheet, try --set source.encoding=cp1252)",
         "raw": '{"id": "\\xff"}',
     }
 

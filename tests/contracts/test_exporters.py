@@ -3,9 +3,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import ClassVar
 
+from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
+
+
+def rows(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 class TestJsonl(ExporterContract):
@@ -23,11 +29,38 @@ class TestCsv(ExporterContract):
     options: ClassVar = {"guard_formulas": False}
 
     def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
-        rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
         found: list[tuple[str, set[str]]] = []
-        for row in rows:
+        for row in rows(data):
             if not found or found[-1][0] != row["entity_id"]:
                 found.append((row["entity_id"], set()))
             if row["attribute"]:
                 found[-1][1].add(row["value"])
         return found
+
+
+class TestWide(ExporterContract):
+    name = "wide"
+    options: ClassVar = {"values": "all", "guard_formulas": False}
+    streaming = False
+
+    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
+        return [(row["entity_id"], self._values(list(row.values())[5:])) for row in rows(data)]
+
+    def _values(self, cells: list[str]) -> set[str]:
+        split = (re.findall(r"(?:\\.|[^|])+", cell, re.DOTALL) for cell in cells)
+        # the last column is the vector's
+        return {re.sub(r"\\(.)", r"\1", part) for parts in list(split)[:-1] for part in parts}
+
+
+class TestMembers(ExporterContract):
+    name = "members"
+    options: ClassVar = {"guard_formulas": False}
+
+    def holds(self, entity: Entity) -> set[str]:
+        return set(entity.fragments)
+
+    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in rows(data):
+            found.setdefault(row["entity_id"], set()).add(row["fragment"])
+        return list(found.items())

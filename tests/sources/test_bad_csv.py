@@ -16,6 +16,7 @@ FIELDS = "expected 4 fields, as the header has, got "
 NUMBER = "x: expected a finite number, got "
 RECORD = "expected a CSV record, got "
 UTF8 = "expected UTF-8 text, got the byte "
+TRY = " (if the file comes from a spreadsheet, try --set source.encoding=cp1252)"
 LARGE = f"{RECORD}a field of more than 131,072 characters (an unclosed quote?)"
 
 ROWS = {
@@ -41,10 +42,10 @@ ROWS = {
     "unclosed quote": (b'b,"Bo,40,2', f"{RECORD}a quote that is never closed"),
     "text after a quote": (b'b,"Bo"x,40,2', f"{RECORD}',' expected after '\"'"),
     "carriage return": (b"b,B\ro,40,2", f"{RECORD}a carriage return outside quotes"),
-    "invalid UTF-8": (b"b,B\xff,40,2", f"{UTF8}0xff at byte 4"),
-    "Latin-1": (b"b,Bj\xf6rn,40,2", f"{UTF8}0xf6 at byte 5"),
-    "invalid UTF-8 in the id": (b"\xe9,Bo,40,2", f"{UTF8}0xe9 at byte 1"),
-    "lone surrogate": (b"b,\xed\xa0\x80,40,2", f"{UTF8}0xed at byte 3"),
+    "invalid UTF-8": (b"b,B\xff,40,2", f"{UTF8}0xff at byte 4{TRY}"),
+    "Latin-1": (b"b,Bj\xf6rn,40,2", f"{UTF8}0xf6 at byte 5{TRY}"),
+    "invalid UTF-8 in the id": (b"\xe9,Bo,40,2", f"{UTF8}0xe9 at byte 1{TRY}"),
+    "lone surrogate": (b"b,\xed\xa0\x80,40,2", f"{UTF8}0xed at byte 3{TRY}"),
     "value of 100 kB": (
         b"b," + b"x" * 100_000 + b",40,2",
         "properties.name: expected at most 65,536 characters, got 100,000",
@@ -77,9 +78,10 @@ HEADERS = {
     ),
     "UTF-16": (
         HEADER.decode().encode("utf-16"),
-        "1: expected UTF-8 text, got the byte 0xff at byte 1",
+        "1: expected UTF-8 text, got the byte 0xff at byte 1 "
+        "(it looks like UTF-16: try --set source.encoding=utf-16)",
     ),
-    "binary": (bytes(range(128, 256)), "1: expected UTF-8 text, got the byte 0x80 at byte 1"),
+    "binary": (bytes(range(128, 256)), f"1: {UTF8}0x80 at byte 1{TRY}"),
     "unclosed quote": (b'id,"x\na,1\n', f"1: {RECORD}a quote that is never closed"),
 }
 
@@ -152,7 +154,7 @@ def test_mismatched_quotes_cost_one_line(program, tmp_path):
         (
             ["--set", "source.colour=red"],
             'source csv has no option "colour"; options: id, label, name, map, vector, '
-            "separator, delimiter",
+            "separator, null, prefix, serial_dates, delimiter, encoding",
         ),
         (["--set", "colour=red"], '--set: expected kind.option=value, got "colour=red"'),
         (

@@ -27,6 +27,8 @@ STRAY = f"{JSON}invalid JSON at column 1 (unexpected character, expected a JSON 
 NEITHER = "properties: expected at least one property or a vector, got neither"
 VECTOR = "vector: expected finite numbers, got "
 
+TRY = "(if the file comes from a spreadsheet, try --set source.encoding=cp1252)"
+
 CASES = {
     "truncated": (
         b'{"id": "b", "properties": {"name": ["Bo"',
@@ -48,10 +50,17 @@ CASES = {
     "deep nesting": (b"[" * 5000, f"{JSON}invalid JSON at column 1026 (depth limit exceeded)"),
     "invalid UTF-8": (
         b'{"id": "b", "properties": {"name": ["\xff"]}}',
-        "expected UTF-8 text, got the byte 0xff at byte 38",
+        f"expected UTF-8 text, got the byte 0xff at byte 38 {TRY}",
     ),
-    "UTF-16": ('{"id": "b"}'.encode("utf-16"), "expected UTF-8 text, got the byte 0xff at byte 1"),
-    "binary": (bytes(range(128, 256)), "expected UTF-8 text, got the byte 0x80 at byte 1"),
+    "UTF-16": (
+        '{"id": "b"}'.encode("utf-16"),
+        "expected UTF-8 text, got the byte 0xff at byte 1 "
+        "(it looks like UTF-16: try --set source.encoding=utf-16)",
+    ),
+    "binary": (
+        bytes(range(128, 256)),
+        f"expected UTF-8 text, got the byte 0x80 at byte 1 {TRY}",
+    ),
     "lone surrogate": (
         rb'{"id": "b", "properties": {"name": ["\ud800"]}}',
         f"{JSON}invalid JSON at column 38 (no low surrogate in string)",
@@ -117,6 +126,11 @@ CASES = {
         fragment(**{"\x1b[31m": 1}),
         "expected only the keys entity_id, id, label, metadata, properties, source, vector, "
         r"got \x1b[31m",
+    ),
+    "flat": (
+        b'{"id": "b", "colour": "red"}',
+        "expected only the keys entity_id, id, label, metadata, properties, source, vector, "
+        "got colour (--id KEY, --name KEY or --map KEY=ATTRIBUTE reads flat objects)",
     ),
     "label a number": (fragment(label=7), "label: expected a string, got the number 7"),
     "source empty": (fragment(source=""), "source: expected a non-empty string, got an empty one"),

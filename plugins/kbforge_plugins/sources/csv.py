@@ -14,15 +14,16 @@ from collections.abc import Iterator, Sequence
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.io import called, read_lines
-from kbforge_plugins.sources.rows import MintedIds, RowMapping
+from kbforge.files.io import called
+from kbforge_plugins.sources.encoded import UTF8, encoded_lines, encoding_named, undecodable
+from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping
 
 _DELIMITERS = ";\t|,"
 _TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
 
 
 class CsvSource(Source):
-    """Comma- or tab-separated files in UTF-8.
+    """Comma- or tab-separated files.
 
     Args:
         id: column of the fragment's id; without it ids are minted: file name and row number.
@@ -32,8 +33,16 @@ class CsvSource(Source):
             column is an attribute of its own name.
         vector: columns of numbers that make up the fragment's vector.
         separator: splits a cell into several values.
+        null: texts that mean a missing value, with commas between; none at all if empty. By
+            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
+            their usual spellings (NA and Nan are names too, and not among them).
+        prefix: put the file's name before the ids of a column: for files that number alike.
+        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
+            spreadsheet's date.
         delimiter: one character, or `tab`; by default a tab for .tsv and .tab, else a comma. A
             header of one column with another delimiter in it is an error unless this is given.
+        encoding: of the text, such as cp1252 (spreadsheets), latin-1 or utf-16. A byte order mark
+            of UTF-8 wins.
 
     """
 
@@ -45,14 +54,21 @@ class CsvSource(Source):
         map: list[str] | None = None,
         vector: list[str] | None = None,
         separator: str | None = None,
+        null: tuple[str, ...] = NULL,
+        prefix: bool = False,
+        serial_dates: list[str] | None = None,
         delimiter: str | None = None,
+        encoding: str = UTF8,
     ) -> None:
-        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self._mapping = RowMapping(
+            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
+        )
         self._delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
         if self._delimiter is not None and (
             len(self._delimiter) != 1 or self._delimiter in '"\r\n\0'
         ):
             raise UsageError(f'delimiter: expected one character or tab, got "{quoted(delimiter)}"')
+        self._encoding = encoding_named(encoding)
         self.where = ""
         self.counts: Counter[str] = Counter()
 
@@ -65,11 +81,11 @@ class CsvSource(Source):
 
     def _read_table(self, path: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
         delimiter = self._delimiter or ("\t" if path.lower().endswith(_TABBED) else ",")
-        lines = _Lines(path, on_bad)
+        lines = _Lines(path, self._encoding, on_bad)
         header = _header(lines, delimiter)
         if self._delimiter is None:
             _check_delimiter(header, lines.where)
-        row = self._mapping.over(header, lines.where)
+        row = self._mapping.over(header, lines.where, self.counts)
         number = 0
         while True:
             try:
@@ -81,7 +97,7 @@ class CsvSource(Source):
                     expected = f"{len(header)} fields, as the header has"
                     raise BadRecord(lines.where, expected, f"{len(cells)}")
                 self.where = lines.where
-                fragment = row.fragment(cells, f"{stem}-{number}", self.where)
+                fragment = row.fragment(cells, stem, number, self.where)
             except _Unparsable as unparsable:
                 number += 1
                 lines.give_back_all_but_first()
@@ -132,8 +148,7 @@ def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
         except StopIteration:
             return None
         except UnicodeDecodeError as error:
-            got = f"the byte 0x{error.object[error.start]:02x} at byte {error.start + 1}"
-            raise _Unparsable(BadRecord(lines.where, "UTF-8 text", got)) from None
+            raise _Unparsable(undecodable(error.object, lines.encoding, lines.where)) from None
         except csv.Error as error:
             raise _Unparsable(BadRecord(lines.where, "a CSV record", _reason(error))) from None
         if cells:  # a blank line is no record
@@ -154,9 +169,9 @@ def _reason(error: csv.Error) -> str:
 class _Lines:
     """The lines of a file for `csv.reader`, able to take back those of a broken record."""
 
-    def __init__(self, path: str, on_bad: OnBad) -> None:
-        self._path = called(path)
-        self._file = read_lines(path, on_bad)
+    def __init__(self, path: str, encoding: str, on_bad: OnBad) -> None:
+        self._path, self.encoding = called(path), encoding
+        self._file = encoded_lines(path, encoding, on_bad)
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._number = 0
         self._record: list[tuple[int, bytes]] = []

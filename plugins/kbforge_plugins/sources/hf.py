@@ -21,7 +21,7 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_input
 from kbforge.files.jsonl import read_json_lines, stop
-from kbforge_plugins.sources.rows import MintedIds, RowMapping, row_json
+from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping, row_json
 
 _BUILDERS = {
     ".json": "json",
@@ -44,6 +44,12 @@ class HuggingFaceSource(Source):
             column is an attribute of its own name.
         vector: columns of numbers that make up the fragment's vector.
         separator: splits a text cell into several values.
+        null: texts that mean a missing value, with commas between; none at all if empty. By
+            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
+            their usual spellings (NA and Nan are names too, and not among them).
+        prefix: put the file's name before the ids of a column: for files that number alike.
+        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
+            spreadsheet's date.
         split: the split to read.
         config: the data set's configuration, where it has several.
         revision: branch, tag or commit on the hub.
@@ -58,11 +64,16 @@ class HuggingFaceSource(Source):
         map: list[str] | None = None,
         vector: list[str] | None = None,
         separator: str | None = None,
+        null: tuple[str, ...] = NULL,
+        prefix: bool = False,
+        serial_dates: list[str] | None = None,
         split: str = "train",
         config: str | None = None,
         revision: str | None = None,
     ) -> None:
-        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self._mapping = RowMapping(
+            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
+        )
         self._split, self._config, self._revision = split, config, revision
         self.where = ""
         self.counts: Counter[str] = Counter()
@@ -80,10 +91,10 @@ class HuggingFaceSource(Source):
             self.where = f"{name}:{number}"
             # columns come with the rows, because a stream of JSON knows no others
             if reader is None or reader.columns != tuple(row):
-                reader = self._mapping.over(list(row), self.where)
+                reader = self._mapping.over(list(row), self.where, self.counts)
             cells = list(row.values())
             try:
-                fragment = reader.fragment(cells, f"{stem}-{number}", self.where)
+                fragment = reader.fragment(cells, stem, number, self.where)
             except BadRecord as error:
                 on_bad(error, row_json(reader.columns, cells))
                 continue

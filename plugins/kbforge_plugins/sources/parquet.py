@@ -14,7 +14,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
-from kbforge_plugins.sources.rows import MintedIds, RowMapping, RowReader, row_json
+from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping, RowReader, row_json
 
 _BATCH_ROWS = 1024
 
@@ -32,6 +32,12 @@ class ParquetSource(Source):
             column is an attribute of its own name.
         vector: columns of numbers that make up the fragment's vector.
         separator: splits a text cell into several values.
+        null: texts that mean a missing value, with commas between; none at all if empty. By
+            default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
+            their usual spellings (NA and Nan are names too, and not among them).
+        prefix: put the file's name before the ids of a column: for files that number alike.
+        serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
+            spreadsheet's date.
 
     """
 
@@ -43,8 +49,13 @@ class ParquetSource(Source):
         map: list[str] | None = None,
         vector: list[str] | None = None,
         separator: str | None = None,
+        null: tuple[str, ...] = NULL,
+        prefix: bool = False,
+        serial_dates: list[str] | None = None,
     ) -> None:
-        self._mapping = RowMapping(id, label, name, map or (), vector or (), separator)
+        self._mapping = RowMapping(
+            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
+        )
         self.where = ""
         self.counts: Counter[str] = Counter()
 
@@ -65,7 +76,7 @@ class ParquetSource(Source):
             except (pa.ArrowException, OSError) as error:
                 got = f"something else ({_brief(error)})"
                 raise BadRecord(called(path), "a Parquet file", got) from error
-            reader = self._mapping.over(table.schema_arrow.names, called(path))
+            reader = self._mapping.over(table.schema_arrow.names, called(path), self.counts)
             first = 1
             for group in range(table.num_row_groups):
                 for number, cells in _numbered_rows(table, group, first, called(path), on_bad):
@@ -86,7 +97,7 @@ class ParquetSource(Source):
         self.where = f"{called(path)}:{number}"
         try:
             _require_values(reader, cells, self.where)
-            return reader.fragment(cells, f"{stem}-{number}", self.where)
+            return reader.fragment(cells, stem, number, self.where)
         except BadRecord as error:
             on_bad(error, row_json(reader.columns, cells))
             return None

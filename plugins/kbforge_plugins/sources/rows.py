@@ -2,8 +2,8 @@
 
 Every column is an attribute of its own name, except the columns of the id, the label and the
 vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,
-dates or lists of them; empty cells, null and NaN are missing values. A row without any value is a
-bad record.
+dates or lists of them; empty cells, null and NaN are missing values, and so are the texts of `NULL`
+in attributes and labels. A row without any value is a bad record.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import decimal
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,19 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
 
 _PACKED = (".gz", ".zst", ".zstd")
+NULL = (
+    *("unknown", "Unknown", "UNKNOWN", "none", "None", "null", "NULL", "(null)"),
+    *("nan", "NaN", "n/a", "N/A", "#N/A", "undefined", "?", "-", "--"),
+)
+"""What programs and people write where they know nothing.
+
+The spelling counts, since names come near: Nan is a province of Thailand, Null a surname, NA the
+code of Namibia (41 of its 42 occurrences in the data that the project is measured on, the other
+one being an institute) and also what R writes: whoever has it there adds it.
+"""
+_SERIAL = re.compile(r"[1-9]\d{4}(\.\d{1,15})?", re.ASCII)
+_BEFORE_ALL = datetime.datetime(1899, 12, 30)
+_NAMES_A_DATE = re.compile(r"(?:\b|_)(?:(?:birth)?date|dob|born|birthday|died)(?:\b|_)", re.I)
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,9 @@ class RowMapping:
         map: `column=attribute` pairs; an empty attribute leaves the column out.
         vector: columns of numbers, in order, that make up the vector.
         separator: splits the text of a cell into several values.
+        null: texts that say nothing, in attributes and labels.
+        prefix: put the file's name before the ids of a column, as before those that are minted.
+        serial_dates: columns where whole numbers of five digits are a spreadsheet's dates.
 
     """
 
@@ -46,6 +63,9 @@ class RowMapping:
     map: Sequence[str] = ()
     vector: Sequence[str] = ()
     separator: str | None = None
+    null: Sequence[str] = NULL
+    prefix: bool = False
+    serial_dates: Sequence[str] = ()
     renamed: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,8 +79,19 @@ class RowMapping:
             renamed[self.name] = "name"
         object.__setattr__(self, "renamed", renamed)
 
-    def over(self, columns: Sequence[str], where: str) -> RowReader:
+    @property
+    def named(self) -> list[str]:
+        """The columns that the mapping names, each once."""
+        columns = [self.id, self.label, *self.vector, *self.renamed, *self.serial_dates]
+        return list(dict.fromkeys(column for column in columns if column is not None))
+
+    def over(self, columns: Sequence[str], where: str, counts: Counter[str]) -> RowReader:
         """The reader of a table with these columns.
+
+        Args:
+            columns: of the table.
+            where: the header is.
+            counts: of the load report; the reader adds what it took for missing or for a date.
 
         Raises:
             BadRecord: a column that the mapping names is missing, or a column's name is empty or
@@ -69,9 +100,8 @@ class RowMapping:
         """
         _check_header(columns, where)
         place = {column: i for i, column in enumerate(columns)}
-        wanted = [self.id, self.label, *self.vector, *self.renamed]
-        for column in wanted:
-            if column is not None and column not in place:
+        for column in self.named:
+            if column not in place:
                 got = "the columns " + ", ".join(quoted(c, 40) for c in columns[:20])
                 got += ", …" if len(columns) > 20 else ""
                 raise BadRecord(where, f'a column "{quoted(column)}"', got)
@@ -88,6 +118,11 @@ class RowMapping:
             vector=tuple(place[column] for column in self.vector),
             attributes=tuple(pair for pair in attributes if pair[1]),
             separator=self.separator,
+            null=frozenset(filter(None, self.null)),
+            prefix=self.prefix,
+            serial_dates=frozenset(place[column] for column in self.serial_dates),
+            named_date=frozenset(i for i, c in enumerate(columns) if _NAMES_A_DATE.search(c)),
+            counts=counts,
         )
 
 
@@ -101,13 +136,25 @@ class RowReader:
     vector: tuple[int, ...]
     attributes: tuple[tuple[int, str], ...]
     separator: str | None
+    null: frozenset[str]
+    prefix: bool
+    serial_dates: frozenset[int]
+    named_date: frozenset[int]
+    counts: Counter[str]
 
-    def fragment(self, cells: Sequence[object], minted: str, where: str) -> Fragment:
+    @property
+    def read(self) -> list[int]:
+        """The columns that are read as texts."""
+        ids = [index for index in (self.id, self.label) if index is not None]
+        return ids + [index for index, _ in self.attributes]
+
+    def fragment(self, cells: Sequence[object], stem: str, number: int, where: str) -> Fragment:
         """The fragment of one row.
 
         Args:
             cells: one value a column.
-            minted: the id of this row if no column holds one.
+            stem: the file's, for ids.
+            number: of the row; with the stem it is the id if no column holds one.
             where: `file:line` or `file:row`; without its folders it is the fragment's source.
 
         Raises:
@@ -121,11 +168,14 @@ class RowReader:
                 held = properties.get(attribute, [])
                 properties[attribute] = list(dict.fromkeys(held + values))
         source = where.rpartition("/")[2]
-        record: dict[str, Any] = {"id": minted, "properties": properties, "source": source}
+        record: dict[str, Any] = {"properties": properties, "source": source}
+        record["id"] = f"{stem}-{number}"
         if self.id is not None:
-            record["id"] = self._single(cells, self.id, where) or None
+            own = self._single(cells, self.id, where)
+            record["id"] = f"{stem}-{own}" if own and self.prefix else own or None
         if self.label is not None:
-            record["label"] = self._single(cells, self.label, where) or None
+            label = self._single(cells, self.label, where)
+            record["label"] = None if self._says_nothing(label) else label or None
         if self.vector:
             record["vector"] = [x for i in self.vector for x in self._numbers(cells[i], i, where)]
         return Fragment.from_json(record, where)
@@ -137,7 +187,27 @@ class RowReader:
         return values[0] if values else ""
 
     def _texts(self, cell: object, index: int, where: str) -> Iterator[str]:
-        return _texts_of(cell, self.separator, where, self.columns[index])
+        for text in _texts_of(cell, self.separator, where, self.columns[index]):
+            if not self._says_nothing(text):
+                yield self._date(text, index)
+
+    def _says_nothing(self, text: str) -> bool:
+        if text not in self.null:
+            return False
+        self.counts[f'values "{quoted(text)}" read as missing (see --set source.null)'] += 1
+        return True
+
+    def _date(self, text: str, index: int) -> str:
+        """The date that a spreadsheet's number means, if the column has such dates."""
+        if index in self.serial_dates:
+            if _SERIAL.fullmatch(text):
+                self.counts["serial numbers of spreadsheets read as dates"] += 1
+                return _serial_date(float(text))
+        elif index in self.named_date and _SERIAL.fullmatch(text):
+            column = quoted(self.columns[index], 40)
+            rule = f"numbers in {column} that look like a spreadsheet's dates"
+            self.counts[f"{rule} (--set source.serial_dates={column} reads them)"] += 1
+        return text
 
     def _numbers(self, cell: object, index: int, where: str) -> list[float]:
         items = cell if isinstance(cell, list | tuple) else [cell]
@@ -197,6 +267,13 @@ def _texts_of(cell: object, separator: str | None, where: str, column: str) -> I
         case _:
             kind = type(cell).__name__
             raise BadRecord(where, "text, a number, a date or a list of these", kind, column)
+
+
+def _serial_date(days: float) -> str:
+    """The date that is so many days behind the spreadsheets' origin, with a time if it has one."""
+    moment = _BEFORE_ALL + datetime.timedelta(seconds=round(days * 86_400))
+    is_date = days == int(days)
+    return moment.date().isoformat() if is_date else moment.isoformat()
 
 
 def _number(cell: object, where: str, column: str) -> float:

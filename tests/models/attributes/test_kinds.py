@@ -171,3 +171,50 @@ def test_features_of_anything_are_distinct_and_have_names(raw: str, kind: Kind) 
 @pytest.mark.parametrize("value", ["a " * 200, "1," * 200, "1-" * 200, "(" * 400, "\u0e01" * 400])
 def test_features_of_the_longest_values_are_few(kind: Kind, value: str) -> None:
     assert sum(map(len, features_of(kind, normalised(value)).values())) <= 100
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("+49 174 1234567", "00491741234567", "+49 (0)174 123-4567", "0049 (174) 1234567"),
+        ("1,234.50", "1234.5", "1,234.5", "1234.50"),
+        ("12.0", "12", "12.00"),
+        ("$1,200", "$1200.00"),
+        ("-3.0", "-3"),
+        ("Ohlsson, Margarethe", "Margarethe Ohlsson", "OHLSSON,  Margarethe"),
+        ("van der Berg, Jan", "Jan van der Berg"),
+    ],
+)
+def test_spellings_of_one_meaning(spellings: tuple[str, ...]) -> None:
+    assert {normalised(spelling) for spelling in spellings} == {normalised(spellings[0])}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1.10",  # a version, and not 1.1
+        "10.10",
+        "12,5",
+        "1,23",
+        "1,2345",
+        "0012",  # too short for a phone number
+        "000123456789",
+        "+4917",
+        "192.168.0.1",
+        "12 main street, london",
+        "smith, jones, brown",
+        "lee,ann",
+        "a/b, c",
+        "2.5",
+        "0.50",
+    ],
+)
+def test_what_only_looks_like_one_stays(value: str) -> None:
+    assert normalised(value) == value
+
+
+@given(st.text(alphabet="+0123456789 ().,-/$abÉ", max_size=30))
+@settings(deadline=None)
+def test_what_is_normalised_stays_as_it_is(value: str) -> None:
+    once = normalised(value)
+    assert normalised(once) == once

@@ -48,6 +48,12 @@ _IN_WORDS = re.compile(
     r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([a-z]{3,9})\.?,? (?:(\d{1,2}),? )?(\d{4})\Z"
 )
 _NUMBER = re.compile(r"[-+]?[$£€]?\s?\d[\d,]*(?:\.\d+)?\s?%?\Z")
+_PHONE = re.compile(r"(?:\+|00)([1-9](?:(?: ?\(0\)|[ ()/.-]*)\d){6,14})", re.ASCII)
+_GROUPED = re.compile(r"([-+]?[$£€]?)(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?", re.ASCII)
+# zeros at the end say nothing, but in a version, 1.10, they do
+_DECIMAL = re.compile(r"([-+]?[$£€]?)(\d{3,}(?=\.)|\d+(?=\.0+\Z))\.(\d+)", re.ASCII)
+_PART_OF_NAME = r"([^\W\d_][^\d,;:&/]*)"
+_SURNAME_FIRST = re.compile(f"{_PART_OF_NAME}, {_PART_OF_NAME}")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 _SAMPLE = 5000
@@ -59,9 +65,26 @@ _WORDS_OF_A_TITLE = 4.0
 
 @lru_cache(maxsize=1 << 16)
 def normalised(value: str) -> str:
-    """A value as it is compared: compatibility form, folded case, single spaces, bounded length."""
+    """A value as it is compared.
+
+    In compatibility form, with folded case, single spaces and bounded length; and spelled as others
+    that mean the same: +49 174 1234567 as 00491741234567, 1,234.50 as 1234.5, 12.0 as 12, "Ohlsson,
+    Margarethe" as "Margarethe Ohlsson". Knowledge bases keep the values as they were written.
+    """
     folded = unicodedata.normalize("NFKC", value[:LONGEST_VALUE]).casefold()
-    return " ".join(folded.split())[:LONGEST_VALUE]
+    return _meant(" ".join(folded.split())[:LONGEST_VALUE])
+
+
+def _meant(value: str) -> str:
+    """One spelling for those that mean the same number, phone number or name."""
+    if value[:1] in "+0" and (found := _PHONE.fullmatch(value)):
+        return "+" + re.sub(r"\(0\)|\D", "", found[1])
+    if found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value):
+        sign, whole, fraction = found.groups(default="")
+        return f"{sign}{whole.replace(',', '')}.{fraction}".rstrip("0").removesuffix(".")
+    if found := _SURNAME_FIRST.fullmatch(value):
+        return f"{found[2]} {found[1]}"
+    return value
 
 
 def stated(values: Iterable[str]) -> str:

@@ -1,0 +1,48 @@
+"""Fragments as CSV, one row a fragment: which entity it belongs to.
+
+| column | meaning |
+|---|---|
+| fragment | its id |
+| entity_id, name | the entity that it is in |
+| confidence, calibrated_confidence | the entity's; the second is empty if there is none |
+
+It joins what went in to what came out. Rows stand entity by entity; the dialect is that of `table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from kbforge.contracts import Entity
+from kbforge_plugins.exporters.table import number, safe, table
+
+COLUMNS = ("fragment", "entity_id", "name", "confidence", "calibrated_confidence")
+
+
+class MembersExporter:
+    """The exporter `members`."""
+
+    def __init__(self, guard_formulas: bool = True) -> None:
+        """Set the options.
+
+        Args:
+            guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
+                formula. Set it to false for programs that want ids and names unchanged.
+
+        """
+        self._safe = safe if guard_formulas else str
+
+    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
+        """Write a header and a row a fragment to a binary stream."""
+        with table(out) as write:
+            write(COLUMNS)
+            for entity in entities:
+                of_entity = [
+                    self._safe(entity.id),
+                    self._safe(entity.name),
+                    number(entity.confidence),
+                    number(entity.calibrated_confidence),
+                ]
+                for fragment in entity.fragments:
+                    write([self._safe(fragment), *of_entity])
