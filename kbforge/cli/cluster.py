@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_FEW = 20  # so few fragments may well be one entity
+
 
 @app.command()
 def cluster(
@@ -89,7 +91,7 @@ def cluster(
     complete = done.posterior.complete
     # an interrupted run never passes for a finished one
     target = output if complete or output == "-" else _partial(output)
-    for sentence in done.notes:
+    for sentence in (*done.notes, *_doubts(done)):
         console.note(f"note: {sentence}")
     _write(held, done, target)
     if json:
@@ -141,6 +143,17 @@ def _share(done: Clustering, total: int) -> str:
     return f"all {total:,} fragments, grouped as well as was found by then"
 
 
+def _doubts(done: Clustering) -> Iterator[str]:
+    """What of a result looks wrong without labels: that nearly everything became one entity."""
+    total = done.posterior.n_fragments
+    largest = max(map(len, done.posterior.clusters()), default=0)
+    if total > _FEW and 2 * largest > total:
+        yield (
+            f"one entity holds {largest:,} of {total:,} fragments; if that is wrong, try a larger "
+            f"--alpha than {done.alpha:.4g}, or another --likelihood"
+        )
+
+
 def _place(target: str) -> str:
     return "standard output" if target == "-" else target
 
@@ -182,7 +195,11 @@ def _print_summary(done: Clustering, target: str) -> None:
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
-    table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
+    rate = figures["fragments_per_second"]
+    if rate >= 0.95:
+        table.add_row("fragments/s", f"{rate:,.0f}")
+    else:
+        table.add_row("seconds a fragment", f"{1 / rate:,.1f}" if rate else "-")
     screen = console.stderr()
     screen.print(table)
     screen.print(f"wrote {_place(target)}", markup=False)
