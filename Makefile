@@ -24,7 +24,7 @@ help:
 
 demo: $(VENV)/.installed
 	$(BIN)/kbforge run $(DEMO)/pipeline.toml
-	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'gazette/0001#1'
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'registry/0011#1'
 	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --ambiguous --top 1
 
 # everything runs even if one part fails, so that one run tells all that is wrong
