@@ -1,8 +1,13 @@
 # make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
 # make test   installs what development needs and runs the linters, the type checker and the tests
 #
+# On Linux pip takes a PyTorch with gigabytes of CUDA libraries, which the demo does not need.
+# This takes the CPU build:
+#
+#   make demo PIP_ARGS='--extra-index-url https://download.pytorch.org/whl/cpu'
+#
 # PYTHON=python3.12     another interpreter (3.11 or newer)
-# PIP_ARGS=...          more arguments for pip, such as an index of torch builds (see README.md)
+# PIP_ARGS=...          more arguments for pip, such as the index above
 
 PYTHON ?= python3
 PIP_ARGS ?=
@@ -19,7 +24,8 @@ help:
 
 demo: $(VENV)/.installed
 	$(BIN)/kbforge run $(DEMO)/pipeline.toml
-	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --top 3
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'registry/0011#1'
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --ambiguous --top 1
 
 # everything runs even if one part fails, so that one run tells all that is wrong
 test: $(VENV)/.installed-dev

@@ -23,6 +23,15 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def lasting(seconds: float) -> str:
+    """A duration, roughly: `about 40 seconds`, `about 25 minutes`, `about 3 hours`."""
+    if seconds < 90:
+        return f"about {counted(max(round(seconds), 1), 'second')}"
+    if seconds < 5400:
+        return f"about {counted(round(seconds / 60), 'minute')}"
+    return f"about {counted(round(seconds / 3600), 'hour')}"
+
+
 def listed(items: Sequence[str], most: int) -> str:
     """The first items, and how many more there are."""
     shown = ", ".join(quoted(item, _SHOWN) for item in items[:most])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,12 +17,16 @@ import pytest
 from kbforge import registry, testing
 from kbforge.contracts import Fragment
 from kbforge.kb.read import read_entities
-from tests.program import Run
 from tests.registry.distributions import Distribution, Result, kbforge, python
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+CHOOSING = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+# page -> how many of its blocks are not run: they download PyTorch, or take long
+PAGES = {"README.md": 2, "docs/choosing.md": 2, "docs/formats.md": 0, "docs/pipelines.md": 1}
+NOT_COPIED = shutil.ignore_patterns("out", "__pycache__")
 THIRD_PARTY = ROOT / "examples" / "third_party"
 
 
@@ -97,80 +104,85 @@ def test_the_example_distribution_shows_its_own_files() -> None:
     assert blocks(readme, "toml")[0] in (THIRD_PARTY / "pyproject.toml").read_text(encoding="utf-8")
 
 
-def test_the_front_page_works_by_hand_and_shows_what_comes_out(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (session,) = (block for block in blocks(README, "sh") if "cd examples" in block)
-    install, commands = session.split("cd examples/quickstart && mkdir -p out\n")
-    assert "pip install -c constraints.txt .\n" in install
-    shutil.copytree(ROOT / "examples/quickstart", tmp_path / "demo", ignore=lambda *_: ["out"])
-    monkeypatch.chdir(tmp_path / "demo")
-    Path("out").mkdir()
-    printed = {}
-    for command in commands.replace("\\\n", " ").strip().splitlines():
-        verb, *arguments = shlex.split(command)[1:]
-        ran = program(verb, *arguments)
-        assert ran.code == 0, ran.err
-        printed[verb] = [line.rstrip() for line in ran.out.decode().splitlines()]
-    scores, entity, *_ = (block.splitlines() for block in blocks(README, "text"))
-    assert printed["evaluate"] == scores
-    assert "\n".join(entity) in "\n".join(printed["show"])
+def runnable(page: str) -> list[str]:
+    """The shell blocks of a page but those that say in their first line that they are not run."""
+    return [
+        block for block in blocks(page, "sh") if not block.startswith("# not run in the tests: ")
+    ]
 
 
-def test_two_commands_make_a_knowledge_base_of_a_table(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (session,) = (block for block in blocks(README, "sh") if "csv people.csv" in block)
-    commands = session.splitlines()
-    assert len(commands) == 2
-    people = [("Ann Lee", "Lund", "1815"), ("Bo Ek", "Oslo", "1912"), ("Cy Orr", "Rome", "1906")]
-    rows = ["id,name,town,born"]
-    rows += [",".join((str(i), *person)) for i, person in enumerate(people * 4)]
-    monkeypatch.chdir(tmp_path)
-    Path("people.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    for command in commands:
-        ran = program(*shlex.split(command)[1:])
-        assert ran.code == 0, ran.err
-    assert "learned from" in ran.err
-    assert sorted(entity.name for entity in read_entities("kb.jsonl")) == [p[0] for p in people]
+def shell(block: str, folder: Path) -> str:
+    """What a block prints, standard output before standard error, as a shell runs it there."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-euc", block],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{block}\n{ran.stderr.decode()}"
+    return (ran.stdout + ran.stderr).decode()
 
 
-def test_the_front_page_explains_the_example_as_the_program_does(
-    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path: Path, name: str) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=NOT_COPIED)
     shutil.copy(ROOT / "examples" / "people" / "people.csv", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    shell, text = blocks(README, "sh"), blocks(README, "text")
-    printed = []
-    for wanted in ("csv people.csv", "explain kb.jsonl --fragment 14\n", "train-attributes"):
-        (session,) = (block for block in shell if wanted in block and "labelled" not in block)
-        for command in session.splitlines():
-            words = shlex.split(command, comments=True)
-            if words[0] == "cp":
-                shutil.copy(*words[1:])
-                continue
-            ran = program(*words[1:])
-            assert ran.code == 0, ran.err
-            printed.append("\n".join(line.rstrip() for line in ran.out.decode().splitlines()))
-    explained, rates = (b for b in text if b.startswith(("14 is in", "attribute ")))
-    load, cluster, explain, train, again, edited = printed
-    assert (load, cluster, again) == ("", "", "")
-    assert explain.startswith(explained)
-    assert train == rates.rstrip("\n")
-    assert edited.startswith("14 is in john smith")
+    printed = "".join(shell(block, tmp_path) for block in runnable(page))
+    lines = "\n".join(line.rstrip() for line in printed.splitlines())
+    for shown in blocks(page, "text"):
+        assert shown.rstrip() in lines
 
 
-def test_the_formats_on_the_front_page_are_real(tmp_path: Path) -> None:
-    fragment, entity = map(json.loads, blocks(README, "json"))
-    assert Fragment.from_json(fragment, "README.md").to_json() == fragment
+@pytest.mark.parametrize(("name", "count"), PAGES.items())
+def test_few_blocks_of_a_page_are_not_run(name: str, count: int) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert len(blocks(page, "sh")) - len(runnable(page)) == count
+    fences = re.findall(r"^```(.*)$", page, re.MULTILINE)
+    assert set(fences[::2]) <= {"sh", "text", "json"}
+    assert set(fences[1::2]) == {""}
+
+
+@pytest.mark.parametrize("name", [*PAGES, "docs/results.md"])
+def test_the_links_of_a_page_lead_somewhere(name: str) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", page):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        where = (ROOT / name).parent / file if file else ROOT / name
+        assert where.is_file(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", where.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_the_front_page_is_short_and_has_a_picture() -> None:
+    assert len(README.splitlines()) < 250
+    picture = re.search(r"!\[.+\]\((.+)\)", README)
+    assert picture is not None
+    assert (ROOT / picture[1]).stat().st_size < 200_000
+
+
+def test_the_front_page_names_the_small_torch_before_it_downloads_the_large_one() -> None:
+    assert README.index("download.pytorch.org/whl/cpu") < README.index("make demo     #")
+    helped = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "download.pytorch.org/whl/cpu" in helped[: helped.index(".DEFAULT_GOAL")]
+
+
+def test_the_formats_are_real(tmp_path: Path) -> None:
+    fragment, entity = map(json.loads, blocks(FORMATS, "json"))
+    assert Fragment.from_json(fragment, "formats.md").to_json() == fragment
     kb = tmp_path / "kb.jsonl"
     kb.write_text(json.dumps(entity), encoding="utf-8")
     (read,) = read_entities(str(kb))
     assert read.to_json() == entity
 
 
-def test_the_front_page_names_every_likelihood_and_clusterer() -> None:
+def test_every_likelihood_clusterer_and_calibrator_can_be_chosen() -> None:
     for plugin in registry.installed():
         if plugin.kind in ("likelihoods", "clusterers", "calibrators"):
-            assert f"`{plugin.name}`" in README, plugin.name
+            assert f"`{plugin.name}`" in CHOOSING, plugin.name

@@ -9,7 +9,8 @@ It writes, beside itself,
 
 - `mentions.csv`     the raw input of the demo, one row a mention, with the gold label;
 - `fragments.jsonl`  the same mentions as canonical fragments, with their documents as sources;
-- `train.jsonl`      labelled mentions of other entities, to train and calibrate on.
+- `train.jsonl`      labelled mentions of other entities, to train and calibrate on;
+- `practice.jsonl`   labelled mentions of more entities, to learn how far to trust a confidence.
 
 The data are ambiguous on purpose. Names come as typos, initials, surnames, inversions and former
 names; several entities share a name; and six mentions in ten are a name and nothing else.
@@ -130,6 +131,49 @@ TRAIN = World(
     people=54,
     places=24,
     organisations=26,
+)
+
+
+def invented(seed: int, count: int) -> tuple[str, ...]:
+    """Different names of three syllables."""
+    random = Random(seed)
+    names: dict[str, None] = {}
+    while len(names) < count:
+        names["".join(random.choice(part) for part in SYLLABLES)] = None
+    return tuple(names)
+
+
+SYLLABLES = (
+    words(
+        "Ra Hol Cas Meer O Fea Lys Var Tre Whit San Gull Ard Per Na Wex Dra Fin Ach Mo Kil So Jas "
+        "Um Ve Oy Bir Ta Lun Cwi Mon Ha Es Mu Bar Za Pren Ko Bel Quen"
+    ),
+    words(
+        "vns ling tro ding konj ther sga zea bins loc domi bran mai ri kash com gomi ster terbo "
+        "ran per ber laz lar ken vare dgre klin tre"
+    ),
+    words(
+        "kov berry vine dink olo stall ard no ski ke rz dt ne vale iro be rel wald sch gelo nan "
+        "yn sen tide orta inde shaw sco ve ska chet sedge"
+    ),
+)
+# The shares of people, places, organisations and shared names are those of the demo.
+PRACTICE = World(
+    label="P",
+    surnames=invented(1, 100),
+    stems=invented(2, 100),
+    shared_places=(
+        ("Adams County", ("Ohio", "Oregon"), "United States"),
+        ("Lincoln County", ("Montana", "Georgia"), "United States"),
+        ("Grand Island", ("Oregon", "Alberta"), "Canada"),
+        ("Round Lake", ("Alberta", "Montana"), "Canada"),
+        ("Green Valley", ("Ohio", "New Mexico"), "United States"),
+        ("Eagle Park", ("Georgia", "Oregon"), "United States"),
+        ("Mirror Lake", ("Alberta", "Ohio"), "Canada"),
+    ),
+    people=145,
+    places=75,
+    organisations=80,
 )
 
 
@@ -318,10 +362,12 @@ def files() -> dict[str, bytes]:
     """File name -> content."""
     demo = mentions(Random(SEED), DEMO)
     train = mentions(Random(SEED + 1), TRAIN)
+    practice = mentions(Random(SEED + 2), PRACTICE)
     return {
         "mentions.csv": as_csv(demo),
         "fragments.jsonl": as_jsonl(demo),
         "train.jsonl": as_jsonl(train),
+        "practice.jsonl": as_jsonl(practice),
     }
 
 

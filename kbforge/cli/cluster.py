@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_FEW = 20  # so few fragments may well be one entity
+
 
 @app.command()
 def cluster(
@@ -78,7 +80,7 @@ def cluster(
     held = list(read_fragments(fragments, limit=limit))
     with _progress() as on_step:
         kb = run(held, choices, on_step)
-    for sentence in kb.notes:
+    for sentence in (*kb.notes, *_doubts(kb)):
         console.note(f"note: {sentence}")
     target = kb.target(output)
     # from here on the result is there, and nothing may lose it
@@ -129,6 +131,17 @@ def _share(kb: KnowledgeBase, total: int) -> str:
     return f"all {total:,} fragments, grouped as well as was found by then"
 
 
+def _doubts(kb: KnowledgeBase) -> Iterator[str]:
+    """What of a result looks wrong without labels: that nearly everything became one entity."""
+    total = kb.posterior.n_fragments
+    largest = max(map(len, kb.posterior.clusters()), default=0)
+    if total > _FEW and 2 * largest > total:
+        yield (
+            f"one entity holds {largest:,} of {total:,} fragments; if that is wrong, try a larger "
+            f"--alpha than {kb.alpha:.4g}, or another --likelihood"
+        )
+
+
 def _place(target: str) -> str:
     return "standard output" if target == "-" else quoted(target, 400)
 
@@ -152,6 +165,10 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
-    table.add_row("fragments/s", f"{figures['fragments_per_second']:,.0f}")
+    rate = figures["fragments_per_second"]
+    if rate >= 0.95:
+        table.add_row("fragments/s", f"{rate:,.0f}")
+    else:
+        table.add_row("seconds a fragment", f"{1 / rate:,.1f}" if rate else "-")
     console.stderr().print(table)
     console.note(f"wrote {_place(target)}")

@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbforge.errors import escaped
+from kbforge.words import lasting
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+
+_BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
+_SPEED_SECONDS = 120.0  # the time left is by the speed of so long: a slow step takes many of them
 
 
 def stderr() -> Console:
@@ -74,23 +79,30 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as RichProgress
+    from rich.table import Column
     from rich.text import Text
 
     class TwoLines(RichProgress):
-        """The bar, and below it the fields: one line of both is too long for most terminals."""
+        """The bar, and below it the fields: one line of both is too long for most terminals.
+
+        Neither wraps: a narrow terminal gets a shorter bar, and the fields end in an ellipsis.
+        """
 
         def get_renderables(self) -> Iterator[Any]:
             yield self.make_tasks_table(self.tasks)
             if columns:
                 for task in self.tasks:
-                    yield Text("  ".join(column.format(task=task) for column in columns))
+                    line = "  ".join(column.format(task=task) for column in columns)
+                    yield Text(line, no_wrap=True, overflow="ellipsis")
 
     with TwoLines(
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=max(10, min(40, console.width - _BESIDE_BAR))),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        TextColumn("left"),
         console=console,
+        speed_estimate_period=_SPEED_SECONDS,
         refresh_per_second=8,
     ) as bar:
         yield _RichBar(bar, description, total)
@@ -129,11 +141,23 @@ class _PlainBar(_Bar):
 
         self._description, self._total, self._clock = description, total, time.monotonic
         self._due = self._clock() + self._SECONDS
+        self._first: tuple[float, float] | None = None  # when the first update came, and its count
 
     def update(self, completed: float, **fields: str) -> None:
-        if self._clock() < self._due:
+        now = self._clock()
+        self._first = self._first or (now, completed)
+        if now < self._due:
             return
-        self._due = self._clock() + self._SECONDS
+        self._due = now + self._SECONDS
         total = "" if self._total is None else f"/{self._total:,.12g}"
         rest = "".join(f", {name.replace('_', ' ')} {value}" for name, value in fields.items())
-        note(f"{self._description}: {completed:,.12g}{total}{rest}")
+        note(f"{self._description}: {completed:,.12g}{total}{rest}{self._left(now, completed)}")
+
+    def _left(self, now: float, completed: float) -> str:
+        """The time left by the speed since the first update."""
+        assert self._first is not None
+        begin, done = self._first
+        if self._total is None or completed <= done or completed >= self._total:
+            return ""
+        left = (now - begin) / (completed - done) * (self._total - completed)
+        return f", {lasting(left)} left"

@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbforge.cli import console
+from kbforge.words import lasting
 
 if TYPE_CHECKING:
     from kbforge.contracts import OnStep, Progress
 
 _COLUMNS = (
-    "{task.fields[fragments_per_second]} fragments/s",
+    "{task.fields[speed]}",
     "{task.fields[subproblems]} subproblems",
     "10^{task.fields[log10_effective_particles]} particles",
     "{task.fields[model_evaluations]} evaluations",
 )
+_ENOUGH = 3  # fragments or rounds that show a speed
+_SECONDS_TO_TELL = 10.0
+_LONG = 120.0  # seconds that are worth a sentence
 _OFFLINE_COLUMNS = (
-    "{task.fields[rounds_per_second]} rounds/s",
+    "{task.fields[speed]}",
     "{task.fields[clusters]} clusters",
     "log posterior {task.fields[log_posterior]}",
     "{task.fields[model_evaluations]} evaluations",
@@ -34,23 +38,59 @@ def following() -> Iterator[OnStep]:
     begin = time.monotonic()
     shown = -math.inf
     bar: Any = None
+    first = 0  # what was done at the first step, before the speed is measured
+    told = False
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(contextlib.ExitStack())
         before.enter_context(console.working("preparing"))
 
         def on_step(progress: Progress) -> None:
-            nonlocal shown, bar
+            nonlocal begin, first, shown, bar, told
+            now = time.monotonic()
+            done, total, fields = figures(progress, now - begin, first)
             if bar is None:  # the first step tells what there is to count
                 before.close()
                 bar = stack.enter_context(bar_for(progress))
-            now = time.monotonic()
-            done, total, fields = figures(progress, max(now - begin, 1e-9))
-            if now - shown < 0.1 and done != total:
+                begin, first = now, done  # what was prepared before says nothing about the speed
+            elif now - shown < 0.1 and done != total:
                 return
             shown = now
             bar.update(done, **fields)
+            if not told and (rest := time_left(done - first, done, total, now - begin)) > _LONG:
+                told = True
+                console.note(
+                    f"note: at this speed it takes {lasting(rest)} more; --limit takes in fewer "
+                    "fragments, and n-grams are faster than a language model"
+                )
 
         yield on_step
+
+
+def speed(done: int, seconds: float, unit: str) -> str:
+    """How fast a run is: `175 fragments/s`, `2.5 rounds/s`, or `12 s a fragment` if it is slow."""
+    rate = done / max(seconds, 1e-9)
+    if rate >= 9.95:
+        return f"{rate:,.0f} {unit}s/s"
+    if rate >= 0.95:
+        return f"{rate:.1f} {unit}s/s"
+    if not done:
+        return f"no {unit} yet"
+    return f"{seconds / done:,.{1 if seconds < 9.95 * done else 0}f} s a {unit}"
+
+
+def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
+    """Seconds until the end by the speed so far; 0 if there is no end or too little was measured.
+
+    Args:
+        measured: fragments or rounds that took `seconds`.
+        done: fragments or rounds so far.
+        total: where the run ends.
+        seconds: what the measured ones took.
+
+    """
+    if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
+        return 0.0
+    return seconds / measured * (total - done)
 
 
 def bar_for(progress: Progress) -> Any:
@@ -61,15 +101,24 @@ def bar_for(progress: Progress) -> Any:
     return console.progress(*columns, total=total, description="clustering")
 
 
-def figures(progress: Progress, seconds: float) -> tuple[int, int | None, dict[str, str]]:
-    """How much is done, of how much if that is known, and the bar's fields."""
+def figures(
+    progress: Progress, seconds: float, first: int = 0
+) -> tuple[int, int | None, dict[str, str]]:
+    """How much is done, of how much if that is known, and the bar's fields.
+
+    Args:
+        progress: what a step told.
+        seconds: since `first` fragments or rounds were done.
+        first: does not count for the speed.
+
+    """
     rounds, evaluations = progress.rounds, f"{progress.model_evaluations:,}"
     if rounds is None:
         return (
             progress.fragments,
             progress.total,
             {
-                "fragments_per_second": f"{progress.fragments / seconds:,.0f}",
+                "speed": speed(progress.fragments - first, seconds, "fragment"),
                 "subproblems": f"{progress.subproblems:,}",
                 "log10_effective_particles": f"{progress.log10_effective_particles:,.0f}",
                 "model_evaluations": evaluations,
@@ -79,7 +128,7 @@ def figures(progress: Progress, seconds: float) -> tuple[int, int | None, dict[s
         rounds.done,
         rounds.most,
         {
-            "rounds_per_second": f"{rounds.done / seconds:,.1f}",
+            "speed": speed(rounds.done - first, seconds, "round"),
             "clusters": f"{rounds.clusters:,}",
             "log_posterior": f"{rounds.log_posterior:,.1f}",
             "model_evaluations": evaluations,

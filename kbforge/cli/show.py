@@ -45,12 +45,14 @@ def show(
     from kbforge.kb import select
     from kbforge.kb.read import read_entities
     from kbforge.kb.show import show as print_entities
+    from kbforge.kb.words import outsiders
 
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment exclude each other")
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
-    entities = read_entities(kb)
+    # standard input is read once, and kept for the names of what other groupings join with
+    entities = list(read_entities(kb)) if kb == "-" else read_entities(kb)
     if entity_id is not None:
         chosen = [select.with_id(entities, entity_id)]
     elif fragment_id is not None:
@@ -62,6 +64,8 @@ def show(
         shown = [entity.to_json() for entity in chosen]
         console.print_json({"entities": shown, "sources": sources})
     elif chosen:
-        print_entities(chosen, sources, console.stdout())
+        again = entities if isinstance(entities, list) else read_entities(kb)
+        names = select.names_of(outsiders(chosen), again)
+        print_entities(chosen, sources, console.stdout(), names)
     else:
         console.note("the knowledge base is empty")

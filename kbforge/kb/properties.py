@@ -39,15 +39,16 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
     fragment. Without any it is the attribute that stands first. Case and punctuation of attributes
     do not matter.
 
-    Joined names of more parts come before shorter ones, however frequent. Of equally frequent names
-    the longest is taken, then the first by code point.
+    It is the commonest spelling. Where names are joined, one of a single part, such as a surname
+    alone, comes last. Of equally frequent names the one of more parts is taken, then the longest,
+    then the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
     naming = _naming(list(attributes))
     counts = Counter(stated for fragment in fragments for stated in _stated(fragment, naming))
     if not counts:
         return None
-    _, name = min(counts, key=lambda s: (-s[0], -counts[s], -len(s[1]), s[1]))
+    _, name = min(counts, key=lambda s: (s[0] == 1, -counts[s], -s[0], -len(s[1]), s[1]))
     return name
 
 

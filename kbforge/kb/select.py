@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import UsageError, quoted
@@ -41,6 +41,19 @@ def with_id(entities: Iterable[Entity], entity_id: str) -> Entity:
         f'the knowledge base has no entity "{quoted(entity_id)}"; --fragment finds an entity by '
         f"one of its fragments"
     )
+
+
+def names_of(fragments: Collection[str], entities: Iterable[Entity]) -> dict[str, str]:
+    """Fragment id -> name of the entity that holds it; fragments that none holds are left out."""
+    if not fragments:
+        return {}
+    wanted = frozenset(fragments)
+    return {
+        fragment: entity.name
+        for entity in entities
+        for fragment in entity.fragments
+        if fragment in wanted
+    }
 
 
 def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:

@@ -27,25 +27,33 @@ _VALUE_CHARACTERS = 120
 _UNBOUNDED = 100_000  # columns: plain lines are for pipes, which do not wrap
 
 
-def show(entities: Sequence[Entity], sources: Mapping[str, str], console: Console) -> None:
+def show(
+    entities: Sequence[Entity],
+    sources: Mapping[str, str],
+    console: Console,
+    names: Mapping[str, str] | None = None,
+) -> None:
     """Print the entities.
 
     Args:
         entities: what to print, in order.
         sources: fragment id -> source, shown behind the id; may be empty.
         console: where; a terminal gets panels of at most `MOST_WIDTH` columns.
+        names: fragment id -> name of its entity, for fragments that other groupings bring in.
 
     """
     for entity in entities:
         if console.is_terminal:
-            console.print(_panel(entity, sources), width=min(console.width, MOST_WIDTH))
+            panel = _panel(entity, sources, names or {})
+            console.print(panel, width=min(console.width, MOST_WIDTH))
         else:
-            console.print("\n".join(_plain_lines(entity, sources)), markup=False, soft_wrap=True)
+            lines = _plain_lines(entity, sources, names or {})
+            console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
-def _panel(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
+def _panel(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> RenderableType:
     return Panel(
-        _body(entity, sources),
+        _body(entity, sources, names),
         title=Text(quoted(entity.name), style="bold"),
         title_align="left",
         subtitle=Text(quoted(entity.id), style="dim"),
@@ -54,20 +62,22 @@ def _panel(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
     )
 
 
-def _plain_lines(entity: Entity, sources: Mapping[str, str]) -> Iterator[str]:
+def _plain_lines(
+    entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
+) -> Iterator[str]:
     yield f"{quoted(entity.name)} ({quoted(entity.id)})"
     plain = Console(width=_UNBOUNDED, color_system=None, highlight=False)
     with plain.capture() as captured:
-        plain.print(_body(entity, sources))
+        plain.print(_body(entity, sources, names))
     # rich fills columns with spaces up to the right edge
     yield from (f"  {line}".rstrip() for line in captured.get().splitlines())
     yield ""
 
 
-def _body(entity: Entity, sources: Mapping[str, str]) -> RenderableType:
+def _body(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> RenderableType:
     parts: list[RenderableType] = [_summary(entity), Text(), _values(entity, sources)]
     if entity.alternatives:
-        parts += [Text(), Text("other groupings", style="bold"), _alternatives(entity)]
+        parts += [Text(), Text("other groupings", style="bold"), _alternatives(entity, names)]
     return Group(*parts)
 
 
@@ -123,12 +133,13 @@ def _value(value: Value, sources: Mapping[str, str]) -> tuple[Text, Text, Text]:
     )
 
 
-def _alternatives(entity: Entity) -> RenderableType:
+def _alternatives(entity: Entity, names: Mapping[str, str]) -> RenderableType:
     table = _table(show_header=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for alternative in entity.alternatives:
-        table.add_row(Text(percent(alternative.probability)), Text(grouping(alternative, entity)))
+        told = grouping(alternative, entity, names=names)
+        table.add_row(Text(percent(alternative.probability)), Text(told))
     return Padding(table, (0, 0, 0, 2))
 
 

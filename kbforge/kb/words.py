@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from kbforge.contracts import Alternative, Entity
+from kbforge.errors import quoted
 from kbforge.words import listed
 
+_NAME_CHARACTERS = 40
 
-def grouping(alternative: Alternative, entity: Entity, most: int = 4) -> str:
+
+def grouping(
+    alternative: Alternative,
+    entity: Entity,
+    most: int = 4,
+    names: Mapping[str, str] | None = None,
+) -> str:
     """What an alternative makes of the entity: joined with other fragments, or several entities.
 
     The largest part comes last and, if it is long, is told by its size: what matters is what
     leaves it.
+
+    Args:
+        alternative: one of the entity's.
+        entity: whose fragments are regrouped.
+        most: how many fragments of a part are listed.
+        names: fragment id -> name of the entity that holds it. Fragments that come from outside
+            are told by it, as `Ada Lovelace (f1, f2)`; those without one by their id alone.
+
     """
     mine = frozenset(entity.fragments)
     parts: list[str] = []
@@ -18,8 +36,33 @@ def grouping(alternative: Alternative, entity: Entity, most: int = 4) -> str:
         inside = [fragment for fragment in group if fragment in mine]
         outside = [fragment for fragment in group if fragment not in mine]
         if len(inside) == len(mine):
-            return f"joined with {listed(outside, most)}"
+            return f"joined with {_named(outside, most, names or {})}"
         last = len(parts) == len(alternative.groups) - 1
         own = f"the other {len(inside):,}" if last and len(inside) > most else listed(inside, most)
-        parts.append(f"{own} joined with {listed(outside, most)}" if outside else own)
+        joined = f"{own} joined with {_named(outside, most, names or {})}"
+        parts.append(joined if outside else own)
     return f"{len(parts)} entities: {' | '.join(parts)}"
+
+
+def outsiders(entities: Iterable[Entity]) -> frozenset[str]:
+    """The fragments of other entities that the alternatives of these speak of."""
+    return frozenset(
+        fragment
+        for entity in entities
+        for alternative in entity.alternatives
+        for fragment in set().union(*alternative.groups).difference(entity.fragments)
+    )
+
+
+def _named(fragments: Sequence[str], most: int, names: Mapping[str, str]) -> str:
+    """The fragments, those of one entity together and behind its name."""
+    by_name: dict[str | None, list[str]] = {}
+    for fragment in fragments:
+        by_name.setdefault(names.get(fragment), []).append(fragment)
+    shown = [
+        listed(held, most)
+        if name is None
+        else f"{quoted(name, _NAME_CHARACTERS)} ({listed(held, most)})"
+        for name, held in by_name.items()
+    ]
+    return ", ".join(shown)

@@ -245,6 +245,17 @@ def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
     assert fewer.json["alpha"] not in (7, default.json["alpha"]), "alpha is of the input"
 
 
+@pytest.mark.parametrize(("centres", "said"), [(1, True), (6, False)])
+def test_one_entity_of_nearly_everything_is_said(
+    program: Run, tmp_path: Path, centres: int, said: bool
+) -> None:
+    points = write_points(tmp_path / "points.jsonl", centres=centres)
+    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "-P", 5)
+    assert ran.code == 0, ran.err
+    assert ("one entity holds" in ran.err) is said
+    assert ("try a larger --alpha than 1" in ran.err) is said
+
+
 def test_little_to_learn_from_is_said(program: Run, tmp_path: Path) -> None:
     people, kb = write_people(tmp_path / "people.jsonl", 5), tmp_path / "kb.jsonl"
     assert "most fragments have fewer than 3 attributes" in program("cluster", people, "-o", kb).err

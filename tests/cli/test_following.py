@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
-from kbforge.cli.following import bar_for, figures, following
+from kbforge.cli.following import bar_for, figures, following, speed, time_left
 from kbforge.contracts import Progress, Rounds
 
 
@@ -13,7 +16,7 @@ def test_the_bar_counts_rounds_and_shows_how_good_it_is() -> None:
     done, total, fields = figures(progress, 8.0)
     assert (done, total) == (40, 500)
     assert fields == {
-        "rounds_per_second": "5.0",
+        "speed": "5.0 rounds/s",
         "clusters": "82",
         "log_posterior": "-1,430.2",
         "model_evaluations": "12,345",
@@ -25,7 +28,7 @@ def test_the_bar_counts_rounds_and_shows_how_good_it_is() -> None:
 def test_the_bar_of_an_online_method_counts_fragments() -> None:
     done, total, fields = figures(Progress(350, 700, 31, 12.3, 999), 2.0)
     assert (done, total) == (350, 700)
-    assert fields["fragments_per_second"] == "175"
+    assert fields["speed"] == "175 fragments/s"
 
 
 @pytest.mark.parametrize("rounds", [None, Rounds(1, 2, 3, -4.5)])
@@ -43,3 +46,61 @@ def test_on_a_terminal_the_bar_is_of_what_is_counted(
         rounds is None,
         rounds is not None,
     )
+
+
+@pytest.mark.parametrize(
+    ("done", "seconds", "said"),
+    [
+        (12_345, 1.0, "12,345 fragments/s"),
+        (3, 1.0, "3.0 fragments/s"),
+        (2, 5.0, "2.5 s a fragment"),
+        (2, 50.0, "25 s a fragment"),
+        (0, 7.0, "no fragment yet"),
+    ],
+)
+def test_a_slow_run_has_no_speed_of_zero(done: int, seconds: float, said: str) -> None:
+    assert speed(done, seconds, "fragment") == said
+
+
+def test_what_came_before_the_first_step_does_not_count() -> None:
+    _, _, fields = figures(Progress(11, 700, 3, 0.0, 9), 2.0, first=1)
+    assert fields["speed"] == "5.0 fragments/s"
+
+
+def test_the_time_left_needs_some_fragments_and_an_end() -> None:
+    assert time_left(10, 11, 111, 50.0) == 500.0
+    assert time_left(2, 3, 111, 50.0) == 0.0  # too few
+    assert time_left(10, 11, 111, 5.0) == 0.0  # too short
+    assert time_left(10, 11, None, 50.0) == 0.0
+
+
+def test_a_long_run_says_once_what_it_will_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with following() as on_step:
+        for fragments in range(1, 40):
+            on_step(Progress(fragments, 300, 1, 0.0, 9))
+            clock[0] += 4.0
+    said = capsys.readouterr().err
+    assert said.count("note: at this speed it takes about 20 minutes more") == 1
+    assert "4.0 s a fragment" in said
+    assert "minutes left" in said
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_line_of_the_bar_wraps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(width))
+    with following() as on_step:
+        on_step(Progress(900_000, 1_000_000, 123_456, 654_321.0, 123_456_789))
+    said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    lines = [line for line in re.split(r"[\r\n]+", said) if "preparing" not in line]
+    shown = [line for line in lines if line.strip()]
+    assert any("clustering" in line for line in shown)
+    assert all("clustering" in line or "/s  " in line for line in shown)
+    assert all(len(line) <= width for line in lines)

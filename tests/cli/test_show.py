@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 
@@ -79,3 +81,22 @@ def test_only_one_input_can_be_standard_input(program):
         2,
         "kbforge: only one of KB and --fragments can be standard input\n",
     )
+
+
+@pytest.mark.parametrize("kb", ["two.jsonl", "-"])
+def test_what_another_grouping_joins_with_has_a_name(program, tmp_path, monkeypatch, kb):
+    value = {"value": "Roszkiewy", "fragments": ["b"], "count": 1}
+    alone = {"id": "e-2", "name": "Roszkiewy", "properties": {"name": [value]}, "fragments": ["b"]}
+    rival = {"probability": 0.2, "groups": [["a", "b"]]}
+    known = {"value": "Petra", "fragments": ["a"], "count": 1}
+    petra = {
+        "id": "e-1", "name": "Petra", "properties": {"name": [known]}, "fragments": ["a"],
+        "alternatives": [rival],
+    }  # fmt: skip
+    lines = [{**e, "confidence": 0.8, "subproblem": 0} for e in (petra, alone)]
+    monkeypatch.chdir(tmp_path)
+    content = "\n".join(map(json.dumps, lines)).encode()
+    (tmp_path / "two.jsonl").write_bytes(content)
+    ran = program("show", kb, "--fragment", "a", stdin=content if kb == "-" else b"")
+    assert (ran.code, ran.err) == (0, "")
+    assert "20 %  joined with Roszkiewy (b)" in ran.out.decode()

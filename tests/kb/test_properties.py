@@ -63,6 +63,14 @@ def test_names(properties, name):
             ],
             "thomas c",
         ),
+        (
+            [
+                {"first_name": "tom", "surname": "c"},
+                {"first_name": "tom", "surname": "c"},
+                {"first_name": "tom", "middle_name": "p", "surname": "c"},
+            ],
+            "tom c",
+        ),
         ([{"first_name": "ann", "surname": "x"}, {"first_name": "zoe", "surname": "a"}], "ann x"),
         ([{"first_name": "tom"}, {"surname": "chudleigh"}], "chudleigh"),
         ([{"town": "devon"}, {"town": "devon", "surname": "chudleigh"}], "chudleigh"),
@@ -70,7 +78,8 @@ def test_names(properties, name):
     ids=[
         "joined",
         "in the order of the record",
-        "the fullest",
+        "a single part comes last",
+        "the commonest, not the fullest",
         "as one record states them",
         "one part each",
         "from the record that has one",

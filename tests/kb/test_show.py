@@ -11,7 +11,7 @@ from rich.console import Console
 
 from kbforge.contracts import Alternative, Entity, Value
 from kbforge.kb.show import show
-from kbforge.kb.words import grouping
+from kbforge.kb.words import grouping, outsiders
 from kbforge.words import counted, listed, percent
 
 ADA = Entity(
@@ -128,3 +128,11 @@ def test_words():
     assert grouping(apart, ADA) == "3 entities: f1 | f2 | f3"
     two = Alternative(0.1, (("f1", "f2"), ("f3", "g1")))
     assert grouping(two, ADA, most=1) == "2 entities: f3 joined with g1 | the other 2"
+    assert grouping(two, ADA, names={"g1": "Byron"}) == (
+        "2 entities: f3 joined with Byron (g1) | f1, f2"
+    )
+    more = Alternative(0.1, (("f1", "f2", "f3", "g1", "g2", "g3"),))
+    assert grouping(more, ADA, names={"g1": "Byron", "g3": "Byron"}) == (
+        "joined with Byron (g1, g3), g2"
+    )
+    assert outsiders([ADA]) == {"g1", "g2"}
