@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kbforge.contracts import Entity, Fragment, Interrupted, Progress
     from kbforge.errors import KBForgeError
-    from kbforge.jobs.api import cluster, evaluate, export, load, read_entities
+    from kbforge.jobs.api import cluster, evaluate, export, load, open_session, read_entities
     from kbforge.jobs.cluster import KnowledgeBase
+    from kbforge.jobs.live import LiveClustering
 
 __version__ = "0.1.0"
 
@@ -28,12 +29,14 @@ __all__ = [
     "Interrupted",
     "KBForgeError",
     "KnowledgeBase",
+    "LiveClustering",
     "Progress",
     "__version__",
     "cluster",
     "evaluate",
     "export",
     "load",
+    "open_session",
     "read_entities",
 ]
 
@@ -41,7 +44,11 @@ _HOMES = {
     **dict.fromkeys(("Entity", "Fragment", "Interrupted", "Progress"), "kbforge.contracts"),
     "KBForgeError": "kbforge.errors",
     "KnowledgeBase": "kbforge.jobs.cluster",
-    **dict.fromkeys(("cluster", "evaluate", "export", "load", "read_entities"), "kbforge.jobs.api"),
+    "LiveClustering": "kbforge.jobs.live",
+    **dict.fromkeys(
+        ("cluster", "evaluate", "export", "load", "open_session", "read_entities"),
+        "kbforge.jobs.api",
+    ),
 }
 
 

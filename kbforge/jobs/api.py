@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Unpack
 
 from kbforge import registry
-from kbforge.contracts import Entity, Fragment, OnBad, OnStep
+from kbforge.contracts import Entity, Fragment, OnBad, OnStep, Snapshot
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.judge import Judgement, judge
 from kbforge.files.jsonl import stop
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
+from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.load import read
 from kbforge.kb import export as exporting
 from kbforge.kb import read as reading
@@ -76,6 +77,29 @@ def cluster(
         choices = choices_from(chosen, "cluster")
         kb = chain.cluster(_distinct(fragments), choices, on_step)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
+
+
+def open_session(
+    fragments: Iterable[Fragment], snapshot: Snapshot | None = None, **chosen: Unpack[Chosen]
+) -> LiveClustering:
+    """Open a clustering that fragments can be added to as they come.
+
+    Args:
+        fragments: vocabulary, rates and alpha are learned from these, where they are learned; none
+            of them is taken in.
+        snapshot: of an earlier session, opened with the same fragments and choices; it goes on.
+        chosen: as of `cluster`.
+
+    Raises:
+        KBForgeError: as `cluster`, or the clusterer is a batch method.
+
+    """
+    with in_python():
+        choices = choices_from(chosen, "open_session")
+        live = open_live(_distinct(fragments), choices, snapshot)
+        notes = tuple(in_keywords(note) for note in live.prepared.notes)
+        live.prepared = replace(live.prepared, notes=notes)
+        return live
 
 
 def evaluate(

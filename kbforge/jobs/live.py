@@ -1,0 +1,101 @@
+"""A clustering that stays open: fragments come when they come, and the knowledge base follows.
+
+    live = open_live(fragments, Choices(alpha=20))   # learns from the fragments, takes in none
+    live.add(fragments)
+    live.add(more)
+    live.knowledge_base().write("kb.jsonl")
+
+Vocabulary, base counts and alpha are fixed when it is opened, by the fragments it is opened with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched, open_session
+from kbforge.errors import UsageError, quoted
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.cluster import KnowledgeBase
+from kbforge.jobs.prepare import Prepared, prepare
+
+
+@dataclass(slots=True)
+class LiveClustering:
+    """A session, the fragments that it has taken in, and what was prepared for it.
+
+    Attributes:
+        session: for what is not here, such as `snapshot`.
+        prepared: alpha, the confidence map and notes.
+        fragments: those taken in, in order.
+        seconds: how long taking them in has lasted.
+
+    """
+
+    session: Session
+    prepared: Prepared
+    fragments: list[Fragment] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, fragments: Sequence[Fragment]) -> list[Info]:
+        """Take in fragments, one after another; returns what became of each.
+
+        If one is refused, those before it have been taken in, it and those after it have not.
+
+        Raises:
+            UsageError: an id that is there already; nothing has been taken in then.
+            LikelihoodError: the likelihood failed on a fragment, which the message names.
+
+        """
+        ids = {fragment.id for fragment in self.fragments}
+        for fragment in fragments:
+            if fragment.id in ids:
+                again = quoted(fragment.id)
+                raise UsageError(f'add: expected an id of its own, got "{again}" again')
+            ids.add(fragment.id)
+        begin = time.perf_counter()
+        try:
+            return self.session.add(fragments)
+        finally:
+            self.seconds += time.perf_counter() - begin
+            self.fragments += fragments[: self.session.n_fragments - len(self.fragments)]
+
+    def touched(self) -> Touched:
+        """The subproblems changed since this was last asked, or else since the opening."""
+        return self.session.touched()
+
+    def knowledge_base(self) -> KnowledgeBase:
+        """What is known by now; adding more does not change it."""
+        made = self.prepared
+        return KnowledgeBase(
+            tuple(self.fragments),
+            self.session.posterior(),
+            self.seconds,
+            made.alpha,
+            made.confidence,
+            made.notes,
+        )
+
+
+def open_live(
+    fragments: Sequence[Fragment], choices: Choices, snapshot: Snapshot | None = None
+) -> LiveClustering:
+    """Open a clustering.
+
+    Args:
+        fragments: what fits itself to the input is fitted to these; none of them is taken in.
+        choices: likelihood, clusterer, alpha and the rest.
+        snapshot: of an earlier session, opened with the same fragments and choices; it goes on.
+
+    Raises:
+        KBForgeError: as `prepare`.
+        UsageError: the clusterer is a batch method, or the snapshot is of other choices.
+
+    """
+    prepared = prepare(fragments, choices)
+    rng = np.random.default_rng(choices.seed)
+    session = open_session(prepared.clusterer, prepared.problem, rng, snapshot)
+    return LiveClustering(session, prepared, list(snapshot.fragments if snapshot else ()))
