@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched, open_session
+from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.cluster import KnowledgeBase
@@ -39,6 +39,10 @@ class LiveClustering:
     prepared: Prepared
     fragments: list[Fragment] = field(default_factory=list)
     seconds: float = 0.0
+    _ids: set[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._ids = {fragment.id for fragment in self.fragments}
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another; returns what became of each.
@@ -50,18 +54,20 @@ class LiveClustering:
             LikelihoodError: the likelihood failed on a fragment, which the message names.
 
         """
-        ids = {fragment.id for fragment in self.fragments}
+        new: set[str] = set()
         for fragment in fragments:
-            if fragment.id in ids:
+            if fragment.id in self._ids or fragment.id in new:
                 again = quoted(fragment.id)
                 raise UsageError(f'add: expected an id of its own, got "{again}" again')
-            ids.add(fragment.id)
+            new.add(fragment.id)
         begin = time.perf_counter()
         try:
             return self.session.add(fragments)
         finally:
             self.seconds += time.perf_counter() - begin
-            self.fragments += fragments[: self.session.n_fragments - len(self.fragments)]
+            taken = fragments[: self.session.n_fragments - len(self.fragments)]
+            self.fragments += taken
+            self._ids.update(fragment.id for fragment in taken)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -97,5 +103,5 @@ def open_live(
     """
     prepared = prepare(fragments, choices)
     rng = np.random.default_rng(choices.seed)
-    session = open_session(prepared.clusterer, prepared.problem, rng, snapshot)
+    session = prepared.clusterer.open(prepared.problem, rng, snapshot)
     return LiveClustering(session, prepared, list(snapshot.fragments if snapshot else ()))
