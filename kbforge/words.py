@@ -32,7 +32,7 @@ def lasting(seconds: float) -> str:
     return f"about {counted(round(seconds / 3600), 'hour')}"
 
 
-def listed(items: Sequence[str], most: int) -> str:
-    """The first items, and how many more there are."""
-    shown = ", ".join(quoted(item, _SHOWN) for item in items[:most])
+def listed(items: Sequence[str], most: int, limit: int = _SHOWN) -> str:
+    """The first items, each cut to `limit` characters, and how many more there are."""
+    shown = ", ".join(quoted(item, limit) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"

@@ -24,7 +24,7 @@ from kbforge.registry.options import bind_options
 PLUGINS: Mapping[str, str] = {
     "clusterer": "clusterers",
     "likelihood": "likelihoods",
-    "surrogate": "surrogates",
+    "surrogate": "likelihoods",
     "index": "indexes",
 }
 """The kinds of plugin that a clustering uses, by the keyword that chooses one."""

@@ -75,7 +75,7 @@ def load(
         if set_aside and not written and not counts:
             raise KBForgeError(
                 f"no fragments, and {quoted(output, 400)} was not written: of "
-                f"{listed([called(path) for path in inputs], 3)} every record is bad, "
+                f"{listed([called(path) for path in inputs], 3, 400)} every record is bad, "
                 f"{counted(set_aside, 'record')} set aside in {quoted(str(quarantine), 400)}"
             )
     if quarantine is None and output != "-":

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from kbforge import interrupts
-from tests.cli.people import write_people
 from tests.cli.test_cluster import GAUSSIAN, write_points
+from tests.people import write_people
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX")
 PROGRAM = [sys.executable, "-m", "kbforge.cli.main"]
@@ -92,7 +92,7 @@ def test_a_run_without_a_result_ends_at_once_and_leaves_nothing(
         assert running.stdin is not None
         running.stdin.write(b'{"id": "a", "properties": {"name": ["A"]}}\n')
         running.stdin.flush()
-        wait_until_it_listens(running.pid)
+        wait_until_it_reads(running.pid)
         running.send_signal(number)
         assert running.wait(timeout=60) == code
         assert running.stderr is not None
@@ -100,17 +100,25 @@ def test_a_run_without_a_result_ends_at_once_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def wait_until_it_listens(pid: int) -> None:
-    """Until the process has its handlers and waits for its input."""
-    caught = "0"
+def wait_until_it_reads(pid: int) -> None:
+    """Until the process waits for its input, and imports nothing any more."""
     deadline = time.monotonic() + 60
-    while not int(caught, 16) >> (signal.SIGHUP - 1) & 1:
+    asleep_in = ""  # the system call and what it was given: a read of file 0
+    while asleep_in.split()[1:2] != ["0x0"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-        status = Path(f"/proc/{pid}/status").read_text()
-        caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
-        caught = caught.partition(":")[2]
-    time.sleep(0.5)
+        asleep_in = Path(f"/proc/{pid}/syscall").read_text()
+
+
+def wait_until_it_has_worked(pid: int, seconds: float) -> None:
+    """Until the process has used so much processor time: imports take less than two seconds."""
+    used = 0.0
+    deadline = time.monotonic() + 60
+    while used < seconds:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
@@ -118,8 +126,7 @@ def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with started("cluster", people, "-o", out / "kb.jsonl") as running:
-        wait_until_it_listens(running.pid)
-        time.sleep(2)
+        wait_until_it_has_worked(running.pid, 3.0)
         running.send_signal(signal.SIGTERM)
         _, err = running.communicate(timeout=60)
     assert running.returncode == 143

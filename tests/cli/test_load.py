@@ -96,7 +96,8 @@ def test_plain_summary_names_filtered_and_set_aside(program, tmp_path):
 def test_quarantine_shows_bytes_and_reason(program, tmp_path):
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     file.write_bytes(b'{"id": "\xff"}\n')
-    program("load", "jsonl", file, "-o", output, "--on-error", "quarantine")
+    ran = program("load", "jsonl", file, "-o", output, "--on-error", "quarantine")
+    assert ran.code == 1  # there was no other record
     record = json.loads((tmp_path / "out.jsonl.quarantine.jsonl").read_text())
     assert record == {
         "where": f"{file}:1",
@@ -215,12 +216,14 @@ def test_an_old_output_survives_a_failed_run(program, tmp_path):
     assert output.read_text() == "precious\n"
 
 
-def test_a_file_may_be_loaded_onto_itself(program, tmp_path):
+def test_a_file_is_not_loaded_onto_itself(program, tmp_path):
     file = tmp_path / "f.jsonl"
-    file.write_text('{"entity_id": "Q1", "properties": {"name": ["A"]}, "metadata": {"id": 5}}\n')
-    program("load", "jsonl", file, "-o", file)
-    (fragment,) = read_fragments(str(file))
-    assert (fragment.id, fragment.label) == ("5", "Q1")
+    line = '{"entity_id": "Q1", "properties": {"name": ["A"]}, "metadata": {"id": 5}}\n'
+    file.write_text(line)
+    ran = program("load", "jsonl", file, "-o", file)
+    assert ran.code == 2
+    assert "is an input, which it would replace" in ran.err
+    assert file.read_text() == line
 
 
 def test_pipes(program, people):

@@ -220,7 +220,7 @@ def test_an_object_serves_where_a_name_does(people: Path) -> None:
     objects = cluster(
         fragments,
         likelihood=make("likelihoods", "trigram", {"scale": 9}),
-        surrogate=make("surrogates", "bigram"),
+        surrogate=make("likelihoods", "bigram"),
         clusterer=make("clusterers", "greedy"),
         max_evals=5,
         alpha=2,
@@ -235,7 +235,7 @@ def test_an_object_serves_where_a_name_does(people: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["likelihood", "surrogate", "index", "clusterer"])
 def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
-    kinds = {"index": "indexes"}
+    kinds = {"index": "indexes", "surrogate": "likelihoods"}
     plugin = {"index": "selective", "clusterer": "greedy"}.get(kind, "bigram")
     made = registry.create(kinds.get(kind, f"{kind}s"), plugin)
     chosen: dict[str, Any] = {"likelihood": "trigram", kind: made}
