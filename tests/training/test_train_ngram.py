@@ -63,7 +63,7 @@ def test_a_damaged_model_is_refused_by_cluster(program: Run, people: str) -> Non
         (["people.jsonl", "-o", "m", "--order", "4"], 2, "--order: expected one of 2, 3, got 4"),
         (["people.jsonl", "-o", "m", "--attributes", ","], 2, "name at least one attribute"),
         (["people.jsonl", "-o", "m", "--attributes", "x"], 1, "no fragment has a value of x"),
-        (["people.jsonl", "-o", "."], 1, "exists and is not a model bundle"),
+        (["people.jsonl", "-o", "."], 2, "is an input (people.jsonl), which it would replace"),
         (["people.jsonl", "-o", "no/m"], 1, "cannot write no/m: no such file"),
         (["people.jsonl", "people.jsonl", "-o", "m", "--limit", "0"], 2, "--limit"),
     ],
