@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.online.merge import Joint
-from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.online.pool import Pool, distinct
 from kbforge.clustering.online.scoring import Reading, Scorer
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray
@@ -109,7 +109,7 @@ def grow(
     old = [state.blocks[name] for name in names.tolist()]
     old_slots = old[0].slots if len(old) == 1 else np.concatenate([b.slots for b in old])
     chosen = pool.take(joint.putative)
-    parents, member = np.unique(chosen.slot, return_inverse=True)
+    parents = distinct(chosen.slot)
     new = _new_clusters(state, model, reading, alone, parents)
     slots = np.concatenate([old_slots, new.slots])
     first = np.concatenate([state.first[old_slots], new.first])
@@ -121,7 +121,8 @@ def grow(
     # a parent of -1 is no cluster's: whose place it would be given does not matter
     at = zip(parents.tolist(), place[parents].tolist(), strict=True)
     masks += [bit | masks[of] if parent >= 0 else bit for parent, of in at]
-    cells, row_start = _copy_rows(state, names, chosen, joint, len(old_slots) + member, first)
+    child = len(old_slots) + np.searchsorted(parents, chosen.slot)
+    cells, row_start = _copy_rows(state, names, chosen, joint, child, first)
     used = np.zeros(len(slots), dtype=np.bool_)
     used[cells] = True
     weights = joint.value - log_sum_exp(joint.value)

@@ -83,13 +83,12 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
     # rows hold sets of slots; equal sets have equal sums of their slots' 64-bit hashes, and the
     # chance that any two of a step's few hundred rows collide otherwise is below 1e-14
-    _, distinct, source = np.unique(
-        np.add.reduceat(cells.hash, starts), return_index=True, return_inverse=True
-    )
+    contents = np.add.reduceat(cells.hash, starts)
+    _, distinct = np.unique(contents, return_index=True)
     if weights == "target":
         value = np.asarray(np.add.reduceat(cells.term, starts)[distinct])
     else:
-        value = _marginal(grown, len(distinct), source)
+        value = _marginal(grown, contents)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
     chosen = distinct[order]
     lengths = (np.concatenate([starts[1:], [len(row)]]) - starts)[chosen]
@@ -103,9 +102,10 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     )
 
 
-def _marginal(grown: Grown, distinct: int, source: IntArray) -> FloatArray:
+def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
     """Log of the summed weights of the particles that show each distinct row."""
-    mass = np.bincount(source, weights=np.exp(grown.weights), minlength=distinct)
+    _, source = np.unique(contents, return_inverse=True)
+    mass = np.bincount(source, weights=np.exp(grown.weights))
     with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
         return np.log(mass)
 
