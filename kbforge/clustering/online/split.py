@@ -29,6 +29,8 @@ def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block
     components = _components(grown)
     if len(components) == 1:
         return [grown.whole()]
+    first = grown.first(state)
+    components.sort(key=lambda places: int(first[places].min()))
     number = np.empty(len(grown.slots), dtype=np.int64)
     for index, places in enumerate(components):
         number[places] = index
@@ -47,7 +49,7 @@ def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block
     out = []
     for places, begin, end in zip(components, [0, *ends], ends, strict=False):
         block = _part(state, grown, places, cells.cut(begin, end), weights)
-        out.append((int(grown.first[place[begin]]), block))
+        out.append((int(first[place[begin]]), block))
     return out
 
 
@@ -111,7 +113,7 @@ def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
 
 
 def _components(grown: Grown) -> list[IntArray]:
-    """The clusters' places by connected component, in order of the smallest fragment.
+    """The clusters' places by connected component.
 
     The clusters of one particle are disjoint and hold all fragments; every other cluster can
     only connect some of them.
@@ -136,8 +138,7 @@ def _components(grown: Grown) -> list[IntArray]:
             if part & mask:
                 group.append(place)
                 break
-    arrays = [np.array(group) for group in groups]
-    return sorted(arrays, key=lambda places: int(grown.first[places].min()))
+    return [np.array(group) for group in groups]
 
 
 def _renumbered(state: State, grown: Grown, places: IntArray) -> int:
