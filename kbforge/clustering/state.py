@@ -245,7 +245,7 @@ class State:
         self.row_start[name], self.row_count[name] = row, count
         # rows are sorted by weight and a repeated index keeps its last value, so backwards
         # each cluster gets the weight of the heaviest particle that holds it
-        cell_weight = np.repeat(weights, block.row_start[1:] - block.row_start[:-1])
+        cell_weight = weights.repeat(block.row_start[1:] - block.row_start[:-1])
         self.reach[cells[::-1]] = cell_weight[::-1]
         self.reach[block.slots] += self.log_size[block.slots]
         self.owner[block.slots] = name
@@ -268,8 +268,8 @@ class State:
 
     def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
         """start, start+1, ..., start+length-1 for each pair, concatenated."""
-        ends = np.cumsum(lengths)
-        out = np.repeat(starts - ends + lengths, lengths)
+        ends = lengths.cumsum()
+        out: IntArray = (starts - ends + lengths).repeat(lengths)
         out += self.arange(len(out))
         return out
 

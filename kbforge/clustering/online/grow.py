@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.online.merge import Joint
-from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.online.pool import Pool, distinct
 from kbforge.clustering.online.scoring import Reading, Scorer
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray
@@ -24,10 +24,10 @@ class Grown:
     """The joint's particles with x in its place.
 
     Attributes:
+        name: the smallest fragment of all.
         new: the clusters that hold x; they have the last places.
         slots: of all clusters, by place, shape [n].
         used: whether some particle holds the cluster, by place, shape [n].
-        first: smallest fragments, by place, shape [n].
         masks: membership masks, by place; `split` may number their bits afresh.
         moved: places of old clusters whose masks are not as in the state.
         cells: places of all rows, row after row.
@@ -37,10 +37,10 @@ class Grown:
 
     """
 
+    name: int
     new: NewClusters
     slots: IntArray
     used: NDArray[np.bool_]
-    first: IntArray
     masks: list[int]
     moved: list[int]
     cells: IntArray
@@ -52,6 +52,16 @@ class Grown:
     def n_old(self) -> int:
         """How many clusters there were before x: x's are at this place and after."""
         return len(self.slots) - len(self.new.slots)
+
+    def first(self, state: State) -> IntArray:
+        """Smallest fragments, by place, shape [n]."""
+        return np.concatenate([state.first[self.slots[: self.n_old]], self.new.first])
+
+    def order_rows(self, state: State) -> None:
+        """Order the cells of each row by smallest fragments."""
+        lengths = self.row_start[1:] - self.row_start[:-1]
+        row = state.arange(len(lengths)).repeat(lengths)
+        self.cells = self.cells[np.lexsort((self.first(state)[self.cells], row))]
 
     def term(self, state: State) -> FloatArray:
         """log alpha + lgamma(|C|) + L(C), by place, shape [n]."""
@@ -82,7 +92,7 @@ class Grown:
         """All of it as one subproblem, with its name."""
         slots = self.slots
         block = Block(slots[self.cells], self.row_start, self.weights, slots[self.used], self.bits)
-        return int(self.first[self.cells[0]]), block
+        return self.name, block
 
 
 def grow(
@@ -109,10 +119,9 @@ def grow(
     old = [state.blocks[name] for name in names.tolist()]
     old_slots = old[0].slots if len(old) == 1 else np.concatenate([b.slots for b in old])
     chosen = pool.take(joint.putative)
-    parents, member = np.unique(chosen.slot, return_inverse=True)
+    parents = distinct(chosen.slot)
     new = _new_clusters(state, model, reading, alone, parents)
     slots = np.concatenate([old_slots, new.slots])
-    first = np.concatenate([state.first[old_slots], new.first])
     place = state.place
     place[old_slots] = state.arange(len(old_slots))
     masks, moved = _stacked_masks(state, old)
@@ -121,11 +130,16 @@ def grow(
     # a parent of -1 is no cluster's: whose place it would be given does not matter
     at = zip(parents.tolist(), place[parents].tolist(), strict=True)
     masks += [bit | masks[of] if parent >= 0 else bit for parent, of in at]
-    cells, row_start = _copy_rows(state, names, chosen, joint, len(old_slots) + member, first)
+    child = len(old_slots) + parents.searchsorted(chosen.slot)
+    cells, row_start = _copy_rows(state, names, chosen, joint, child)
     used = np.zeros(len(slots), dtype=np.bool_)
     used[cells] = True
     weights = joint.value - log_sum_exp(joint.value)
-    return Grown(new, slots, used, first, masks, moved, cells, row_start, weights, bits + 1)
+    name = int(names[0])
+    grown = Grown(name, new, slots, used, masks, moved, cells, row_start, weights, bits + 1)
+    if len(names) > 1:
+        grown.order_rows(state)
+    return grown
 
 
 def _new_clusters(
@@ -156,12 +170,11 @@ def _copy_rows(
     chosen: Pool,
     joint: Joint,
     child: IntArray,
-    first: IntArray,
 ) -> tuple[IntArray, IntArray]:
     """The cells of the joint's particles, as places, and where each row starts.
 
     A particle's row is the concatenation of its subproblems' rows, with the cell that takes x
-    replaced, or x's own cluster appended.
+    replaced, or x's own cluster appended. Rows of several are not in order yet.
 
     Args:
         state: before x; `place` of the old clusters is set.
@@ -169,7 +182,6 @@ def _copy_rows(
         chosen: of each particle, its putative particle.
         joint: the particles.
         child: of each particle, the place of the cluster that holds x, shape [particles].
-        first: smallest fragments, by place.
 
     """
     rows = state.row_start[names] + joint.rows
@@ -177,18 +189,16 @@ def _copy_rows(
     lengths = state.row_end[rows] - begin
     alone = chosen.cell < 0
     row_lengths = lengths.sum(axis=1) + alone
-    row_start = np.concatenate([[0], np.cumsum(row_lengths)])
+    row_start = np.zeros(len(row_lengths) + 1, dtype=np.int64)
+    row_lengths.cumsum(out=row_start[1:])
     # where each segment lands: its row's start plus the segments before it
-    landing = row_start[:-1, None] + np.cumsum(lengths, axis=1) - lengths
+    landing = row_start[:-1, None] + lengths.cumsum(axis=1) - lengths
     flat = lengths.ravel()
     source = state.ranges(begin.ravel(), flat)
     cells = np.empty(row_start[-1], dtype=np.int64)
     cells[state.ranges(landing.ravel(), flat)] = state.place[state.cells[source]]
-    column = np.searchsorted(names, chosen.subproblem)
+    column = names.searchsorted(chosen.subproblem)
     each = state.arange(len(chosen))
     offset = landing[each, column] + chosen.cell - begin[each, column]
     cells[np.where(alone, row_start[1:] - 1, offset)] = child
-    if len(names) > 1:
-        row = np.repeat(each, row_lengths)
-        cells = cells[np.lexsort((first[cells], row))]
     return cells, row_start

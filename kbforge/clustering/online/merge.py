@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.online.pool import Pool, distinct
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Resampler
@@ -50,9 +50,10 @@ def discard_weak_merges(pool: Pool, particles: int) -> Pool:
 
     Such a merge would be undone by the next resampling more often than not (paper, section 3.4).
     """
-    names, member = np.unique(pool.subproblem, return_inverse=True)
+    names = distinct(pool.subproblem)
     if len(names) == 1:
         return pool
+    member = np.searchsorted(names, pool.subproblem)
     mass = np.bincount(member, weights=np.exp(pool.value - log_sum_exp(pool.value)))
     strong = mass >= 1.0 / particles
     strong[np.argmax(mass)] = True
@@ -129,8 +130,8 @@ def join_by_sampling(
         old = _draw(state.blocks[name].weights, size, rng)
         own = pool.subproblem[draws] == name
         rows[:, column] = np.where(own, pool.row[draws], old)
-    distinct, counts = np.unique(np.column_stack([draws, rows]), axis=0, return_counts=True)
-    joint = Joint(np.log(counts / size), distinct[:, 0], distinct[:, 1:])
+    drawn, counts = np.unique(np.column_stack([draws, rows]), axis=0, return_counts=True)
+    joint = Joint(np.log(counts / size), drawn[:, 0], drawn[:, 1:])
     return joint.take(np.argsort(-joint.value, kind="stable"))
 
 

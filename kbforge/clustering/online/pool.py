@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a step makes ten of them, and to freeze one takes longer than to make it
 class Pool:
-    """Putative particles.
+    """Putative particles. Nothing changes one: `take` and `with_value` make another.
 
     Attributes:
         value: unnormalised log weights, shape [n].
@@ -54,7 +54,7 @@ class Pool:
 
     def heaviest_first(self) -> Pool:
         """Sorted by weight; equals keep their order."""
-        return self.take(np.argsort(-self.value, kind="stable"))
+        return self.take((-self.value).argsort(kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
         return _singletons(state, 0, log_new)
     if log_new == -np.inf:
         return joins.heaviest_first()
-    host = int(joins.subproblem[np.argmax(joins.value)])
+    host = int(joins.subproblem[joins.value.argmax()])
     return joined(joins, _singletons(state, host, log_new)).heaviest_first()
 
 
@@ -125,7 +125,7 @@ def _expand(
     wanted = state.mark[slots]
     state.mark[candidates] = False
     cells, slots = cells[wanted], slots[wanted]
-    row = np.repeat(rows, lengths)[wanted]
+    row = rows.repeat(lengths)[wanted]
     value = state.row_weight[row] + state.log_size[slots]
     value += log_predictive[slots]
     heavy = value >= floor

@@ -29,6 +29,8 @@ def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block
     components = _components(grown)
     if len(components) == 1:
         return [grown.whole()]
+    first = grown.first(state)
+    components.sort(key=lambda places: int(first[places].min()))
     number = np.empty(len(grown.slots), dtype=np.int64)
     for index, places in enumerate(components):
         number[places] = index
@@ -47,7 +49,7 @@ def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block
     out = []
     for places, begin, end in zip(components, [0, *ends], ends, strict=False):
         block = _part(state, grown, places, cells.cut(begin, end), weights)
-        out.append((int(grown.first[place[begin]]), block))
+        out.append((int(first[place[begin]]), block))
     return out
 
 
@@ -83,13 +85,12 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     starts = np.concatenate([[0], np.flatnonzero(row[1:] != row[:-1]) + 1])
     # rows hold sets of slots; equal sets have equal sums of their slots' 64-bit hashes, and the
     # chance that any two of a step's few hundred rows collide otherwise is below 1e-14
-    _, distinct, source = np.unique(
-        np.add.reduceat(cells.hash, starts), return_index=True, return_inverse=True
-    )
+    contents = np.add.reduceat(cells.hash, starts)
+    _, distinct = np.unique(contents, return_index=True)
     if weights == "target":
         value = np.asarray(np.add.reduceat(cells.term, starts)[distinct])
     else:
-        value = _marginal(grown, len(distinct), source)
+        value = _marginal(grown, contents)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
     chosen = distinct[order]
     lengths = (np.concatenate([starts[1:], [len(row)]]) - starts)[chosen]
@@ -103,15 +104,16 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     )
 
 
-def _marginal(grown: Grown, distinct: int, source: IntArray) -> FloatArray:
+def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
     """Log of the summed weights of the particles that show each distinct row."""
-    mass = np.bincount(source, weights=np.exp(grown.weights), minlength=distinct)
+    _, source = np.unique(contents, return_inverse=True)
+    mass = np.bincount(source, weights=np.exp(grown.weights))
     with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
         return np.log(mass)
 
 
 def _components(grown: Grown) -> list[IntArray]:
-    """The clusters' places by connected component, in order of the smallest fragment.
+    """The clusters' places by connected component.
 
     The clusters of one particle are disjoint and hold all fragments; every other cluster can
     only connect some of them.
@@ -136,8 +138,7 @@ def _components(grown: Grown) -> list[IntArray]:
             if part & mask:
                 group.append(place)
                 break
-    arrays = [np.array(group) for group in groups]
-    return sorted(arrays, key=lambda places: int(grown.first[places].min()))
+    return [np.array(group) for group in groups]
 
 
 def _renumbered(state: State, grown: Grown, places: IntArray) -> int:
