@@ -36,7 +36,7 @@ from kbforge.models.calibration import read_calibration
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.models.bounded_memory import BoundedMemory
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
-from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.gpt.scoring import SequenceScorer
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 
 CALIBRATION_FILE = "calibration.toml"
@@ -166,7 +166,7 @@ class Gpt(Likelihood):
         bundle = read_bundle(path)
         model: LanguageModel = from_bundle(bundle, where)
         self._tokenizer = model.tokenizer
-        self._scorer = Scorer(
+        self._scorer = SequenceScorer(
             model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
         )
         self._memory: BoundedMemory[str, float] = BoundedMemory(cache_mb * _MEBIBYTE)
