@@ -15,8 +15,8 @@ from kbforge.contracts import Fragment
 from kbforge_plugins.models.gpt.language_model import LanguageModel
 from kbforge_plugins.models.gpt.scoring import ROOM, Passage, SequenceScorer, Stretch, batches_of
 from kbforge_plugins.models.gpt.windows import windows_of
-from tests.likelihoods.gpt_reference import Reference
-from tests.likelihoods.language_models import quickstart, random_sets, small_model
+from tests.models.gpt.language_models import quickstart, random_sets, small_model
+from tests.models.gpt.reference import Reference
 
 CPU = torch.device("cpu")
 PER_TOKEN = 1e-4  # nats, fp32
