@@ -45,7 +45,7 @@ from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt import shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
 from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.gpt.scoring import SequenceScorer
 from kbforge_training.lm.grammar_loss import states_of
 
 SET = "wd200_dev"
@@ -128,13 +128,13 @@ def scoring_rows(
     name: str, model: LanguageModel, sequences: Sequence[Tokens], rounds: int
 ) -> list[list[str]]:
     """The ways to score, in turn, again and again."""
-    automatic = Scorer(model, CPU).precision
+    automatic = SequenceScorer(model, CPU).precision
     ways: dict[str, Callable[[], object]] = {
         "straightforward": lambda: straightforward(model, sequences)
     }
     # without units for it, bf16 takes many times as long, and nobody would choose it
     for precision in ("fp32",) if automatic == "fp32" else ("fp32", "bf16"):
-        scorer = Scorer(model, CPU, precision)
+        scorer = SequenceScorer(model, CPU, precision)
         chosen = ", what the probe chooses" if precision == automatic else ""
         ways[f"scorer, {precision}{chosen}"] = lambda scorer=scorer: scorer.score(sequences)
     taken: dict[str, list[float]] = {way: [] for way in ways}

@@ -23,9 +23,8 @@ from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.metropolis import Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Target
-from tests.clustering.test_errors_and_edges import POINTS, Rule
 from tests.clustering.test_exactness import represented
-from tests.clustering.toys import BlackBox, Chain, Point, fragments_of, normal
+from tests.clustering.toys import POINTS, BlackBox, Chain, Point, Rule, fragments_of, normal
 
 SAMPLERS: list[Any] = [Gibbs, Metropolis]
 OFFLINE: list[Any] = [*SAMPLERS, Agglomerative]

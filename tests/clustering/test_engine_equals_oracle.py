@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.commit import commit
-from kbforge.clustering.online import propose
-from kbforge.clustering.online.scoring import make_scorer
-from kbforge.clustering.plan import consider
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import State
 from kbforge.contracts import (
     ConjugateLikelihood,
     FloatArray,
@@ -27,67 +20,13 @@ from kbforge.contracts import (
 )
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
-from tests.clustering.invariants import check_invariants
+from tests.clustering.both_engines import ALPHA, SEEDS, bridging_stream, run_both
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.test_exactness import attributes
-from tests.clustering.toys import BlackBox, Chain, Point, Predictive, fragments_of, normal
+from tests.clustering.toys import BlackBox, Chain, Point, Predictive, normal
 from tests.people import people
 
 PARTICLES = (1, 2, 3, 5, 10)
-SEEDS = range(6)
-ALPHA = 0.01
-
-
-def bridging_stream(seed: int) -> list[Point]:
-    """Loose groups at the corners of a simplex, then points between two, three and four of them.
-
-    The groups have one random shape, turned to each corner, so that a point in the middle of
-    some is equally far from each and connects them; they are loose enough to keep several
-    particles each. Further points at the corners make the connection implausible again.
-    """
-    rng = np.random.default_rng(seed)
-    corners = np.eye(4)
-    shape = 0.7 * rng.normal(size=(3, 2))
-    inside = [
-        (5 + along) * corners[i] + across / 2 * (1 - corners[i])
-        for along, across in shape
-        for i in rng.permutation(4)
-    ]
-    between = [5 * corners[:k].mean(axis=0) for k in (4, 3, 2)]
-    again = [(5 + 0.3 * along) * c for along in rng.normal(size=2) for c in corners]
-    points = [*inside, *between, *again, between[1], between[0]]
-    return [tuple((p + 0.03 * rng.normal(size=4)).tolist()) for p in points]
-
-
-def compare(state: State, slow: SlowSmc) -> None:
-    assert sorted(state.blocks) == sorted(slow.subproblems)
-    for name, particles in slow.subproblems.items():
-        block = state.blocks[name]
-        bounds = block.row_start.tolist()
-        rows = [
-            frozenset(state.members(slot) for slot in block.cells[a:b].tolist())
-            for a, b in itertools.pairwise(bounds)
-        ]
-        assert rows == [grouping for _, grouping in particles]
-        np.testing.assert_allclose(block.weights, [w for w, _ in particles], atol=1e-9)
-
-
-def run_both(
-    values: list[Point],
-    slow: SlowSmc,
-    problem: Problem,
-    rules: Rules,
-    fragments: list[Fragment] | None = None,
-) -> None:
-    state = State(DirichletProcess(problem.alpha))
-    scorer = make_scorer(problem, rules.particles)
-    rng = np.random.default_rng(7)
-    slow.rng = np.random.default_rng(7)
-    for x, fragment in enumerate(fragments or fragments_of(values)):
-        commit(state, scorer, consider(state, scorer, fragment, rules, rng))
-        slow.step(x)
-        compare(state, slow)
-        check_invariants(state)
 
 
 @pytest.mark.parametrize("weights", ["target", "marginal"])
@@ -122,19 +61,6 @@ def test_split_smc_equals_the_slow_engine(weights: str, sampled: bool) -> None:
     assert (samplings > 0) == sampled
 
 
-@pytest.mark.parametrize("particles", [3, 10])
-def test_leaving_out_rows_changes_nothing(particles: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a large problem switches on, on a small one."""
-    monkeypatch.setattr(propose, "_MANY_ROWS", 0)
-    monkeypatch.setattr(propose, "_LEADERS", 1)
-    predictive = normal(spread=1.0, prior_spread=6.0)
-    for seed in SEEDS:
-        values = bridging_stream(seed)
-        slow = SlowSmc(Target(values, predictive, ALPHA), particles)
-        rules = Rules(particles, Greedy(), splits=True)
-        run_both(values, slow, Problem(Chain(predictive), ALPHA), rules)
-
-
 @pytest.mark.parametrize("particles", PARTICLES)
 def test_plain_smc_equals_the_slow_engine(particles: int) -> None:
     predictive = normal(spread=1.0, prior_spread=6.0)
@@ -143,23 +69,6 @@ def test_plain_smc_equals_the_slow_engine(particles: int) -> None:
         slow = SlowSmc(Target(values, predictive, ALPHA), particles, splits=False)
         rules = Rules(particles, Greedy(), splits=False)
         run_both(values, slow, Problem(Chain(predictive), ALPHA), rules)
-
-
-@pytest.mark.parametrize("max_evals", [1, 3, 8, None])
-def test_surrogate_stage_equals_the_slow_engine(max_evals: int | None) -> None:
-    """The surrogate (a blunter model) proposes, a black box weighs."""
-    model, blunt = normal(1.0, 6.0), normal(1.5, 8.0)
-    for particles in (1, 3, 10):
-        for seed in SEEDS:
-            values = bridging_stream(seed)
-            slow = SlowSmc(
-                Target(values, model, ALPHA),
-                particles,
-                surrogate=Target(values, blunt, ALPHA),
-                max_evals=max_evals,
-            )
-            problem = Problem(BlackBox(model), ALPHA, Chain(blunt), max_evals)
-            run_both(values, slow, problem, Rules(particles, Greedy(), splits=True))
 
 
 @pytest.mark.parametrize("particles", [1, 4, 10])

@@ -1,4 +1,4 @@
-"""Against the posterior by enumeration, and the paper's propositions on enumerable data."""
+"""Against the posterior by enumeration."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
 from kbforge_plugins.models.attributes.rates import AttributeRates
-from kbforge_plugins.resamplers import greedy as greedy_resampler
-from tests.clustering.oracle import Grouping, SlowSmc, Target, log_sum_exp, partitions
+from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
 
 BELL_5, BELL_7 = 52, 877
@@ -183,57 +182,6 @@ def test_every_variant_is_exact_while_nothing_is_dropped(variant: str, surrogate
             abs(math.exp(got.get(z, -math.inf)) - math.exp(w)) for z, w in exact.items()
         )
         assert distance < 1e-9, family
-
-
-@settings(max_examples=40, deadline=None)
-@given(n=st.integers(3, 7), seed=st.integers(0, 10_000), particles=st.sampled_from([2, 3, 5, 10]))
-def test_no_split_raises_the_reverse_kl_divergence(n: int, seed: int, particles: int) -> None:
-    """Proposition 3.1, for the published marginal weights and for target weights."""
-    rng = np.random.default_rng(seed)
-    points = [tuple(p.tolist()) for p in rng.normal(scale=4, size=(n, 1))]
-    for marginal in (True, False):
-        target = Target(points, normal(1.0, 5.0), 0.5)
-        slow = SlowSmc(target, particles, marginal_weights=marginal)
-        for x in range(n):
-            slow.step(x)
-        for before, parts in slow.before_and_after:
-            after = [
-                (sum(w for w, _ in choice), frozenset().union(*(z for _, z in choice)))
-                for choice in itertools.product(*parts)
-            ]
-            assert reverse_kl(after, target) <= reverse_kl(before, target) + 1e-9
-
-
-def reverse_kl(approximation: list[tuple[float, Grouping]], target: Target) -> float:
-    """KL(q || p) up to the constant log evidence of p."""
-    return sum(math.exp(w) * (w - target.log_posterior(z)) for w, z in approximation)
-
-
-def test_the_splits_of_the_previous_test_happen() -> None:
-    splittings = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        points = [tuple(p.tolist()) for p in rng.normal(scale=4, size=(7, 1))]
-        slow = SlowSmc(Target(points, normal(1.0, 5.0), 0.5), 3)
-        for x in range(7):
-            slow.step(x)
-        splittings += slow.splittings
-    assert splittings > 10
-
-
-@settings(max_examples=60, deadline=None)
-@given(n=st.integers(2, 9), size=st.integers(1, 8), seed=st.integers(0, 10_000))
-def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> None:
-    """The best q on a support S is p restricted to it, with KL(q || p) = -log p(S) (paper, B.2)."""
-    rng = np.random.default_rng(seed)
-    weights = -np.sort(-rng.normal(scale=2, size=n).round(1))
-    kept, _ = greedy_resampler.Greedy().resample(weights, size, rng)
-    share = np.exp(weights - log_sum_exp(weights))
-    best = min(
-        -math.log(share[list(support)].sum())
-        for support in itertools.combinations(range(n), min(n, size))
-    )
-    assert -math.log(share[kept].sum()) == pytest.approx(best, abs=1e-12)
 
 
 def test_greedy_is_smc_with_one_particle() -> None:

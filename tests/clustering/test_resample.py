@@ -1,15 +1,22 @@
-"""Resample: stochastic schemes are seeded, a floor drops what is light."""
+"""Resample: stochastic schemes are seeded, greed is optimal, a floor drops what is light."""
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kbforge.contracts import Problem
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.resamplers.greedy import Greedy
+from tests.clustering.oracle import log_sum_exp
 from tests.clustering.toys import Chain, fragments_of, normal
 
 
@@ -45,3 +52,18 @@ def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
     assert len(weights) == 5  # the partitions of three
     expected = sum(weight >= weights[0] + np.log(0.2) for weight in weights)
     assert 1 <= len(heavy.subproblems[0].particles) == expected < 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(2, 9), size=st.integers(1, 8), seed=st.integers(0, 10_000))
+def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> None:
+    """The best q on a support S is p restricted to it, with KL(q || p) = -log p(S) (paper, B.2)."""
+    rng = np.random.default_rng(seed)
+    weights = -np.sort(-rng.normal(scale=2, size=n).round(1))
+    kept, _ = Greedy().resample(weights, size, rng)
+    share = np.exp(weights - log_sum_exp(weights))
+    best = min(
+        -math.log(share[list(support)].sum())
+        for support in itertools.combinations(range(n), min(n, size))
+    )
+    assert -math.log(share[kept].sum()) == pytest.approx(best, abs=1e-12)

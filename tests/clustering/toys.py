@@ -25,6 +25,9 @@ Point = tuple[float, ...]
 Predictive = Callable[[Sequence[Point], Point], float]
 
 
+POINTS: list[Point] = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
+
+
 def fragments_of(points: Sequence[Point]) -> list[Fragment]:
     return [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
 
@@ -81,6 +84,16 @@ class BlackBox(Likelihood):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         self.asked.append(len(clusters))
         return self._inner.log_marginal(clusters)
+
+
+class Rule(Likelihood):
+    """A black box from a rule on the ids of a set."""
+
+    def __init__(self, rule: Callable[[set[str]], float]) -> None:
+        self._rule = rule
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        return np.array([self._rule({f.id for f in cluster}) for cluster in clusters])
 
 
 class ChainTable(LiveClusters):

@@ -8,7 +8,7 @@ import pytest
 from kbforge.models.resolve import make_likelihood
 from kbforge.testing import LikelihoodContract
 from kbforge.testing.examples import fragments
-from tests.likelihoods.language_models import small_model, write
+from tests.models.gpt.language_models import small_model, write
 from tests.training import circles_models
 
 

@@ -17,10 +17,10 @@ from kbforge.models.calibration import Calibration, to_toml
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.gpt import DEFAULT_ALPHA, Gpt, shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
-from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.gpt.scoring import SequenceScorer
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
-from tests.likelihoods.gpt_reference import Reference
-from tests.likelihoods.language_models import quickstart, random_sets, small_model, write
+from tests.models.gpt.language_models import quickstart, random_sets, small_model, write
+from tests.models.gpt.reference import Reference
 
 # nats a set, on average; those of dwie have hundreds, and are .10 off, twice what was wanted
 BF16 = {"wd50_dev": 0.05, "dwie50_dev": 0.15}
@@ -45,13 +45,13 @@ def folder(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sequences each call of a scorer gets."""
     calls: list[int] = []
-    score = Scorer.score
+    score = SequenceScorer.score
 
-    def counted(self: Scorer, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    def counted(self: SequenceScorer, sequences: Sequence[Sequence[int]]) -> np.ndarray:
         calls.append(len(sequences))
         return score(self, sequences)
 
-    monkeypatch.setattr(Scorer, "score", counted)
+    monkeypatch.setattr(SequenceScorer, "score", counted)
     return calls
 
 

@@ -30,9 +30,9 @@ from kbforge_plugins.models.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
+from kbforge_plugins.models.attributes.live_urns import AttributeTable
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import Rates, from_toml
-from kbforge_plugins.models.attributes.table import AttributeTable
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"

@@ -2,14 +2,15 @@
 
     L(C) = log p(x_1..x_n | n), an exchangeable density of n points, in nats
 
-It is had by integrating the model's probability-flow ODE (`diffusion_density`). The points are
-taken to be blurred by as much as the model was trained to see at least; points that lie on a curve
-would have no density otherwise. How many points a cluster has is the Dirichlet process's business.
+It is had by integrating the model's probability-flow ODE (`models.diffusion.density`). The points
+are taken to be blurred by as much as the model was trained to see at least; points that lie on a
+curve would have no density otherwise. How many points a cluster has is the Dirichlet process's
+business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
@@ -20,13 +21,11 @@ from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.models.bounded_memory import BoundedMemory
 from kbforge_plugins.models.diffusion.density import SetDensity, in_order
 from kbforge_plugins.models.diffusion.trained import SetDiffusion, from_bundle
+from kbforge_plugins.models.given_scores import GivenScores
 from kbforge_plugins.models.vectors import vector_of
 
-_MEBIBYTE = 1 << 20
-_ENTRY_BYTES = 250  # of a score held, beside its points
 _BATCH_POINTS = 2_048
 _SURE = 1_000.0  # half the points that the surrogate's variance within a cluster is worth
 
@@ -64,7 +63,7 @@ class Diffusion(Likelihood):
         trained = from_bundle(read_bundle(path), quoted(str(path), 400))
         self.surrogate = _gaussian_as(trained)
         self._density = SetDensity(trained, steps, probes, _BATCH_POINTS)
-        self._memory: BoundedMemory[bytes, float] = BoundedMemory(cache_mb * _MEBIBYTE)
+        self._given: GivenScores[bytes] = GivenScores(cache_mb)
 
     @classmethod
     def from_bundle(cls, path: Path, steps: int = 12, probes: int = 0, cache_mb: int = 64) -> Self:
@@ -85,17 +84,13 @@ class Diffusion(Likelihood):
         """
         points = [_points(cluster) for cluster in clusters]
         keys = [one.tobytes() for one in points]
-        sets = dict(zip(keys, points, strict=True))
+        sets = {key: one for key, one in zip(keys, points, strict=True) if key}
         # no fragments have probability one
-        known = {key: self._memory.get(key) if key else 0.0 for key in sets}
-        unknown = [key for key, score in known.items() if score is None]
-        if unknown:
-            # the sets beside it move the last bits of a score, so the first one given stays
-            scores = self._density([sets[key] for key in unknown])
-            for key, score in zip(unknown, scores.tolist(), strict=True):
-                known[key] = score
-                self._memory.put(key, score, len(key) + _ENTRY_BYTES)
+        known = {b"": 0.0, **self._given.of(sets, self._score)}
         return np.array([known[key] for key in keys], dtype=np.float64)
+
+    def _score(self, sets: Mapping[bytes, FloatArray]) -> FloatArray:
+        return self._density(list(sets.values()))
 
 
 def _gaussian_as(trained: SetDiffusion) -> Gaussian:

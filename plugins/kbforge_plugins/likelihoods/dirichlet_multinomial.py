@@ -26,8 +26,8 @@ from typing import Literal
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
-from kbforge_plugins.models.dirichlet.table import LiveRows
 from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32

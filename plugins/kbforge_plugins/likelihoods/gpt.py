@@ -20,7 +20,6 @@ more readily whether two observations share a name by accident.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -34,16 +33,15 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.calibration import read_calibration
 from kbforge_plugins.likelihoods.ngram import Bigram
-from kbforge_plugins.models.bounded_memory import BoundedMemory
+from kbforge_plugins.models.given_scores import GivenScores
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
-from kbforge_plugins.models.gpt.scoring import Scorer
+from kbforge_plugins.models.gpt.scoring import SequenceScorer
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 
 CALIBRATION_FILE = "calibration.toml"
 DEFAULT_ALPHA = 1000.0
 
 _MEBIBYTE = 1 << 20
-_ENTRY_BYTES = 250  # of a score held, beside its text
 
 
 class Gpt(Likelihood):
@@ -114,18 +112,8 @@ class Gpt(Likelihood):
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
         texts = [self._text(cluster) for cluster in clusters]
-        known = {text: self._memory.get(text) for text in dict.fromkeys(texts)}
-        unknown = {
-            text: cluster
-            for text, cluster in zip(texts, clusters, strict=True)
-            if known[text] is None
-        }
-        if unknown:
-            # what else is in a batch, and what was read before, moves the last bits of a score,
-            # so the first one given stays
-            for text, score in zip(unknown, self._score(unknown).tolist(), strict=True):
-                known[text] = score
-                self._memory.put(text, score, sys.getsizeof(text) + _ENTRY_BYTES)
+        # what was read before moves the last bits of a score, too
+        known = self._given.of(dict(zip(texts, clusters, strict=True)), self._score)
         return np.array([known[text] for text in texts], dtype=np.float64)
 
     def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
@@ -166,10 +154,10 @@ class Gpt(Likelihood):
         bundle = read_bundle(path)
         model: LanguageModel = from_bundle(bundle, where)
         self._tokenizer = model.tokenizer
-        self._scorer = Scorer(
+        self._scorer = SequenceScorer(
             model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
         )
-        self._memory: BoundedMemory[str, float] = BoundedMemory(cache_mb * _MEBIBYTE)
+        self._given: GivenScores[str] = GivenScores(cache_mb)
         self.surrogate = _surrogate(bundle, where)
         self._surrogate_weight = surrogate_weight
         calibrated = CALIBRATION_FILE in bundle.files

@@ -21,7 +21,7 @@ from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge.words import listed
-from kbforge_plugins.models.dirichlet.table import LiveRows
+from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.models.ngram.rows import NgramRows
 

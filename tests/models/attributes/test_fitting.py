@@ -20,8 +20,8 @@ from kbforge_plugins.models.attributes.fitting import (
     fit_unlabelled,
     vocabularies_of,
 )
+from kbforge_plugins.models.attributes.live_urns import Encoder
 from kbforge_plugins.models.attributes.rates import AttributeRates
-from kbforge_plugins.models.attributes.table import Encoder
 from tests.people import people
 
 

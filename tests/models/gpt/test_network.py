@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge_plugins.models.gpt.network import GPT, Shape, rotary, rotate
 from kbforge_training.lm.recipe import read_recipe
-from tests.likelihoods.gpt_reference import Reference
+from tests.models.gpt.reference import Reference
 from tests.training.tiny import model, tokenizer
 
 TABLE = tokenizer().table

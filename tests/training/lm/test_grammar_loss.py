@@ -12,7 +12,7 @@ from kbforge_plugins.models.gpt.network import GPT
 from kbforge_training.lm.batches import Batch
 from kbforge_training.lm.grammar_loss import GrammarLoss, states_of
 from kbforge_training.lm.sets import by_entity
-from tests.likelihoods.gpt_reference import Reference
+from tests.models.gpt.reference import Reference
 from tests.training.tiny import model, people, tokenizer
 
 CPU = torch.device("cpu")

@@ -26,9 +26,9 @@ from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.models.attributes.kinds import Kind, kind_of, stated
 from kbforge_plugins.models.attributes.learning import Counts, learn_rates
+from kbforge_plugins.models.attributes.live_urns import Encoder, Record
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import AttributeRates, Rates
-from kbforge_plugins.models.attributes.table import Encoder, Record
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 _MOST_ATTRIBUTES = 200

@@ -8,8 +8,8 @@ import numpy as np
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray
 from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.models.attributes.live_urns import AttributeTable, Encoder
 from kbforge_plugins.models.attributes.rates import Rates
-from kbforge_plugins.models.attributes.table import AttributeTable, Encoder
 from kbforge_plugins.models.attributes.urn import Urns
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 

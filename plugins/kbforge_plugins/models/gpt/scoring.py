@@ -80,7 +80,7 @@ class Missing:
     end: int
 
 
-class Scorer:
+class SequenceScorer:
     """Log-probabilities of token sequences under the grammar.
 
     Args:

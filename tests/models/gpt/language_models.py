@@ -17,7 +17,7 @@ from kbforge_plugins.models.gpt.network import GPT, Shape
 from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
 from kbforge_training.lm.bpe import train_bpe
 
-QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
+QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart" / "fragments.jsonl"
 
 _SHARPEN = 6.0  # fresh weights predict next to nothing: mistakes would hardly show
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
-from kbforge_plugins.models.dirichlet import table as dirichlet_table
+from kbforge_plugins.models.dirichlet import live_counts
 
 NAMES = [
     "anna",
@@ -40,8 +40,8 @@ def pool(seed: int) -> list[Fragment]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds so low that rows turn dense and rebuilds happen all the time."""
-    monkeypatch.setattr(dirichlet_table, "_DENSE_LEAST", 3)
-    monkeypatch.setattr(dirichlet_table, "_SPARE_CELLS", 8)
+    monkeypatch.setattr(live_counts, "_DENSE_LEAST", 3)
+    monkeypatch.setattr(live_counts, "_SPARE_CELLS", 8)
 
 
 MODELS = {

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.models.gpt.language_model import LanguageModel
-from kbforge_plugins.models.gpt.scoring import ROOM, Passage, Scorer, Stretch, batches_of
+from kbforge_plugins.models.gpt.scoring import ROOM, Passage, SequenceScorer, Stretch, batches_of
 from kbforge_plugins.models.gpt.windows import windows_of
-from tests.likelihoods.gpt_reference import Reference
-from tests.likelihoods.language_models import quickstart, random_sets, small_model
+from tests.models.gpt.language_models import quickstart, random_sets, small_model
+from tests.models.gpt.reference import Reference
 
 CPU = torch.device("cpu")
 PER_TOKEN = 1e-4  # nats, fp32
@@ -46,9 +46,9 @@ def test_every_sequence_scores_as_defined(fragments: list[Fragment], model: Lang
     sequences = tokens_of(model, random_sets(fragments, 500))
     expected = reference(model, sequences)
     lengths = np.array([len(tokens) for tokens in sequences])
-    exact = Scorer(model, CPU, "fp32").score(sequences)
+    exact = SequenceScorer(model, CPU, "fp32").score(sequences)
     assert (np.abs(exact - expected) / lengths).max() < PER_TOKEN
-    coarse = Scorer(model, CPU, "bf16").score(sequences)
+    coarse = SequenceScorer(model, CPU, "bf16").score(sequences)
     # these weights are wilder than learned ones, and their rounding is felt more
     assert 0 < np.abs(coarse - expected).mean() / lengths.mean() < 0.02
 
@@ -69,9 +69,9 @@ def test_how_sequences_are_batched_does_not_matter(
     fragments: list[Fragment], model: LanguageModel, budget: int, memory: int
 ) -> None:
     sequences = tokens_of(model, random_sets(fragments, 60))
-    scorer = Scorer(model, CPU, "fp32", budget, memory)
+    scorer = SequenceScorer(model, CPU, "fp32", budget, memory)
     scores = np.concatenate([scorer.score(sequences[:20]), scorer.score(sequences[20:])])
-    one_by_one = Scorer(model, CPU, "fp32")
+    one_by_one = SequenceScorer(model, CPU, "fp32")
     alone = np.array([one_by_one.score([tokens])[0] for tokens in sequences])
     assert scores == pytest.approx(alone, abs=1e-3)
     assert scores == pytest.approx(reference(model, sequences), abs=1e-2)
@@ -82,7 +82,7 @@ def test_longer_than_the_context(fragments: list[Fragment], context: int) -> Non
     model = small_model(fragments, context)
     sequences = tokens_of(model, [fragments[first : first + 6] for first in range(0, 60, 6)])
     assert min(map(len, sequences)) > context
-    exact = Scorer(model, CPU, "fp32").score(sequences)
+    exact = SequenceScorer(model, CPU, "fp32").score(sequences)
     lengths = np.array([len(tokens) for tokens in sequences])
     assert (np.abs(exact - reference(model, sequences)) / lengths).max() < PER_TOKEN
 
@@ -91,21 +91,21 @@ def test_hundreds_of_fragments(fragments: list[Fragment]) -> None:
     model = small_model(fragments, context=512)
     tokens = tokens_of(model, [fragments])[0]
     assert len(tokens) > 10 * 512
-    exact = Scorer(model, CPU, "fp32").score([tokens])
+    exact = SequenceScorer(model, CPU, "fp32").score([tokens])
     assert abs(exact[0] - reference(model, [tokens])[0]) / len(tokens) < PER_TOKEN
 
 
 def test_what_is_known_is_not_read_again(model: LanguageModel) -> None:
     a, b, c, d = (Fragment(name, {"name": (name * 5,)}) for name in "abcd")
     one, two, three, other = tokens_of(model, [[a], [a, b], [a, b, c], [a, b, d]])
-    scorer = Scorer(model, CPU, "fp32", memory_bytes=1 << 28)
+    scorer = SequenceScorer(model, CPU, "fp32", memory_bytes=1 << 28)
     together = scorer.score([three, other, one])
     assert scorer.tokens_read == len(three) + len(other) - len(two), "what both begin with once"
     assert scorer.score([two, one]).tolist()[1] == together[2]
     assert scorer.tokens_read == len(three) + len(other) - len(two), "part of a longer one"
     scorer.score(tokens_of(model, [[a, b, c, d]]))
     assert scorer.tokens_read == len(three) + 2 * (len(other) - len(two)), "only what is new"
-    forgetful = Scorer(model, CPU, "fp32")
+    forgetful = SequenceScorer(model, CPU, "fp32")
     assert forgetful.score([three, other, one]).tolist() == together.tolist()
     forgetful.score([three])
     assert forgetful.tokens_read == 2 * len(three) + len(other) - len(two)
@@ -117,7 +117,7 @@ def test_the_memory_of_what_was_read_is_bounded(
     sequences = tokens_of(model, random_sets(fragments, 200))
     most = 4 << 20
     before = torch_bytes()
-    scorer = Scorer(model, CPU, "fp32", memory_bytes=most)
+    scorer = SequenceScorer(model, CPU, "fp32", memory_bytes=most)
     for tokens in sequences:
         scorer.score([tokens])
     gc.collect()
@@ -137,14 +137,14 @@ def torch_bytes() -> int:
 
 
 def test_nothing_to_score(model: LanguageModel) -> None:
-    scorer = Scorer(model, CPU, "fp32")
+    scorer = SequenceScorer(model, CPU, "fp32")
     assert scorer.score([]).shape == (0,)
     assert scorer.score([[]]).tolist() == [0.0]
 
 
 def test_a_precision_is_chosen(model: LanguageModel) -> None:
-    assert Scorer(model, CPU).precision in ("fp32", "bf16")
-    assert Scorer(model, CPU, "bf16").precision == "bf16"
+    assert SequenceScorer(model, CPU).precision in ("fp32", "bf16")
+    assert SequenceScorer(model, CPU, "bf16").precision == "bf16"
 
 
 @pytest.fixture(scope="module")

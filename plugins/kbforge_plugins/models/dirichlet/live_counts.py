@@ -12,7 +12,7 @@ A *cell* is one cluster's place in the index. A cell is written once and never r
 slot merely forgets its cell, and a slot that comes back gets a new one, so nothing of its former
 cluster can come back with it. When enough cells are dead the index is rebuilt from the living.
 
-Gains are multiples of 2^-34 nats and their sums exact (see `dirichlet_rows`), so which form a row
+Gains are multiples of 2^-34 nats and their sums exact (see `rows`), so which form a row
 has, the order of postings and the presence of other clusters change no bit of a result.
 """
 

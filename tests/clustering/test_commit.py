@@ -1,0 +1,103 @@
+"""Commit: a plan that is written is the slow engine's next state, and the model's, and is told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kbforge.clustering.commit import commit
+from kbforge.clustering.online.scoring import ConjugateScorer, make_scorer
+from kbforge.clustering.plan import consider
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import State
+from kbforge.contracts import Fate, Problem
+from kbforge_plugins.resamplers.greedy import Greedy
+from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, compare
+from tests.clustering.contents import contents
+from tests.clustering.oracle import SlowSmc, Target
+from tests.clustering.toys import BlackBox, Chain, ChainTable, fragments_of, normal
+
+PREDICTIVE = normal(1.0, 6.0)
+
+
+@pytest.mark.parametrize("particles", [1, 3, 10])
+@pytest.mark.parametrize("splits", [True, False])
+def test_what_is_written_is_the_slow_engines_step_and_is_told(splits: bool, particles: int) -> None:
+    """Which subproblems were replaced and by which, found as those that the slow one renewed."""
+    fates: set[Fate] = set()
+    for seed in SEEDS:
+        points = bridging_stream(seed)
+        rules = Rules(particles, Greedy(), splits=splits)
+        slow = SlowSmc(Target(points, PREDICTIVE, ALPHA), particles, splits=splits)
+        state = State(DirichletProcess(ALPHA))
+        scorer = make_scorer(Problem(Chain(PREDICTIVE), ALPHA), rules.limit)
+        rng = np.random.default_rng(0)
+        for x, fragment in enumerate(fragments_of(points)):
+            plan = consider(state, scorer, fragment, rules, rng)
+            old = dict(slow.subproblems)
+            slow.step(x)
+            info = commit(state, scorer, plan)
+            compare(state, slow)
+            new = slow.subproblems
+            kept = {name for name in old if new.get(name) is old[name]}
+            assert info.fragment == x
+            assert info.before == tuple(sorted(set(old) - kept))
+            assert info.after == tuple(sorted(set(new) - kept))
+            assert info.fate == (Fate.OPENED, Fate.JOINED, Fate.MERGED)[min(len(info.before), 2)]
+            assert info.subproblems == len(new)
+            effective = sum(math.log10(len(particles)) for particles in new.values())
+            assert info.log10_effective_particles == pytest.approx(effective, abs=1e-9)
+            fates.add(info.fate)
+    assert (Fate.MERGED in fates) == (splits and particles > 1)
+    assert {Fate.OPENED, Fate.JOINED} <= fates
+
+
+def test_the_table_holds_the_clusters_of_the_state_and_no_others() -> None:
+    for seed in SEEDS:
+        points = bridging_stream(seed)
+        rules = Rules(4, Greedy(), splits=True)
+        for n in (1, 12, 14, len(points)):
+            problem = Problem(Chain(PREDICTIVE), ALPHA)
+            state, scorer = after(fragments_of(points[:n]), problem, rules)
+            assert isinstance(scorer, ConjugateScorer)
+            assert isinstance(scorer.table.live, ChainTable)
+            target = Target(points, PREDICTIVE, ALPHA)
+            live = np.flatnonzero(state.reach[: state.n_slots] > -np.inf).tolist()
+            members = {slot: state.members(slot) for slot in live}
+            assert scorer.table.live._members == {
+                slot: [points[i] for i in group] for slot, group in members.items()
+            }
+            assert sorted([*live, *state.free]) == list(range(state.n_slots))
+            for slot, group in members.items():
+                assert state.score[slot] == pytest.approx(target.score(group))
+                assert state.term[slot] == pytest.approx(target.log_posterior(frozenset({group})))
+            assert scorer.fragments == fragments_of(points[:n])
+
+
+def test_sets_asked_for_are_counted_when_the_fragment_is_taken_in() -> None:
+    rules, items = Rules(4, Greedy(), splits=True), fragments_of(bridging_stream(0)[:14])
+    likelihood = BlackBox(PREDICTIVE)
+    state = State(DirichletProcess(ALPHA))
+    scorer = make_scorer(Problem(likelihood, ALPHA), rules.limit)
+    rng = np.random.default_rng(0)
+    for fragment in items:
+        counted = scorer.evaluations
+        plan = consider(state, scorer, fragment, rules, rng)
+        assert scorer.evaluations == counted
+        info = commit(state, scorer, plan)
+        assert info.model_evaluations == scorer.evaluations == sum(likelihood.asked)
+
+
+def test_a_plan_is_written_once() -> None:
+    """It holds for the state that it was made of; a later one is left as it is."""
+    rules, items = Rules(4, Greedy(), splits=True), fragments_of(bridging_stream(0)[:6])
+    state, scorer = after(items[:-1], Problem(Chain(PREDICTIVE), ALPHA), rules)
+    plan = consider(state, scorer, items[-1], rules, np.random.default_rng(0))
+    commit(state, scorer, plan)
+    before = contents(state), contents(scorer)
+    with pytest.raises(AssertionError, match="the state it was made of"):
+        commit(state, scorer, plan)
+    assert (contents(state), contents(scorer)) == before

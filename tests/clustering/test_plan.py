@@ -1,0 +1,148 @@
+"""Plan: it only reads, whatever comes of it, and says which fragment it could not place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.plan import Plan, consider
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import State
+from kbforge.contracts import FloatArray, IntArray, Problem
+from kbforge.errors import LikelihoodError
+from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.resamplers.greedy import Greedy as GreedyResampler
+from kbforge_plugins.resamplers.multinomial import Multinomial
+from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream
+from tests.clustering.contents import contents
+from tests.clustering.toys import POINTS, BlackBox, Chain, Rule, fragments_of, normal
+
+CLUSTERERS = [Greedy, Smc, SplitSmc]
+BRIDGE = 12  # where the points of a bridging stream begin that lie between its groups
+RULES = {
+    "greedy": Rules(1, GreedyResampler(), splits=True),
+    "smc": Rules(6, GreedyResampler(), splits=False),
+    "split-smc": Rules(6, GreedyResampler(), splits=True),
+    "multinomial": Rules(6, Multinomial(), splits=True, weights="marginal"),
+    "sampled": Rules(6, GreedyResampler(), splits=True, weights="marginal", sampled_merges=True),
+}
+PROBLEMS = {
+    "conjugate": lambda: Problem(Chain(normal(1.0, 6.0)), ALPHA),
+    "black box": lambda: Problem(BlackBox(normal(1.0, 6.0)), ALPHA),
+    "surrogate": lambda: Problem(BlackBox(normal(1.0, 6.0)), ALPHA, Chain(normal(1.5, 8.0)), 6),
+}
+
+
+def everything(state: State, scorer: Scorer, rng: np.random.Generator) -> Any:
+    """All that a step has, to the last bit."""
+    return contents(state), contents(scorer), contents(rng)
+
+
+def decided(plan: Plan) -> Any:
+    """What a plan will write."""
+    return contents(plan._replace(reading=None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stage", PROBLEMS)
+@pytest.mark.parametrize("rules", RULES)
+def test_a_plan_only_reads(rules: str, stage: str) -> None:
+    """State and model are as before; asked again with the same random numbers it says the same."""
+    merged = opened = 0
+    for seed in SEEDS:
+        items = fragments_of(bridging_stream(seed))
+        for n in (0, 1, 5, BRIDGE, BRIDGE + 1):
+            state, scorer = after(items[:n], PROBLEMS[stage](), RULES[rules])
+            rng = np.random.default_rng(seed)
+            before = everything(state, scorer, rng)
+            drawn = rng.bit_generator.state
+            plan = consider(state, scorer, items[n], RULES[rules], rng)
+            rng.bit_generator.state = drawn
+            assert everything(state, scorer, rng) == before
+            again = consider(state, scorer, items[n], RULES[rules], rng)
+            assert decided(again) == decided(plan)
+            assert plan.fragment == n
+            merged += len(plan.replaced) > 1
+            opened += not plan.replaced
+    assert opened >= len(SEEDS)
+    assert (merged > 0) == (RULES[rules].splits and RULES[rules].particles > 1)
+
+
+class Failing(Multinomial):
+    """Draws, and then fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error, self.drew = error, False
+
+    def resample(
+        self, log_weights: FloatArray, size: int, rng: np.random.Generator
+    ) -> tuple[IntArray, FloatArray]:
+        before = contents(rng)
+        super().resample(log_weights, size, rng)
+        rng.random()
+        self.drew = contents(rng) != before
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), KeyboardInterrupt()])
+@pytest.mark.parametrize("splits", [True, False])
+def test_what_a_failing_resampler_drew_is_given_back(error: BaseException, splits: bool) -> None:
+    problem = PROBLEMS["conjugate"]()
+    items = fragments_of(bridging_stream(0))
+    rules = Rules(6, Multinomial(), splits=splits, weights="marginal")
+    state, scorer = after(items[:BRIDGE], problem, rules)
+    failing, rng = Failing(error), np.random.default_rng(11)
+    before = everything(state, scorer, rng)
+    bad = Rules(6, failing, splits=splits, weights="marginal")
+    with pytest.raises(type(error)):
+        consider(state, scorer, items[BRIDGE], bad, rng)
+    assert failing.drew
+    assert everything(state, scorer, rng) == before
+
+
+def test_a_failing_model_leaves_the_random_numbers_alone() -> None:
+    *items, x = fragments_of(POINTS)
+    problem = Problem(Rule(lambda ids: np.nan if ids >= {"f4", "f2"} else 0.0), 1.0)
+    rules = RULES["multinomial"]
+    state, scorer = after(items, problem, rules)
+    rng = np.random.default_rng(11)
+    before = everything(state, scorer, rng)
+    with pytest.raises(LikelihoodError):
+        consider(state, scorer, x, rules, rng)
+    assert everything(state, scorer, rng) == before
+
+
+def test_a_greedy_step_draws_nothing_and_a_stochastic_one_does() -> None:
+    items = fragments_of(bridging_stream(0))
+    for name, draws in {"split-smc": False, "multinomial": True}.items():
+        state, scorer = after(items[:BRIDGE], PROBLEMS["conjugate"](), RULES[name])
+        rng = np.random.default_rng(11)
+        before = contents(rng)
+        consider(state, scorer, items[BRIDGE], RULES[name], rng)
+        assert (contents(rng) != before) == draws
+
+
+def run(clusterer, likelihood, alpha: float = 1.0):  # type: ignore[no-untyped-def]
+    return clusterer().cluster(
+        fragments_of(POINTS), Problem(likelihood, alpha), np.random.default_rng(0)
+    )
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_infinity_are_errors_that_name_the_fragment(clusterer, bad: float) -> None:  # type: ignore[no-untyped-def]
+    likelihood = Rule(lambda ids: bad if {"f1", "f3"} <= ids or ids == {"f4"} else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f[1-4]"'):
+        run(clusterer, likelihood)
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+def test_a_fragment_that_fits_nowhere_is_named(clusterer) -> None:  # type: ignore[no-untyped-def]
+    likelihood = Rule(lambda ids: -np.inf if "f3" in ids else 0.0)
+    with pytest.raises(LikelihoodError, match=r'fragment "f3".*no finite assignment'):
+        run(clusterer, likelihood)
