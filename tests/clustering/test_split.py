@@ -76,6 +76,7 @@ def drawn(seed: int, spacing: int = 1) -> Drawn:
     weights = -np.sort(rng.exponential(size=len(rows)))
     weights = np.sort(weights - log_sum_exp(weights))[::-1]
     grown = Grown(
+        min(group[0] for group in clusters),
         NewClusters(
             np.array([slot[group[:-1]] if len(group) > 1 else -1 for group in new]),
             np.array([slot[group] for group in new]),
@@ -86,7 +87,6 @@ def drawn(seed: int, spacing: int = 1) -> Drawn:
         ),
         np.array([slot[group] for group in clusters]),
         np.array([group in held for group in clusters]),
-        np.array([group[0] for group in clusters]),
         [sum(1 << spacing * fragment for fragment in group) for group in clusters],
         [],
         np.array([place[group] for row in rows for group in row]),
