@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from kbforge import __version__, interrupts, registry
+from kbforge.cli.verbs import verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry.blame import blamed
 
@@ -53,7 +54,7 @@ class _Verbs(TyperGroup):
         if cmd_name not in registry.names("commands"):
             return None
         try:
-            command = _command_of(cmd_name)
+            command = verb_called(cmd_name)
         except PluginError as error:
             return _broken(cmd_name, error)
         command.name = cmd_name
@@ -84,16 +85,6 @@ class _Verbs(TyperGroup):
             _fail(interrupts.sentence(), interrupts.exit_code())
         except BrokenPipeError:
             _end_quietly()
-
-
-def _command_of(name: str) -> Any:
-    app = registry.load("commands", name)
-    try:
-        return typer.main.get_command(app)
-    except Exception as error:  # whatever a stranger's app makes Typer raise
-        raise PluginError(
-            f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
-        ) from error
 
 
 def _unwrapped(text: str) -> str:

@@ -65,15 +65,25 @@ class InstalledVerb:
         return code if isinstance(code, int) else 0
 
 
-def _command_of(words: Sequence[str]) -> Any:
-    """The command behind a verb, sub-commands followed."""
-    app = registry.load("commands", words[0])
+def verb_called(name: str) -> Any:
+    """The command that a distribution registered under a name.
+
+    Raises:
+        PluginError: there is none, or it is broken.
+
+    """
+    app = registry.load("commands", name)
     try:
-        command: Any = typer.main.get_command(app)
+        return typer.main.get_command(app)
     except Exception as error:  # whatever a stranger's app makes Typer raise
         raise PluginError(
-            f'the command "{words[0]}" cannot be used: {type(error).__name__}: {error}'
+            f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
+
+
+def _command_of(words: Sequence[str]) -> Any:
+    """The command behind a verb, sub-commands followed."""
+    command = verb_called(words[0])
     for used, word in enumerate(words[1:], 1):
         members = getattr(command, "commands", {})
         if word not in members:
