@@ -30,7 +30,7 @@ import orjson
 import kbforge
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
 from kbforge.files.io import mode_of, require_writable
-from kbforge.files.records import json_value
+from kbforge.files.records import Record, json_value
 from kbforge.files.temporary import sweep, temporary_folder
 
 FORMAT = 1
@@ -38,16 +38,7 @@ MANIFEST = "manifest.json"
 
 _MAX_MANIFEST_BYTES = 1 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_FIELDS: Mapping[str, type] = {
-    "format": int,
-    "kind": str,
-    "plugin": str,
-    "kbforge": str,
-    "recipe": dict,
-    "data": dict,
-    "files": dict,
-}
+_FIELDS = ("format", "kind", "plugin", "kbforge", "recipe", "data", "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +132,7 @@ def read_bundle(folder: Path) -> Bundle:
 
 def _read(folder: Path) -> Bundle:
     manifest = _read_manifest(folder)
-    listed: dict[str, Any] = manifest["files"]
+    listed = manifest.table("files")
     try:
         present = {entry.name for entry in os.scandir(folder)} - {MANIFEST}
     except OSError as error:
@@ -149,12 +140,12 @@ def _read(folder: Path) -> Bundle:
     for name in sorted(present - set(listed)):
         raise _damaged(folder, f'the file "{quoted(name)}" is not in the manifest')
     return Bundle(
-        kind=manifest["kind"],
-        plugin=manifest["plugin"],
-        files={name: _read_file(folder, name, entry) for name, entry in sorted(listed.items())},
-        recipe=manifest["recipe"],
-        data=manifest["data"],
-        kbforge=manifest["kbforge"],
+        kind=manifest.get("kind", str),
+        plugin=manifest.get("plugin", str),
+        recipe=manifest.get("recipe", dict),
+        data=manifest.get("data", dict),
+        kbforge=manifest.get("kbforge", str),
+        files={name: _read_file(folder, name, listed) for name in sorted(listed)},
     )
 
 
@@ -224,7 +215,7 @@ def _put_in_place(new: Path, folder: Path) -> None:
                 shutil.rmtree(aside)
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> Record:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise ModelError(f"there is no model bundle at {quoted(str(folder), 400)}")
@@ -246,70 +237,46 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise _damaged(folder, f"{MANIFEST} is not JSON ({error})") from error
     except BadRecord as error:
         raise _damaged(folder, str(error)) from error
-    _check_manifest(folder, manifest)
-    checked: dict[str, Any] = manifest
-    return checked
-
-
-def _check_manifest(folder: Path, manifest: Any) -> None:
     if not isinstance(manifest, dict):
         raise _damaged(folder, f"{MANIFEST} is not a JSON object")
-    version = manifest.get("format")
+
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        what = f'{MANIFEST} field "{quoted(field)}" should be {expected}, got {got}'
+        return _damaged(folder, what)
+
+    fields = Record(manifest, wrong)
     # the version comes first: a later format may well have other fields
-    if type(version) is int and version != FORMAT:
+    if (version := fields.get("format", int)) != FORMAT:
         raise ModelError(
             f"{quoted(str(folder), 400)} is a model bundle of format {version}, "
             f"this kbforge {kbforge.__version__} reads format {FORMAT}"
         )
-    for name, kind in _FIELDS.items():
-        if type(manifest.get(name)) is not kind:
-            got = quoted(manifest[name]) if name in manifest else "nothing"
-            raise _damaged(
-                folder, f'{MANIFEST} field "{name}" should be {kind.__name__}, got {got}'
-            )
-    for name in sorted(set(manifest) - set(_FIELDS)):
-        raise _damaged(folder, f'{MANIFEST} has the unknown field "{quoted(name)}"')
-    for name, entry in manifest["files"].items():
-        _check_entry(folder, name, entry)
+    return fields.only(*_FIELDS)
 
 
-def _check_entry(folder: Path, name: str, entry: Any) -> None:
+def _read_file(folder: Path, name: str, listed: Record) -> bytes:
     if not _is_plain(name):
         raise _damaged(folder, f'{MANIFEST} names a file "{quoted(name)}" outside the bundle')
-    good = (
-        isinstance(entry, dict)
-        and set(entry) == {"size", "sha256"}
-        and type(entry["size"]) is int
-        and entry["size"] >= 0
-        and isinstance(entry["sha256"], str)
-        and _SHA256.match(entry["sha256"])
-    )
-    if not good:
-        raise _damaged(folder, f'{MANIFEST} entry of "{name}" should have a size and a sha256')
-
-
-def _read_file(folder: Path, name: str, entry: Mapping[str, Any]) -> bytes:
+    entry = listed.table(name).only("size", "sha256")
+    listed_size, listed_digest = entry.get("size", int), entry.get("sha256", str)
     path = folder / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise _damaged(folder, f'"{name}" is not a regular file')
     try:
         # the size is checked before anything is read, so that a swollen file costs no memory
         size = path.stat().st_size
-        if size != entry["size"]:
-            raise _damaged(
-                folder, f'"{name}" has {size:,} bytes, its manifest says {entry["size"]:,}'
-            )
+        if size != listed_size:
+            what = f'"{name}" has {size:,} bytes, its manifest says {listed_size:,}'
+            raise _damaged(folder, what)
         content = path.read_bytes()
     except FileNotFoundError:
         raise _damaged(folder, f'the file "{name}" of its manifest is missing') from None
     except OSError as error:
         raise _unreadable(path, error) from error
     digest = hashlib.sha256(content).hexdigest()
-    if digest != entry["sha256"]:
-        raise _damaged(
-            folder,
-            f'"{name}" has SHA-256 {digest[:12]}…, its manifest says {entry["sha256"][:12]}…',
-        )
+    if digest != listed_digest:
+        says = f"its manifest says {quoted(listed_digest, 12)}"
+        raise _damaged(folder, f'"{name}" has SHA-256 {digest[:12]}…, {says}')
     return content
 
 

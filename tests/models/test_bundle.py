@@ -115,17 +115,38 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
         "manifest.json is larger than",
     ),
     "format later": (edit(lambda m: m.update(format=2)), "model bundle of format 2, this kbforge"),
-    "format not a number": (edit(lambda m: m.update(format="1")), 'field "format" should be int'),
-    "format a boolean": (edit(lambda m: m.update(format=True)), 'field "format" should be int'),
-    "field missing": (edit(lambda m: m.pop("plugin")), 'field "plugin" should be str, got nothing'),
-    "field unknown": (edit(lambda m: m.update(run="rm")), 'has the unknown field "run"'),
+    "format not a number": (
+        edit(lambda m: m.update(format="1")),
+        'field "format" should be a whole number, got 1',
+    ),
+    "format a boolean": (
+        edit(lambda m: m.update(format=True)),
+        'field "format" should be a whole number, got True',
+    ),
+    "field missing": (
+        edit(lambda m: m.pop("plugin")),
+        'field "plugin" should be a string, got nothing',
+    ),
+    "field unknown": (
+        edit(lambda m: m.update(run="rm")),
+        'field "run" should be one of format, kind, plugin, kbforge, recipe, data, files, got an '
+        "unknown field",
+    ),
     "path traversal": (
         edit(lambda m: m["files"].update({"../secret": {"size": 0, "sha256": "0" * 64}})),
         'names a file "../secret" outside the bundle',
     ),
     "entry without hash": (
         edit(lambda m: m["files"]["counts.json"].pop("sha256")),
-        'entry of "counts.json" should have a size and a sha256',
+        'field "files.counts.json.sha256" should be a string, got nothing',
+    ),
+    "entry with a size below 0": (
+        edit(lambda m: m["files"]["counts.json"].update(size=-9)),
+        '"counts.json" has 9 bytes, its manifest says -9',
+    ),
+    "entry with what is no hash": (
+        edit(lambda m: m["files"]["counts.json"].update(sha256="\n\x1b[2J")),
+        r"its manifest says \n\x1b[2J",
     ),
     "hash of another file": (
         edit(lambda m: m["files"]["counts.json"].update(sha256="1" * 64)),
