@@ -33,7 +33,8 @@ PEOPLE = "splink_hist50k/historical_50k.jsonl.gz"
 
 def run(python: str, *arguments: object) -> tuple[Any, float]:
     """What `kbforge ARGUMENTS --json` prints, and the seconds of user time it took."""
-    command = [python, "-m", "kbforge.cli.main", *map(str, arguments), "--json"]
+    # -P: the folder that this is run in may hold one of the trees
+    command = [python, "-P", "-m", "kbforge.cli.main", *map(str, arguments), "--json"]
     with tempfile.TemporaryFile() as out:
         redirect = [(os.POSIX_SPAWN_DUP2, out.fileno(), 1)]
         child = os.posix_spawn(python, command, os.environ, file_actions=redirect)
