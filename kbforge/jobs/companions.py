@@ -12,11 +12,9 @@ from pathlib import Path
 from kbforge.contracts import Likelihood
 from kbforge.errors import UsageError
 from kbforge.jobs.choices import Choices
-from kbforge.models.calibration import Calibration, read_calibration
+from kbforge.models.calibration import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
 from kbforge.models.resolve import is_name
-
-_CALIBRATION_IN_BUNDLE = "calibration.toml"
 
 
 def named_calibration(choices: Choices) -> Calibration | None:
@@ -56,7 +54,7 @@ def alpha_of(
         return named.alpha
     bundle = _bundle(choices)
     if bundle is not None:
-        bundled = bundle / _CALIBRATION_IN_BUNDLE
+        bundled = bundle / CALIBRATION_FILE
         if bundled.is_file():
             return read_calibration(str(bundled)).alpha
         if bundle.is_dir():

@@ -62,6 +62,16 @@ class Bundle:
     data: Mapping[str, Any]
     kbforge: str = kbforge.__version__
 
+    def require_of(self, plugin: str, where: str) -> None:
+        """Refuse a bundle that is not of this likelihood.
+
+        Raises:
+            ModelError: it is not; `where` is how it is called.
+
+        """
+        if (self.kind, self.plugin) != ("likelihoods", plugin):
+            raise ModelError(f"{where} is a model for {quoted(self.plugin)}, expected {plugin}")
+
 
 def write_bundle(folder: Path, bundle: Bundle) -> None:
     """Write a bundle; one that is there already is replaced.

@@ -43,6 +43,9 @@ from kbforge.files.toml import read_table
 from kbforge.files.toml import toml_value as _toml
 from kbforge.models.confidence import ConfidenceMap, lines_of, parse_confidence
 
+CALIBRATION_FILE = "calibration.toml"
+"""The calibration of a model, in its bundle."""
+
 FORMAT = 1
 _LOG_TOLERANCE = 1e-6
 

@@ -16,7 +16,7 @@ import orjson
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge.models.calibration import Calibration, fingerprint, to_toml
+from kbforge.models.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge_plugins.indexes.recall import IndexRecall, recall_of
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
@@ -31,7 +31,6 @@ from kbforge_plugins.models.attributes.kinds import KINDS, Kind
 from kbforge_plugins.models.attributes.rates import AttributeRates
 from kbforge_plugins.models.attributes.rates import to_toml as rates_to_toml
 
-CALIBRATION_FILE = "calibration.toml"
 _OBJECTIVE = "expected entities"
 
 

@@ -31,14 +31,13 @@ import torch
 from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
-from kbforge.models.calibration import read_calibration
+from kbforge.models.calibration import CALIBRATION_FILE, read_calibration
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.models.given_scores import GivenScores
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
 from kbforge_plugins.models.gpt.scoring import SequenceScorer
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
 
-CALIBRATION_FILE = "calibration.toml"
 DEFAULT_ALPHA = 1000.0
 
 _MEBIBYTE = 1 << 20

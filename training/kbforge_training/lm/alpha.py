@@ -13,10 +13,9 @@ from kbforge.errors import KBForgeError
 from kbforge.jobs.calibrate import CalibrationSettings, calibrate
 from kbforge.jobs.choices import Choices
 from kbforge.models.bundle import add_file
-from kbforge.models.calibration import to_toml
+from kbforge.models.calibration import CALIBRATION_FILE, to_toml
 from kbforge_training.lm.sets import Entity
 
-_CALIBRATION = "calibration.toml"
 _MOST_TO_CALIBRATE = 500
 
 
@@ -50,7 +49,7 @@ def add_alpha(
         say(f"note: not calibrated: the labels do not bound alpha; {later}")
         return None
     calibration = replace(found.calibration, likelihood=name)
-    add_file(draft, _CALIBRATION, to_toml(calibration))
+    add_file(draft, CALIBRATION_FILE, to_toml(calibration))
     return calibration.alpha
 
 

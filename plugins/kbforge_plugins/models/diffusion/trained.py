@@ -75,8 +75,7 @@ def from_bundle(bundle: Bundle, where: str) -> SetDiffusion:
         ModelError: with what differs.
 
     """
-    if (bundle.kind, bundle.plugin) != ("likelihoods", PLUGIN):
-        raise ModelError(f"{where} is a model for {quoted(bundle.plugin)}, expected {PLUGIN}")
+    bundle.require_of(PLUGIN, where)
     if WEIGHTS not in bundle.files:
         raise ModelError(f"{where} has no {WEIGHTS}: it is not a diffusion model")
     shape = _shape(bundle.recipe.get("shape"), where)

@@ -89,8 +89,7 @@ def from_bundle(bundle: Bundle, where: str) -> LanguageModel:
         ModelError: with what differs.
 
     """
-    if (bundle.kind, bundle.plugin) != ("likelihoods", PLUGIN):
-        raise ModelError(f"{where} is a model for {quoted(bundle.plugin)}, expected {PLUGIN}")
+    bundle.require_of(PLUGIN, where)
     for name in (WEIGHTS, TOKENIZER):
         if name not in bundle.files:
             raise ModelError(f"{where} has no {name}: it is not a language model")
