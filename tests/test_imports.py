@@ -37,7 +37,7 @@ RANKS = {
         [
             {"", "contracts", *LOOSE},
             {"registry", "files", "numerics", "serialize", "grammar", "evaluation"},
-            {"models", "clustering", "kb"},
+            {"models", "clustering", "kb", "answers"},
             {"jobs"},
             {"recipe", "pictures", "bench"},
             {"cli", "testing"},
