@@ -24,7 +24,6 @@ _KEYS: dict[str, Said] = {"y": True, "n": False, "s": None, "u": "undo", "q": "q
 _MOST_ROWS = 24
 _MOST_VALUES = 6
 _MOST_CHARACTERS = 200
-_STANDARD_INPUT = "standard input"
 
 
 def at_terminal(labelling: Labelling, count: int) -> None:
@@ -61,12 +60,15 @@ def by_lines(labelling: Labelling, count: int) -> None:
         OutputError: an answer cannot be written.
 
     """
-    done = number = 0
+    from kbforge.files.io import called, lines_of
+
+    said_lines = lines_of(sys.stdin.buffer, called("-"))
+    done = 0
     while done < count and (question := labelling.question()) is not None:
         console.print_json({"question": question.to_json()})
         sys.stdout.flush()
-        number += 1
-        said = _read(sys.stdin.readline(), f"{_STANDARD_INPUT}:{number}")
+        number, line = next(said_lines, (0, None))
+        said = "quit" if line is None else _read(line, f"{called('-')}:{number}")
         if said == "quit":
             return
         done = _heed(labelling, question, said, done)
@@ -96,17 +98,16 @@ def _typed(prompt: str) -> Said:
         console.note(f'expected y, n, s, u or q, got "{quoted(line.strip())}"')
 
 
-def _read(line: str, where: str) -> Said:
-    """What a line says; its end of the input ends."""
+def _read(line: bytes, where: str) -> Said:
+    """What a line says."""
     from kbforge.files.answers import record_of, same_of
-    from kbforge.files.jsonl import parse_json
+    from kbforge.files.jsonl import parse_json, shown
 
-    if not line:
-        return "quit"
-    value = parse_json(line.encode(errors="surrogateescape"), where)
+    value = parse_json(line, where)
     if not isinstance(value, dict) or len(value) != 1:
-        raise BadRecord(where, 'an object with "same", "undo" or "quit"', quoted(line.strip(), 40))
+        raise BadRecord(where, 'an object with "same", "undo" or "quit"', shown(value))
     record = record_of(value, where).only("same", "undo", "quit")
+    word: Literal["undo", "quit"]
     for word in ("undo", "quit"):
         if word in record:
             if record.get(word, bool, "true") is not True:

@@ -9,7 +9,8 @@
 | field | meaning |
 |---|---|
 | number | of the question, from 1 |
-| how | "informative": of the pairs that decide most; "sampled": of all pairs |
+| how | "informative": one of the pairs that decide most; "audit": of the entity of a, which was
+drawn at random, the pair that is most likely wrong |
 | joined | weight of the groupings that put the two together, before any answer, in [0, 1] |
 | share | of the pairs that some grouping joins and that were as good to ask about, in (0, 1] |
 
@@ -36,10 +37,13 @@ from kbforge.files.jsonl import read_json_lines, stop
 from kbforge.files.locks import hold
 from kbforge.files.records import Record
 
-HOW = ("informative", "sampled")
+INFORMATIVE = "informative"
+AUDIT = "audit"
+HOW = (INFORMATIVE, AUDIT)
 """Why a pair may have been asked about."""
 
 _SHA256_DIGITS = 64
+_PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,13 @@ class AnswerFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.answers = read_answers(path) if os.path.exists(path) else []
+        there = os.path.exists(path)
+        self.answers = read_answers(path) if there else []
+        if there and _first_byte(path) in _PACKED:
+            raise KBForgeError(
+                f"{quoted(path, 400)}: expected a plain file, for it grows with each answer, got a "
+                "packed one"
+            )
         self._file: FileIO | None = None
         self._ends: list[int] = []
 
@@ -207,6 +217,11 @@ class AnswerFile:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise OutputError(f"cannot write {quoted(self.path, 400)}: {reason}") from error
+
+
+def _first_byte(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1)
 
 
 def _end_last_line(file: FileIO) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kbforge.answers.queue import Drawn, Queue
 from kbforge.contracts import Fragment, IntArray
 from kbforge.files.answers import placed, read_answers
 from kbforge.jobs.candidates import Candidate, Candidates, candidates
 from kbforge.jobs.choices import Choices
+from kbforge.judge.answers.queue import Drawn, Queue
 from kbforge.words import counted
 
 

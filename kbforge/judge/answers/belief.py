@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from kbforge.answers.votes import BoolArray
 from kbforge.contracts import FloatArray
+from kbforge.judge.answers.votes import BoolArray
 
 ERROR = 0.05
 """e: how often a person's answer is wrong."""

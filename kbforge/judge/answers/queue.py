@@ -12,7 +12,10 @@ So every question has a price tag before it is asked: an answer about cell c tak
 (J_k S x_c)^2 / (1 / I_c + x_c' S x_c) from the variance of F_k. The cell is asked about that takes
 most from the differences between the leader and its rivals, each weighed by the probability that
 the rival is the better one. Within the cell the pair is drawn at random, so that answers are a
-stratified sample. Every fourth question is drawn from all pairs that a rival or the leader joins.
+stratified sample of it.
+
+Every third question is an *audit*: an entity of the leader is drawn at random, and asked about is
+its pair that is most likely wrong. How many audits fail says how many entities are right.
 
 Before any answer the candidates are worth their predicted gains. What the prior belief makes of
 them differs, and after t answers m / (m + t) of that difference is still added.
@@ -25,14 +28,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr
 
-from kbforge.answers.belief import Belief, design, information_of, prior, update
-from kbforge.answers.votes import count_votes, votes_on
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.files.answers import AUDIT, INFORMATIVE
+from kbforge.judge.answers.belief import Belief, design, information_of, prior, update
+from kbforge.judge.answers.votes import count_votes, votes_on
 
-_JUDGED = 2.0  # m: answers after which the belief counts as much as the predicted gains
+_JUDGED = 5.0  # m: answers after which the belief counts as much as the predicted gains
 _TEMPERATURE = 0.1  # of F1: candidates predicted to be so much worse weigh 1/e
 _LEAST_VARIANCE = 1e-8
-_SAMPLED = 4  # every so many-th question is drawn from all
+_AUDITED = 3  # every so many-th question audits an entity
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Drawn:
     Attributes:
         first: number of a fragment in the sample.
         second: of the other one.
-        how: "informative" or "sampled".
+        how: "informative" or "audit".
         joined: prior weight of the candidates that put them together, in [0, 1].
         share: of all listed pairs that have the same votes, in (0, 1].
 
@@ -117,14 +121,18 @@ class Queue:
         if not len(open_pairs):
             return None
         rng = np.random.default_rng([self._seed, len(self._answers)])
+        if len(self._answers) % _AUDITED == _AUDITED - 1:
+            return self._audited(open_pairs, rng)
         cells = np.unique(self._votes.cell[open_pairs])
-        if len(self._answers) % _SAMPLED == _SAMPLED - 1:
-            return self._drawn(open_pairs, "sampled", rng)
         value = self._value(cells)
         if not value.max() > 0:
-            return self._drawn(open_pairs, "sampled", rng)
+            return self._audited(open_pairs, rng)
         cell = cells[int(np.argmax(value))]
-        return self._drawn(open_pairs[self._votes.cell[open_pairs] == cell], "informative", rng)
+        pairs = open_pairs[self._votes.cell[open_pairs] == cell]
+        # a random probe of the cell, then a random pair of it: items count alike
+        probes = self._votes.probe[pairs]
+        pairs = pairs[probes == rng.choice(np.unique(probes))]
+        return self._drawn(int(rng.choice(pairs)), INFORMATIVE)
 
     def _open(self) -> IntArray:
         """The listed pairs that nothing equal to was asked about."""
@@ -137,11 +145,19 @@ class Queue:
         one, other = self._alike[first], self._alike[second]
         return np.minimum(one, other) * len(self._alike) + np.maximum(one, other)
 
-    def _drawn(self, pairs: IntArray, how: str, rng: np.random.Generator) -> Drawn:
-        """A random probe of the pairs, then a random pair of it: items count alike."""
-        probes = self._votes.probe[pairs]
-        pairs = pairs[probes == rng.choice(np.unique(probes))]
-        pair = int(rng.choice(pairs))
+    def _audited(self, pairs: IntArray, rng: np.random.Generator) -> Drawn:
+        """An entity of the leader drawn at random, and its pair that is most likely wrong."""
+        leader = self._groupings[self.best()]
+        probe, other = self._votes.probe[pairs], self._votes.other[pairs]
+        drawn = np.unique(probe)
+        chance = 1 / np.bincount(leader)[leader[drawn]]
+        chosen = rng.choice(drawn, p=chance / chance.sum())
+        mine = np.flatnonzero(probe == chosen)
+        q = self.belief.probability(self._votes.cells[self._votes.cell[pairs[mine]]])
+        together = leader[other[mine]] == leader[chosen]
+        return self._drawn(int(pairs[mine[np.argmax(np.where(together, 1 - q, q))]]), AUDIT)
+
+    def _drawn(self, pair: int, how: str) -> Drawn:
         cell = int(self._votes.cell[pair])
         return Drawn(
             first=int(self._votes.probe[pair]),
