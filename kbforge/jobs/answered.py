@@ -59,10 +59,13 @@ class Chooser:
         found: the candidates.
         seed: of the questions.
 
+    Attributes:
+        found: the candidates.
+
     """
 
     def __init__(self, fragments: Sequence[Fragment], found: Candidates, seed: int) -> None:
-        self._found = found
+        self.found = found
         self._queue = Queue(found.groupings, found.gains, _alike(fragments, found.sample), seed)
         self._place = {number: at for at, number in enumerate(found.sample.tolist())}
         self._answers: list[tuple[int, int, bool | None]] = []
@@ -72,7 +75,7 @@ class Chooser:
         drawn = self._queue.next()
         if drawn is None:
             return None
-        first, second = (int(self._found.sample[at]) for at in (drawn.first, drawn.second))
+        first, second = (int(self.found.sample[at]) for at in (drawn.first, drawn.second))
         return replace(drawn, first=first, second=second)
 
     def add(self, first: int, second: int, same: bool | None) -> None:
@@ -87,16 +90,21 @@ class Chooser:
         if self._is_grouped(first, second):
             self._queue.undo()
 
+    @property
+    def best(self) -> int:
+        """The number of the candidate that is best by the answers."""
+        return self._queue.best()
+
     def changed(self) -> Changed:
         """What the answers change."""
         worth, _ = self._queue.scores()
-        before, after = int(np.argmax(self._found.gains)), int(np.argmax(worth))
+        before, after = int(np.argmax(self.found.gains)), self.best
         unknown = sum(same is None for _, _, same in self._answers)
         return Changed(
             answers=len(self._answers) - unknown,
             unknown=unknown,
-            before=self._found.options[before],
-            after=self._found.options[after],
+            before=self.found.options[before],
+            after=self.found.options[after],
             gain=float(worth[after] - worth[before]),
         )
 

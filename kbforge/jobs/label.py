@@ -57,6 +57,9 @@ class Labelling:
         choices: a likelihood that they name is the only one that is chosen from.
         file: where the answers go; those that it holds count.
 
+    Attributes:
+        chooser: the candidates, and which one is best by the answers.
+
     Raises:
         KBForgeError: no fragments, answers about others, or as `kbforge.jobs.cluster.cluster`.
 
@@ -69,13 +72,13 @@ class Labelling:
         self._file, self._fragments = file, fragments
         self._sha256 = fingerprint(fragments)
         self._numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
-        self._chooser = Chooser(fragments, candidates(fragments, choices), choices.seed)
+        self.chooser = Chooser(fragments, candidates(fragments, choices), choices.seed)
         for answer in earlier:
-            self._chooser.add(*answer)
+            self.chooser.add(*answer)
 
     def question(self) -> Question | None:
         """What to ask next; None if nothing is left to ask."""
-        drawn = self._chooser.next()
+        drawn = self.chooser.next()
         if drawn is None:
             return None
         a, b = self._fragments[drawn.first], self._fragments[drawn.second]
@@ -91,7 +94,7 @@ class Labelling:
         """
         a, b = question.a.id, question.b.id
         self._file.append(Answer(a, b, same, question.asked, self._sha256))
-        self._chooser.add(self._numbers[a], self._numbers[b], same)
+        self.chooser.add(self._numbers[a], self._numbers[b], same)
 
     def undo(self) -> bool:
         """Take back the last answer of this session; whether there was one.
@@ -105,12 +108,12 @@ class Labelling:
         if not self._file.appended:
             return False
         self._file.undo()
-        self._chooser.undo()
+        self.chooser.undo()
         return True
 
     def changed(self) -> Changed:
         """What the answers change."""
-        return self._chooser.changed()
+        return self.chooser.changed()
 
 
 def _without_label(fragment: Fragment) -> dict[str, Any]:
