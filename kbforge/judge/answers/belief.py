@@ -59,7 +59,7 @@ class Belief:
 
         """
         x = design(votes)
-        return x @ self.mean, np.einsum("pi,ij,pj->p", x, self.covariance, x)
+        return x @ self.mean, ((x @ self.covariance) * x).sum(axis=1)
 
     def probability(self, votes: BoolArray) -> FloatArray:
         """That pairs with these votes are of one entity, shape [pairs] (MacKay 1992)."""

@@ -24,6 +24,7 @@ them differs, and after t answers m / (m + t) of that difference is still added.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -80,17 +81,15 @@ class Queue:
         self.weights: FloatArray = weights / weights.sum()
         self._prior = prior(self.weights)
         self._answers: list[tuple[int, int, bool | None]] = []
-        self._belief: Belief | None = None
+        self._before = self._worth_by(self._prior)[0]
 
-    @property
+    @cached_property
     def belief(self) -> Belief:
         """After the answers so far."""
-        if self._belief is None:
-            known = self._known()
-            first, second = (np.array([one[k] for one in known], np.int64) for k in (0, 1))
-            same = np.array([one[2] for one in known], np.bool_)
-            self._belief = update(self._prior, votes_on(self._groupings, first, second), same)
-        return self._belief
+        known = self._known()
+        first, second = (np.array([one[k] for one in known], np.int64) for k in (0, 1))
+        same = np.array([one[2] for one in known], np.bool_)
+        return update(self._prior, votes_on(self._groupings, first, second), same)
 
     def _known(self) -> list[tuple[int, int, bool]]:
         return [(i, j, same) for i, j, same in self._answers if same is not None]
@@ -98,18 +97,23 @@ class Queue:
     def add(self, first: int, second: int, same: bool | None) -> None:
         """Take in an answer; None is one that the person does not know."""
         self._answers.append((first, second, same))
-        self._belief = None
+        self._forget()
 
     def undo(self) -> None:
         """Forget the last answer."""
         self._answers.pop()
-        self._belief = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """What followed from the answers follows no longer."""
+        for name in ("belief", "_worth"):
+            self.__dict__.pop(name, None)
 
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Expected F1 of the candidates less that of the first, and its variance, shape [K]."""
-        before, (after, variance, _) = self._worth(self._prior)[0], self._worth(self.belief)
+        after, variance, _ = self._worth
         rest = _JUDGED / (_JUDGED + len(self._known()))
-        return after + rest * (self._gains - self._gains[0] - before), variance
+        return after + rest * (self._gains - self._gains[0] - self._before), variance
 
     def best(self) -> int:
         """The candidate with the largest expected F1; the first of equals."""
@@ -163,18 +167,18 @@ class Queue:
             first=int(self._votes.probe[pair]),
             second=int(self._votes.other[pair]),
             how=how,
-            joined=float(self._votes.cells[cell] @ self.weights),
+            joined=min(float(self._votes.cells[cell] @ self.weights), 1.0),
             share=float(np.mean(self._votes.cell == cell)),
         )
 
     def _value(self, cells: IntArray) -> FloatArray:
         """How much variance an answer takes from what decides, shape [cells]."""
         mean, _ = self.scores()
-        _, _, jacobian = self._worth(self.belief)
+        _, _, jacobian = self._worth
         leader = int(np.argmax(mean))
         difference = jacobian - jacobian[leader]  # [K, K + 1]
         covariance = self.belief.covariance
-        apart = np.einsum("ki,ij,kj->k", difference, covariance, difference)
+        apart = ((difference @ covariance) * difference).sum(axis=1)
         doubt = np.sqrt(np.maximum(apart, _LEAST_VARIANCE))
         rival = ndtr((mean - mean[leader]) / doubt)
         rival[leader] = 0.0
@@ -185,7 +189,12 @@ class Queue:
         value: FloatArray = rival @ taken * said / (1 + said * spread)
         return value
 
-    def _worth(self, belief: Belief) -> tuple[FloatArray, FloatArray, FloatArray]:
+    @cached_property
+    def _worth(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """As `_worth_by` the belief after the answers so far."""
+        return self._worth_by(self.belief)
+
+    def _worth_by(self, belief: Belief) -> tuple[FloatArray, FloatArray, FloatArray]:
         """F less that of the first candidate, its variance, shape [K], and J, shape [K, K + 1]."""
         votes = self._votes
         if not len(votes.cells):
@@ -203,5 +212,5 @@ class Queue:
         x = design(votes.cells)
         jacobian = scale * (by_cell * (p * (1 - p))[:, None]).T @ x
         off = jacobian - jacobian[0]
-        variance = np.einsum("ki,ij,kj->k", off, belief.covariance, off)
+        variance = ((off @ belief.covariance) * off).sum(axis=1)
         return f - f[0], variance, jacobian

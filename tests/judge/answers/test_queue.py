@@ -118,6 +118,16 @@ def test_nothing_to_ask() -> None:
     assert queue.best() == 0
 
 
+def test_equal_fragments_without_end_are_asked_about_once() -> None:
+    groupings = np.zeros((60, 3_000), np.int64)
+    queue = Queue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
+    drawn = queue.next()
+    assert drawn is not None
+    assert drawn.joined == 1.0  # and no last bit more
+    queue.add(drawn.first, drawn.second, True)
+    assert queue.next() is None
+
+
 def test_one_candidate_is_best_whatever_is_answered() -> None:
     queue = queue_of(np.array([[0, 0, 1, 1]]))
     answered(queue, np.array([0, 1, 2, 3]), 2)
