@@ -91,9 +91,25 @@ def read_answers(path: str) -> list[Answer]:
     return [_answer(value, where) for where, _, value in read_json_lines(path, stop)]
 
 
-def placed(
-    answers: Sequence[Answer], fragments: Sequence[Fragment], path: str
-) -> list[tuple[int, int, bool | None]]:
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An answer by the numbers of its fragments.
+
+    Attributes:
+        first: that of a.
+        second: that of b.
+        same: as in `Answer`.
+        audit: whether it was an audit.
+
+    """
+
+    first: int
+    second: int
+    same: bool | None
+    audit: bool
+
+
+def placed(answers: Sequence[Answer], fragments: Sequence[Fragment], path: str) -> list[Placed]:
     """The answers with the numbers of their fragments.
 
     Args:
@@ -113,7 +129,10 @@ def placed(
                     f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
                     f'about "{quoted(name)}", which is not among them; kbforge label asks anew'
                 )
-    return [(numbers[answer.a], numbers[answer.b], answer.same) for answer in answers]
+    return [
+        Placed(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
+        for answer in answers
+    ]
 
 
 class AnswerFile:

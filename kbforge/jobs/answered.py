@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kbforge.contracts import Fragment, IntArray
-from kbforge.files.answers import placed, read_answers
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
+from kbforge.files.answers import Placed, placed, read_answers
 from kbforge.jobs.candidates import Candidate, Candidates, candidates
 from kbforge.jobs.choices import Choices
 from kbforge.judge.answers.queue import Drawn, Queue
+from kbforge.judge.answers.shift import Shift, shift_of
 from kbforge.words import counted
 
 
@@ -139,10 +140,31 @@ def by_answers(fragments: Sequence[Fragment], choices: Choices, notes: list[str]
         return choices
     chooser = Chooser(fragments, found, choices.seed)
     for answer in answers:
-        chooser.add(*answer)
+        chooser.add(answer.first, answer.second, answer.same)
     changed = chooser.changed()
     notes.append(str(changed))
     return replace(choices, likelihood=changed.after.likelihood, alpha=changed.after.alpha)
+
+
+def shift_by(
+    answers: Sequence[Placed], clusters: Sequence[Cluster], probability: FloatArray
+) -> Shift:
+    """How much surer or less sure of its entities a run may be, by the audits among the answers.
+
+    Args:
+        answers: about the fragments that were clustered, or others, which are passed over.
+        clusters: the point estimate.
+        probability: that each cluster is exactly an entity, by the map, shape [clusters].
+
+    """
+    holder = {fragment: number for number, held in enumerate(clusters) for fragment in held}
+    tested = [
+        (holder[a.first], a.same != (holder[a.first] == holder[a.second]))
+        for a in answers
+        if a.audit and a.same is not None and a.first in holder and a.second in holder
+    ]
+    numbers = np.array([number for number, _ in tested], np.int64)
+    return shift_of(probability[numbers], np.array([failed for _, failed in tested], np.bool_))
 
 
 def _called(candidate: Candidate) -> str:

@@ -74,7 +74,7 @@ class Labelling:
         self._numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
         self.chooser = Chooser(fragments, candidates(fragments, choices), choices.seed)
         for answer in earlier:
-            self.chooser.add(*answer)
+            self.chooser.add(answer.first, answer.second, answer.same)
 
     def question(self) -> Question | None:
         """What to ask next; None if nothing is left to ask."""

@@ -11,7 +11,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, KBForgeError, OutputError
-from kbforge.files.answers import Answer, AnswerFile, Asked, placed, read_answers
+from kbforge.files.answers import Answer, AnswerFile, Asked, Placed, placed, read_answers
 
 SHA = "0123456789abcdef" * 4
 ASKED = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.25}
@@ -123,7 +123,10 @@ def test_what_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
 def test_answers_are_placed_by_id() -> None:
     fragments = [Fragment(name, {"name": (name,)}) for name in ("y", "z", "x")]
     given = [answer("y"), answer("z", None)]
-    assert placed(given, fragments, "a.jsonl") == [(2, 0, True), (2, 1, None)]
+    assert placed(given, fragments, "a.jsonl") == [
+        Placed(2, 0, True, audit=True),
+        Placed(2, 1, None, audit=True),
+    ]
     with pytest.raises(KBForgeError) as error:
         placed([answer("gone")], fragments, "a.jsonl")
     assert str(error.value) == (
