@@ -13,8 +13,8 @@ from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.files.answers import Placed, placed, read_answers
 from kbforge.jobs.candidates import Candidate, Candidates, candidates
 from kbforge.jobs.choices import Choices
-from kbforge.judge.answers.queue import Drawn, Queue
-from kbforge.judge.answers.shift import Shift, shift_of
+from kbforge.models.answers.queue import Drawn, Queue
+from kbforge.models.answers.shift import Shift, shift_of
 from kbforge.words import counted
 
 

@@ -8,8 +8,8 @@ import pytest
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AUDIT, INFORMATIVE
-from kbforge.judge.answers.queue import Drawn, Queue
-from tests.judge.answers.worlds import world
+from kbforge.models.answers.queue import Drawn, Queue
+from tests.models.answers.worlds import world
 
 
 def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0) -> Queue:

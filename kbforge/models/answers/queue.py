@@ -31,8 +31,8 @@ from scipy.special import expit, ndtr
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.files.answers import AUDIT, INFORMATIVE
-from kbforge.judge.answers.belief import Belief, design, information_of, prior, update
-from kbforge.judge.answers.votes import count_votes, votes_on
+from kbforge.models.answers.belief import Belief, design, information_of, prior, update
+from kbforge.models.answers.votes import count_votes, votes_on
 
 _JUDGED = 5.0  # m: answers after which the belief counts as much as the predicted gains
 _TEMPERATURE = 0.1  # of F1: candidates predicted to be so much worse weigh 1/e

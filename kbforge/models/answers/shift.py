@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kbforge.contracts import FloatArray
-from kbforge.judge.answers.belief import ERROR
-from kbforge.judge.answers.votes import BoolArray
+from kbforge.models.answers.belief import ERROR
+from kbforge.models.answers.votes import BoolArray
 
 _SPREAD = 1.0  # S, nats
 _GRID = 61

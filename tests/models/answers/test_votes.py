@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbforge.judge.answers import votes
-from kbforge.judge.answers.votes import count_votes, votes_on
-from tests.judge.answers.worlds import world
+from kbforge.models.answers import votes
+from kbforge.models.answers.votes import count_votes, votes_on
+from tests.models.answers.worlds import world
 
 RNG = np.random.default_rng(0)
 
