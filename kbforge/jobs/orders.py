@@ -13,7 +13,9 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Posterior, Progress
 from kbforge.errors import KBForgeError
-from kbforge.evaluation.reliability import Claims, entity_claims, pair_claims, renumbered
+from kbforge.evaluation.reliability import (
+    Claims, entity_claims, entity_probabilities, pair_claims, pair_probabilities, renumbered,
+)
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
 from kbforge.models.confidence import ConfidenceMap
@@ -44,8 +46,8 @@ class Orders:
     def claims(self, least: float) -> tuple[Claims, Claims]:
         """Those of pairs more probable than `least`, and those of entities."""
         return (
-            pair_claims(self.posteriors, self.labels, least),
-            entity_claims(self.posteriors, self.labels),
+            pair_claims(pair_probabilities(self.posteriors, least), self.labels),
+            entity_claims(entity_probabilities(self.posteriors), self.labels),
         )
 
 
