@@ -63,6 +63,16 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.probability)
 
+    def part(self, chosen: slice) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(
+            self.first[chosen],
+            self.second[chosen],
+            self.probability[chosen],
+            self.size[chosen],
+            self.subproblem[chosen],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Entities:
@@ -94,7 +104,6 @@ class Claims:
         size: fragments of the claim's subproblem.
         subproblem: its number in the first posterior; claims of one are not independent.
         true: by gold.
-        number: which of the pairs or entities that were reported the claim is.
 
     """
 
@@ -102,7 +111,6 @@ class Claims:
     size: FloatArray
     subproblem: IntArray
     true: BoolArray
-    number: IntArray
 
     def __len__(self) -> int:
         return len(self.probability)
@@ -110,11 +118,7 @@ class Claims:
     def where(self, chosen: BoolArray) -> Claims:
         """Some of the claims, by a mask of shape [claims]."""
         return Claims(
-            self.probability[chosen],
-            self.size[chosen],
-            self.subproblem[chosen],
-            self.true[chosen],
-            self.number[chosen],
+            self.probability[chosen], self.size[chosen], self.subproblem[chosen], self.true[chosen]
         )
 
 
@@ -196,7 +200,8 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
     """
     masses = [cluster_probabilities(posterior) for posterior in posteriors]
     sizes = _subproblem_sizes(posteriors)
-    clusters, subproblem = [], []
+    clusters: list[Cluster] = []
+    subproblem: list[int] = []
     for number, block in enumerate(posteriors[0].subproblems):
         clusters += block.particles[0].clusters
         subproblem += [number] * len(block.particles[0].clusters)
@@ -221,8 +226,7 @@ def pair_claims(pairs: Pairs, labels: Sequence[str | None]) -> Claims:
     """
     gold = _numbered(labels)
     one, other = gold[pairs.first], gold[pairs.second]
-    number = np.arange(len(pairs))
-    claims = Claims(pairs.probability, pairs.size, pairs.subproblem, one == other, number)
+    claims = Claims(pairs.probability, pairs.size, pairs.subproblem, one == other)
     return claims.where((one >= 0) & (other >= 0))
 
 
@@ -249,7 +253,6 @@ def entity_claims(entities: Entities, labels: Sequence[str | None]) -> Claims:
         entities.size,
         entities.subproblem,
         np.array(true, np.bool_),
-        np.arange(len(entities)),
     )
     return claims.where(np.array(known, np.bool_))
 

@@ -28,19 +28,19 @@ _LINKS = 6  # rare values that link a fragment to others
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Pairs of different names that are alike, both ways round, ascending by first, then second.
+class Links:
+    """Pairs of different things, each both ways round, ascending by first, then second.
 
     Attributes:
-        first: number of a name, shape [pairs].
-        second: number of the other, shape [pairs].
-        cosine: of their tf-idf vectors of words and letter trigrams, shape [pairs].
+        first: number of a thing, shape [links].
+        second: number of the other, shape [links].
+        strength: of the link, shape [links].
 
     """
 
     first: IntArray
     second: IntArray
-    cosine: FloatArray
+    strength: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Told:
         values: number of each one's value of an attribute, `NONE` without, shape [n, attributes].
         stated: how many fragments state each one's value, 0 without, shape [n, attributes].
         attributes: how many attributes each one has, the name included, shape [n].
-        alike: names that are alike.
+        alike: names that are alike, by the cosine of their tf-idf vectors of words and trigrams.
         words: how many each name has, shape [names].
         letters: characters of each name, shape [names].
         foreign: share of each name's letters that are not Latin, shape [names].
         digits: whether each name has a digit, shape [names].
-        linked: of each fragment, pairs with others that state one of its rarest values.
+        linked: fragments that state one of each other's rarest values, by what is shared in nats.
 
     """
 
@@ -67,12 +67,12 @@ class Told:
     values: IntArray
     stated: IntArray
     attributes: IntArray
-    alike: Alike
+    alike: Links
     words: FloatArray
     letters: FloatArray
     foreign: FloatArray
     digits: FloatArray
-    linked: Alike
+    linked: Links
 
     def __len__(self) -> int:
         return len(self.name)
@@ -122,14 +122,14 @@ def _foreign(name: str) -> float:
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _linked(values: IntArray, stated: IntArray) -> Alike:
+def _linked(values: IntArray, stated: IntArray) -> Links:
     """Pairs of fragments that share rare values, and how many nats those are worth."""
-    n, width = values.shape
+    n = len(values)
     often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
     rank = np.argsort(np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable"), axis=1)
     row, column = np.nonzero((often > 0) & (rank < _LINKS))
     if not len(row):
-        return Alike(*(np.zeros(0, np.int64) for _ in range(2)), np.zeros(0))
+        return _none()
     top = int(values.max()) + 1
     key = np.unique(column * top + values[row, column], return_inverse=True)[1]
     weight = np.sqrt(np.log(n / often[row, column]))
@@ -139,7 +139,7 @@ def _linked(values: IntArray, stated: IntArray) -> Alike:
     different = first != second
     first, second, nats = first[different], second[different], shared.data[different]
     order = np.lexsort((second, first))
-    return Alike(first[order], second[order], nats[order])
+    return Links(first[order], second[order], nats[order])
 
 
 def _name(properties: Mapping[str, Sequence[str]], naming_ones: set[str]) -> str | None:
@@ -159,10 +159,10 @@ def _parts(name: str) -> Iterator[str]:
     yield from (padded[k : k + 3] for k in range(len(padded) - 2))
 
 
-def _alike(names: Sequence[str]) -> Alike:
+def _alike(names: Sequence[str]) -> Links:
     """For every name those most like it, of the ones that share one of its rarest parts."""
     if not names:
-        return Alike(*(np.zeros(0, np.int64) for _ in range(2)), np.zeros(0))
+        return _none()
     vectors, documents = _vectors(names)
     keys = _rarest(vectors, documents)
     shared = sparse.coo_array(keys @ keys.T)
@@ -180,7 +180,7 @@ def _alike(names: Sequence[str]) -> Alike:
     row, column = pairs // width, pairs % width
     cosine = np.asarray(vectors[row].multiply(vectors[column]).sum(axis=1)).ravel()
     kept = cosine >= _LEAST_ALIKE
-    return Alike(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
+    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
 
 
 def _vectors(names: Sequence[str]) -> tuple[sparse.csr_array, IntArray]:
@@ -212,3 +212,7 @@ def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     kept = rank < _KEYS
     return sparse.csr_array((weight[kept], (row[kept], column[kept])), shape=vectors.shape)
+
+
+def _none() -> Links:
+    return Links(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))

@@ -15,30 +15,30 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.doubt.told import NONE, Told
 from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
+from kbforge.models.doubt.told import NONE, Told
 
 Columns: TypeAlias = dict[str, FloatArray]
 """Name of a covariate -> its value for each claim."""
 
+OF_ENTITIES = (
+    *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
+    *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
+    *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
+)
+OF_PAIRS = (
+    *("subproblem", "same_name", "likeness", "bearers", "rarity", "agreeing", "differing"),
+    *("agreeing_nats", "words", "foreign", "attributes"),
+)
+OF_FILES = (
+    *("file_fragments", "file_attributes", "file_names", "file_entities", "file_single"),
+    *("file_kept", "file_equal", "file_near", "file_borne", "file_agree", "file_name_agree"),
+    *("file_chance", "file_linked", "file_linked_some", "file_foreign", "file_words"),
+    *("file_letters", "file_digits", "file_cohesion", "file_alike", "file_linked_alike"),
+    *("file_reported", "predicted"),
+)
 LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
 _ALIKE = 0.5  # cosine from which two names are called alike
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """How a clustering came about, as far as a map may know it.
-
-    Attributes:
-        likelihood: its name.
-        alpha: the concentration, before tempering.
-        predicted: what a judge expects the grouping's F1 to be; None where none was asked.
-
-    """
-
-    likelihood: str
-    alpha: float
-    predicted: float | None = None
 
 
 def log_odds(probability: FloatArray) -> FloatArray:
@@ -62,7 +62,7 @@ def entity_columns(told: Told, entities: Entities) -> Columns:
 def _links_of(told: Told, grouped: _Grouped) -> Columns:
     """How many nats of rare values the best fragment outside shares with one inside."""
     k = len(grouped.sizes)
-    first, second, nats = told.linked.first, told.linked.second, told.linked.cosine
+    first, second, nats = told.linked.first, told.linked.second, told.linked.strength
     outside = grouped.of[first] != grouped.of[second]
     best = np.zeros(k)
     np.maximum.at(best, grouped.of[first][outside], nats[outside])
@@ -97,7 +97,7 @@ def pair_columns(told: Told, pairs: Pairs) -> Columns:
     }
 
 
-def file_columns(told: Told, entities: Entities, how: Circumstances) -> dict[str, float]:
+def file_columns(told: Told, entities: Entities, predicted: float | None) -> dict[str, float]:
     """The covariates of a file and of its grouping as a whole."""
     grouped = _grouped(told, entities.clusters)
     n, found = len(told), len(entities)
@@ -118,7 +118,7 @@ def file_columns(told: Told, entities: Entities, how: Circumstances) -> dict[str
         "file_name_agree": _mean(_agreement(told, told.name, len(told.named))[0]),
         "file_chance": _mean(_agreement(told, np.zeros(n, np.int64), 1)[0]),
         "file_linked": float((of_entities["linked_share"] > 1.5).mean()),
-        "file_linked1": float((of_entities["linked_share"] > 0.8).mean()),
+        "file_linked_some": float((of_entities["linked_share"] > 0.8).mean()),
         "file_foreign": _share(told.foreign > 0.5),
         "file_words": _mean(told.words),
         "file_letters": _mean(np.log1p(told.letters)),
@@ -127,9 +127,7 @@ def file_columns(told: Told, entities: Entities, how: Circumstances) -> dict[str
         "file_alike": _mean(_alike_agreement(told)),
         "file_linked_alike": _linked_likeness(told),
         "file_reported": float(entities.probability.mean()),
-        "log_alpha": float(np.log(how.alpha)),
-        "alpha_share": float(np.log(how.alpha / n)),
-        "predicted": np.nan if how.predicted is None else how.predicted,
+        "predicted": np.nan if predicted is None else predicted,
     }
 
 
@@ -304,9 +302,7 @@ def _neighbours(told: Told, grouped: _Grouped) -> IntArray:
     return out
 
 
-def _compared(
-    told: Told, grouped: _Grouped, neighbour: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _compared(told: Told, grouped: _Grouped, neighbour: IntArray) -> tuple[FloatArray, FloatArray]:
     """On how many attributes the commonest values of a cluster and its neighbour agree, differ."""
     k = len(grouped.sizes)
     agree, differ = np.zeros(k), np.zeros(k)
@@ -336,7 +332,7 @@ def _likely(told: Told, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]
     counts = np.searchsorted(told.alike.first, name, side="right") - low
     place = np.repeat(np.arange(len(name)), counts)
     at = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
-    return place, told.alike.second[at], told.alike.cosine[at]
+    return place, told.alike.second[at], told.alike.strength[at]
 
 
 def _cosine(told: Told, first: IntArray, second: IntArray) -> FloatArray:
@@ -346,7 +342,7 @@ def _cosine(told: Told, first: IntArray, second: IntArray) -> FloatArray:
     width = len(told.named)
     keys, wanted = told.alike.first * width + told.alike.second, first * width + second
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, told.alike.cosine[at], 0.0)
+    return np.where(keys[at] == wanted, told.alike.strength[at], 0.0)
 
 
 def _equal_names(told: Told, grouped: _Grouped) -> tuple[float, float]:
@@ -363,7 +359,7 @@ def _share(mask: BoolArray) -> float:
 def _alike_agreement(told: Told) -> FloatArray:
     """How often fragments of alike, unequal names agree on what both state."""
     first, second = told.alike.first, told.alike.second
-    close = (told.alike.cosine >= _ALIKE) & (first < second)
+    close = (told.alike.strength >= _ALIKE) & (first < second)
     bearer = np.zeros(len(told.named), np.int64)
     there = told.name >= 0
     bearer[told.name[there]] = np.flatnonzero(there)
@@ -371,12 +367,13 @@ def _alike_agreement(told: Told) -> FloatArray:
     both = (told.values[one] >= 0) & (told.values[other] >= 0)
     agree = both & (told.values[one] == told.values[other])
     with np.errstate(invalid="ignore"):
-        return agree.sum(axis=1) / both.sum(axis=1)
+        shares: FloatArray = agree.sum(axis=1) / both.sum(axis=1)
+    return shares
 
 
 def _linked_likeness(told: Told) -> float:
     """How like the names of fragments are that share rare values."""
-    strong = (told.linked.cosine > 1.2 * np.log(len(told) + 1.0)) & (
+    strong = (told.linked.strength > 1.2 * np.log(len(told) + 1.0)) & (
         told.linked.first < told.linked.second
     )
     first, second = told.name[told.linked.first[strong]], told.name[told.linked.second[strong]]

@@ -1,1 +1,0 @@
-"""What to make of a reported probability on data nobody has labelled: covariates and shipped maps."""
