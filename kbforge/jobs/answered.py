@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
+from kbforge.contracts import Fragment, IntArray
 from kbforge.files.answers import Placed, placed, read_answers
 from kbforge.jobs.candidates import Candidate, Candidates, candidates
 from kbforge.jobs.choices import Choices
 from kbforge.models.answers.queue import Drawn, Queue
-from kbforge.models.answers.shift import Shift, shift_of
 from kbforge.words import counted
 
 
@@ -113,26 +112,37 @@ class Chooser:
         return first in self._place and second in self._place
 
 
-def by_answers(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Choices:
-    """The choices with the likelihood and the alpha that are best by the answers they name.
+def answers_for(fragments: Sequence[Fragment], choices: Choices) -> tuple[Placed, ...]:
+    """The answers of the file that the choices name; none without one.
+
+    Raises:
+        KBForgeError: the file cannot be read, or is about other fragments.
+
+    """
+    if choices.answers is None:
+        return ()
+    return tuple(placed(read_answers(choices.answers), fragments, choices.answers))
+
+
+def by_answers(
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    answers: Sequence[Placed],
+    notes: list[str],
+) -> Choices:
+    """The choices with the likelihood and the alpha that are best by the answers.
 
     What is chosen already stays: a likelihood is the only one that answers choose from, and with
     an alpha or a calibration there is nothing left to choose.
 
     Args:
         fragments: to be clustered.
-        choices: with `answers`.
+        choices: of the run.
+        answers: about the fragments.
         notes: a sentence that says what the answers changed is added to them.
 
-    Raises:
-        KBForgeError: the file cannot be read, or is about other fragments.
-
     """
-    path = choices.answers
-    if path is None:
-        return choices
-    answers = placed(read_answers(path), fragments, path)
-    if choices.alpha is not None or choices.calibration is not None:
+    if not answers or choices.alpha is not None or choices.calibration is not None:
         return choices
     found = candidates(fragments, choices)
     if not found.options:
@@ -144,27 +154,6 @@ def by_answers(fragments: Sequence[Fragment], choices: Choices, notes: list[str]
     changed = chooser.changed()
     notes.append(str(changed))
     return replace(choices, likelihood=changed.after.likelihood, alpha=changed.after.alpha)
-
-
-def shift_by(
-    answers: Sequence[Placed], clusters: Sequence[Cluster], probability: FloatArray
-) -> Shift:
-    """How much surer or less sure of its entities a run may be, by the audits among the answers.
-
-    Args:
-        answers: about the fragments that were clustered, or others, which are passed over.
-        clusters: the point estimate.
-        probability: that each cluster is exactly an entity, by the map, shape [clusters].
-
-    """
-    holder = {fragment: number for number, held in enumerate(clusters) for fragment in held}
-    tested = [
-        (holder[a.first], a.same != (holder[a.first] == holder[a.second]))
-        for a in answers
-        if a.audit and a.same is not None and a.first in holder and a.second in holder
-    ]
-    numbers = np.array([number for number, _ in tested], np.int64)
-    return shift_of(probability[numbers], np.array([failed for _, failed in tested], np.bool_))
 
 
 def _called(candidate: Candidate) -> str:

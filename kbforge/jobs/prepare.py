@@ -17,9 +17,10 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.jobs.answered import by_answers
+from kbforge.jobs.answered import answers_for, by_answers
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
+from kbforge.models.answers.reading import Answered
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.confidence import Reading
 from kbforge.models.devices import require_device
@@ -61,7 +62,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
-    choices = by_answers(fragments, choices, notes)
+    answers = answers_for(fragments, choices)
+    choices = by_answers(fragments, choices, answers, notes)
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -81,6 +83,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     alpha = alpha_of(likelihood, choices, named, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
     confidence = confidence_of(fragments, choices, named, notes)
+    if answers and confidence is not None:
+        confidence = Answered(confidence, answers)
     return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
 
 
