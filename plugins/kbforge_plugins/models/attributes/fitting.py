@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
@@ -24,16 +24,18 @@ from scipy.special import digamma
 from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.models.attributes.dependence import discounts_of
 from kbforge_plugins.models.attributes.kinds import Kind, kind_of, stated
 from kbforge_plugins.models.attributes.learning import Counts, learn_rates
 from kbforge_plugins.models.attributes.live_urns import Encoder, Record
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import AttributeRates, Rates
+from kbforge_plugins.models.attributes.urn import Urns
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 _MOST_ATTRIBUTES = 200
 _SAMPLE = 2000
-_MOST_RELATIVES = 60
+_MOST_RELATIVES = 12
 """A key that more fragments share does not widen the sample."""
 _MOST_ROUNDS = 4
 _SETTLED = 0.03
@@ -121,6 +123,7 @@ def fit_unlabelled(
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
+        rates = discounted(vocabularies, rates, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
         found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
@@ -212,6 +215,21 @@ def rates_of(
             vocabulary, held[index], AttributeRates.prior(vocabulary.kind), doubt
         )
         for index, (attribute, vocabulary) in enumerate(vocabularies.items())
+    }
+
+
+def discounted(
+    vocabularies: dict[str, Vocabulary],
+    rates: Rates,
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, AttributeRates]:
+    """The rates with each attribute's discount, as clusters and near misses show it."""
+    urns = [Urns(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
+    found = discounts_of(urns, records, clusters)
+    return {
+        name: replace(rates[name], discount=discount)
+        for name, discount in zip(vocabularies, found, strict=True)
     }
 
 

@@ -16,7 +16,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of
+from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of, has_digit
+from kbforge_plugins.models.attributes.titles import Titles
 
 _NUMERIC: tuple[Kind, ...] = ("date", "number")
 _DIGITS = "0123456789"
@@ -42,6 +43,8 @@ class Vocabulary:
         letters: what a slip of the pen may write: all letters of the values, or all digits.
         alphabet: number of these, at least 2.
         mass: base probability of all counted values that have a feature, by its number.
+        words: of titles, by number, the features that are words.
+        titles: of titles, the values counted by their words.
 
     """
 
@@ -51,6 +54,7 @@ class Vocabulary:
         self.values: list[str] = []
         self.base: list[float] = []
         self.features: list[tuple[tuple[int, int], ...]] = []
+        self.words: list[frozenset[int]] = []
         self._number: dict[str, int] = {}
         self._feature_number: dict[tuple[int, str], int] = {}
         self._names = {name: index for index, name in enumerate(feature_names(kind))}
@@ -69,6 +73,7 @@ class Vocabulary:
         for value in self.counts:
             self.number(value)
         self.mass = self._feature_masses()
+        self.titles = self._by_words() if kind == "title" else None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -81,6 +86,9 @@ class Vocabulary:
             self.values.append(value)
             self.base.append(self._base(value))
             self.features.append(self._numbered(value))
+            if self.kind == "title":
+                word = self._names["word"]
+                self.words.append(frozenset(f for name, f in self.features[-1] if name == word))
         return number
 
     def counted(self, number: int) -> bool:
@@ -107,6 +115,11 @@ class Vocabulary:
                 number = self._feature_number.setdefault(feature, len(self._feature_number))
                 out.append((index, number))
         return tuple(out)
+
+    def _by_words(self) -> Titles:
+        word = self._names["word"]
+        digits = (n for (i, key), n in self._feature_number.items() if i == word and has_digit(key))
+        return Titles(self.base[:], self.words[:], frozenset(digits))
 
     def _feature_masses(self) -> list[float]:
         mass = [0.0] * len(self._feature_number)
