@@ -33,7 +33,7 @@ _LEAST_EVIDENCE = 1.0
 """Nats from which on two values agree."""
 _MOST_HOLDERS = 12
 """A key that more records of the sample have is not rare."""
-_MOST_NEAR_MISSES = 20_000
+_MOST_NEAR_MISSES = 4_000
 _FEWEST_VOTES = 30
 _PSEUDO_VOTES = 10.0
 _USUAL_AGREEMENT = 0.75

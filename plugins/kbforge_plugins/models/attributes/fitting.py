@@ -115,7 +115,8 @@ def fit_unlabelled(
     most = most_entities(fragments)
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
-    by_record = vocabularies
+    # equal fragments, such as bare names, are one entity or can not be told apart
+    vocabularies = by_record = _counted_by_content(vocabularies, fragments)
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
@@ -162,6 +163,29 @@ def most_entities(fragments: Sequence[Fragment]) -> float:
         for fragment in fragments
     }
     return len(different) ** 2 / len(fragments)
+
+
+def _counted_by_content(
+    vocabularies: dict[str, Vocabulary], fragments: Sequence[Fragment]
+) -> dict[str, Vocabulary]:
+    """The vocabularies with fragments that state the same counted once.
+
+    Counted by fragment, a bare name that fifty of them have looks common. Its agreement looks weak
+    then, the fifty stay apart, and each round of learning confirms that they are.
+    """
+    different = {
+        tuple((name, stated(values)) for name, values in sorted(fragment.properties.items()))
+        for fragment in fragments
+    }
+    counts: dict[str, Counter[str]] = {name: Counter() for name in vocabularies}
+    for content in sorted(different):
+        for name, value in content:
+            if value and name in counts:
+                counts[name][value] += 1
+    return {
+        name: Vocabulary(vocabulary.kind, {**vocabulary.counts, **counts[name]})
+        for name, vocabulary in vocabularies.items()
+    }
 
 
 def counted_by_entity(
