@@ -13,10 +13,11 @@ the evidence is multiplied by a discount d, so that agreement is worth what its 
 misses warrants: q exp(d e) = 1, as the mean of a likelihood ratio is 1 among pairs that do not
 match.
 
-Some near misses are entities that were split. They agree on every attribute about as often as pairs
-of one cluster do, so their share is at most the least q / m of all attributes, and that share is
-taken out of q first. Entities with many records, of which some stay apart, are therefore not
-mistaken for dependence; nor is a file discounted whose records state one attribute.
+Some near misses are entities that were split. They agree on all attributes nearly as often as pairs
+of one cluster do, while dependence raises q of some only. So the share of split entities is taken
+to be the median of q / m over the attributes (the lower one of an even number), and m times as much
+is taken out of every q first. Entities with many records, of which some stay apart, are therefore
+not mistaken for dependence; nor is a file discounted whose records state one attribute.
 """
 
 from __future__ import annotations
@@ -62,14 +63,12 @@ def discounts_of(
         (votes.agreeing + _PSEUDO_VOTES * _USUAL_AGREEMENT) / (votes.all + _PSEUDO_VOTES)
         for votes in together
     ]
-    split = min(
-        (
-            (votes.agreeing + 1) / (votes.all + 1) / m
-            for votes, m in zip(apart, usual, strict=True)
-            if votes.all >= _FEWEST_VOTES
-        ),
-        default=1.0,
+    shares = sorted(
+        (votes.agreeing + 1) / (votes.all + 1) / m
+        for votes, m in zip(apart, usual, strict=True)
+        if votes.all >= _FEWEST_VOTES
     )
+    split = shares[(len(shares) - 1) // 2] if shares else 1.0
     return [votes.discount(split * m) for votes, m in zip(apart, usual, strict=True)]
 
 

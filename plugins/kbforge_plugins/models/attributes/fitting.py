@@ -31,7 +31,7 @@ from kbforge_plugins.models.attributes.live_urns import Encoder, Record
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import AttributeRates, Rates
 from kbforge_plugins.models.attributes.urn import Urns
-from kbforge_plugins.models.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 _MOST_ATTRIBUTES = 200
 _SAMPLE = 2000
@@ -199,19 +199,24 @@ def counted_by_entity(
     of an entity with many records looks common, and agreement on it weak. Values that are not in
     the clusters are counted as others are on average.
     """
+    titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
-    of_entities: list[Counter[int]] = [Counter() for _ in vocabularies]
+    of_entities: list[Counter[float]] = [Counter() for _ in vocabularies]
     for cluster in clusters:
         held = Counter(pair for i in cluster for pair in records[i])
+        of_attribute: Counter[int] = Counter()
+        for (index, _), n in held.items():
+            of_attribute[index] += n
         for (index, value), n in held.items():
             of_records[index][value] += n
-            of_entities[index][value] += 1
+            of_entities[index][value] += n / of_attribute[index] if titles[index] else 1
     out = {}
     for index, (attribute, vocabulary) in enumerate(vocabularies.items()):
         seen, entities = of_records[index], of_entities[index]
         usual = entities.total() / max(seen.total(), 1)
+        least = LEAST_COUNT if titles[index] else 1.0
         counts = {
-            value: max(1.0, n * (entities[u] / seen[u] if u in seen else usual))
+            value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
             for u, (value, n) in enumerate(vocabulary.counts.items())
         }
         out[attribute] = Vocabulary(vocabulary.kind, counts)

@@ -22,6 +22,8 @@ from kbforge_plugins.models.attributes.titles import Titles
 _NUMERIC: tuple[Kind, ...] = ("date", "number")
 _DIGITS = "0123456789"
 _DISCOUNT = 0.6
+LEAST_COUNT = 0.02
+"""Of a value that many others of an entity vary."""
 _UNSEEN_LETTERS = 1000.0
 """Letters outside the vocabulary share the probability of one, as if there were so many."""
 
@@ -69,7 +71,8 @@ class Vocabulary:
         digits = {*_DIGITS, *(letter for letter in letters if letter.isdigit())}
         self.letters = frozenset(digits if self.numeric else letters)
         self.alphabet = max(len(self.letters), 2)
-        self._unseen = (_DISCOUNT * len(self.counts) + 1) / (self._n + 1)
+        discounts = (min(n, 1.0) * _DISCOUNT for n in self.counts.values())
+        self._unseen = (math.fsum(discounts) + 1) / (self._n + 1)
         for value in self.counts:
             self.number(value)
         self.mass = self._feature_masses()
@@ -100,7 +103,8 @@ class Vocabulary:
         return self.mass[feature] if feature < len(self.mass) else 0.0
 
     def _base(self, value: str) -> float:
-        seen = max(self.counts.get(value, 0) - _DISCOUNT, 0.0) / (self._n + 1)
+        n = self.counts.get(value, 0)
+        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._n + 1)
         log_letter, other = self._log_letter, self._log_other
         spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
         # the least positive number keeps logs finite for values as long as a page
