@@ -15,8 +15,8 @@ match.
 
 Some near misses are entities that were split. They agree on all attributes nearly as often as pairs
 of one cluster do, while dependence raises q of some only. So the share of split entities is taken
-to be the median of q / m over the attributes (the lower one of an even number), and m times as much
-is taken out of every q first. Entities with many records, of which some stay apart, are therefore
+to be the lower quartile of q / m over the attributes, and m times as much is taken out of every q
+first. Entities with many records, of which some stay apart, are therefore
 not mistaken for dependence; nor is a file discounted whose records state one attribute.
 """
 
@@ -68,7 +68,7 @@ def discounts_of(
         for votes, m in zip(apart, usual, strict=True)
         if votes.all >= _FEWEST_VOTES
     )
-    split = shares[(len(shares) - 1) // 2] if shares else 1.0
+    split = shares[(len(shares) - 1) // 4] if shares else 1.0
     return [votes.discount(split * m) for votes, m in zip(apart, usual, strict=True)]
 
 

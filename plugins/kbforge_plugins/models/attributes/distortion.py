@@ -84,9 +84,7 @@ def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[i
     return out
 
 
-def words_kept(
-    vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0
-) -> tuple[float, ...]:
+def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
     """By retention: how probable u, a title that was counted, is to be made of v, over base(u).
 
     The mass of what else has the words is raised to the power of the discount.

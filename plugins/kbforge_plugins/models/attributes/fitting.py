@@ -197,23 +197,23 @@ def counted_by_entity(
 
     What the base distribution is of are the true values of entities. Counted by record, the value
     of an entity with many records looks common, and agreement on it weak. Values that are not in
-    the clusters are counted as others are on average.
+    the clusters are counted as others are on average. Of titles, of which an entity may have as
+    many variants as records, all variants of an entity are counted once together.
     """
     titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
-    of_entities: list[Counter[float]] = [Counter() for _ in vocabularies]
+    of_entities: list[dict[int, float]] = [{} for _ in vocabularies]
     for cluster in clusters:
         held = Counter(pair for i in cluster for pair in records[i])
-        of_attribute: Counter[int] = Counter()
-        for (index, _), n in held.items():
-            of_attribute[index] += n
+        of_attribute = Counter(index for i in cluster for index, _ in records[i])
         for (index, value), n in held.items():
             of_records[index][value] += n
-            of_entities[index][value] += n / of_attribute[index] if titles[index] else 1
+            share = n / of_attribute[index] if titles[index] else 1.0
+            of_entities[index][value] = of_entities[index].get(value, 0.0) + share
     out = {}
     for index, (attribute, vocabulary) in enumerate(vocabularies.items()):
         seen, entities = of_records[index], of_entities[index]
-        usual = entities.total() / max(seen.total(), 1)
+        usual = sum(entities.values()) / max(seen.total(), 1)
         least = LEAST_COUNT if titles[index] else 1.0
         counts = {
             value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
