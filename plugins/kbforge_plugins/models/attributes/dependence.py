@@ -16,8 +16,8 @@ match.
 Some near misses are entities that were split. They agree on all attributes nearly as often as pairs
 of one cluster do, while dependence raises q of some only. So the share of split entities is taken
 to be the lower quartile of q / m over the attributes, and m times as much is taken out of every q
-first. Entities with many records, of which some stay apart, are therefore
-not mistaken for dependence; nor is a file discounted whose records state one attribute.
+first. Entities with many records, of which some stay apart, are then little mistaken for
+dependence; nor is a file discounted whose records state one attribute.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
 and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
 letters by their share of the vocabulary until an end sign. It is a distribution over all strings
-of the vocabulary's letters and a thousand others. (Values as long as a page have at least 1e-300,
+of the vocabulary's letters and a thousand others. Titles may be counted less than once: d n_v is
+taken off those. (Values as long as a page have at least 1e-300,
 which keeps logs finite.)
 """
 
@@ -33,7 +34,7 @@ class Vocabulary:
 
     Args:
         kind: says which features values have.
-        counts: value -> how often it occurs, at least 1.
+        counts: value -> how often it occurs, at least `LEAST_COUNT`.
 
     Attributes:
         kind: as given.
