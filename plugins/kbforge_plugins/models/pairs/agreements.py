@@ -67,11 +67,28 @@ class Worth:
         self.functional = float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0))
 
     def rarity(self, values: IntArray) -> FloatArray:
-        """-log of the share of the statements that a value has, nats; of unseen ones, as seen once."""
+        """-log of the share of the statements that a value has, nats; a new one counts once."""
         at = np.searchsorted(self._values, values).clip(max=max(len(self._values) - 1, 0))
         known = self._values[at] == values
         count = np.where(known, self._count[at], 1.0)
         return np.log((self._total + 1) / count)
+
+    def told(
+        self, x: Column, i: IntArray, y: Column, j: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Nearness, rarity where equal, evidence and functional conflict, each [pairs]."""
+        near = nearness(x, i, y, j)
+        equal = near >= 1.0
+        rarity = np.where(equal, self.rarity(x.value[i]), 0.0)
+        evidence = self.log_ratio[np.searchsorted(_BINS, near, side="right")]
+        # an agreement tells at most how rare the value is
+        most = np.minimum(rarity, np.maximum(evidence, 0.0) + 2.0)
+        evidence = np.where(equal, most, evidence).clip(-_MOST_EVIDENCE, _MOST_EVIDENCE)
+        return near, rarity, evidence, self.functional * (1.0 - near)
+
+    def evidence(self, x: Column, i: int, y: Column, j: int) -> float:
+        """The evidence of one pair, in nats."""
+        return float(self.told(x, np.array([i]), y, np.array([j]))[2][0])
 
 
 def _frequencies(column: Column, i: IntArray, j: IntArray) -> FloatArray:
@@ -109,27 +126,13 @@ def agreement_features(
         sums["one stated"] += in_i != in_j
         at = np.flatnonzero(in_i & in_j)
         if len(at):
-            _add(sums, at, *_said(x, i[at], y, j[at], worth))
+            _add(sums, at, *worth.told(x, i[at], y, j[at]))
     both = sums["both stated"]
     none = both == 0
     sums["nearness mean"] = np.divide(sums["nearness mean"], both, out=np.zeros(n), where=~none)
     for name in ("nearness mean", "nearness least", "nearness most"):
         sums[name][none] = np.nan
     return list(sums.values())
-
-
-def _said(
-    x: Column, i: IntArray, y: Column, j: IntArray, worth: Worth
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Nearness, rarity where equal, evidence and functional conflict of pairs that state both."""
-    near = nearness(x, i, y, j)
-    equal = near >= 1.0
-    rarity = np.where(equal, worth.rarity(x.value[i]), 0.0)
-    worth_of_bin = worth.log_ratio[np.searchsorted(_BINS, near, side="right")]
-    # an agreement tells at most how rare the value is
-    evidence = np.where(equal, np.minimum(rarity, np.maximum(worth_of_bin, 0.0) + 2.0), worth_of_bin)
-    conflict = worth.functional * (1.0 - near)
-    return near, rarity, evidence.clip(-_MOST_EVIDENCE, _MOST_EVIDENCE), conflict
 
 
 def _add(
@@ -144,8 +147,8 @@ def _add(
     sums["equal values"][at] += near >= 1.0
     sums["different values"][at] += near < _BINS[0]
     sums["evidence"][at] += evidence
-    for name, part in (("evidence for", evidence.clip(min=0)), ("evidence against", evidence.clip(max=0))):
-        sums[name][at] += part
+    sums["evidence for"][at] += evidence.clip(min=0)
+    sums["evidence against"][at] += evidence.clip(max=0)
     sums["evidence for most"][at] = np.maximum(sums["evidence for most"][at], evidence)
     sums["evidence against most"][at] = np.minimum(sums["evidence against most"][at], evidence)
     sums["rarity of equal"][at] += rarity

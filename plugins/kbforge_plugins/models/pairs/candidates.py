@@ -6,7 +6,7 @@ are left out, rarest first until the work that is allowed is spent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -19,8 +19,9 @@ NEAREST = 24
 """Rows that a row is compared with for being near in one way."""
 _WORK_A_ROW = 20_000
 _BLOCK = 1024
-_MOST_EQUAL = 24
+_MOST_EQUAL = 50
 _LEAST_COSINE = 0.08
+_NEAR_COSINE = 0.25
 
 
 def narrowed(bags: Bags) -> sparse.csr_array:
@@ -64,23 +65,50 @@ def nearest(
             yield start + k, found[order], value[order]
 
 
-def equal_in(table: Table, form: str, others: str | None = None) -> Iterator[tuple[int, int]]:
-    """Pairs of rows whose names are equal in a form, or one's form is the other's other form."""
-    keys = table.numbers[form]
-    order = np.argsort(keys, kind="stable")
-    if others is None:
-        bounds = np.flatnonzero(np.diff(keys[order])) + 1
-        for group in np.split(order, bounds):
-            if len(group) < 2 or not keys[group[0]]:
-                continue
-            for step in range(1, min(len(group), _MOST_EQUAL // 2 + 1)):
-                yield from zip(group[:-step].tolist(), group[step:].tolist(), strict=True)
-        return
-    sorted_keys = keys[order]
-    wanted = table.numbers[others]
-    left = np.searchsorted(sorted_keys, wanted, side="left")
-    right = np.searchsorted(sorted_keys, wanted, side="right")
-    for row in np.flatnonzero((right > left) & (wanted != 0)).tolist():
-        for other in order[left[row] : min(right[row], left[row] + _MOST_EQUAL)].tolist():
+def equal_in(table: Table, mine: str, theirs: str) -> Iterator[tuple[int, int]]:
+    """Pairs of different rows, a name of the one in one form equal to one of the other's.
+
+    Of a form that many rows share, each is compared with the next ones only.
+    """
+    rows = np.repeat(np.arange(len(table)), table.called)
+    keys, wanted = (table.names.numbers[form][table.which] for form in (theirs, mine))
+    order = np.lexsort((rows, keys))
+    ordered = keys[order]
+    left = np.searchsorted(ordered, wanted, side="left")
+    right = np.searchsorted(ordered, wanted, side="right")
+    for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
+        row = int(rows[at])
+        start = int(left[at])
+        if right[at] - start > _MOST_EQUAL:  # go on from the row itself
+            start = max(start, int(np.searchsorted(rows[order[start : right[at]]], row)) + start)
+        for other in rows[order[start : min(int(right[at]), start + _MOST_EQUAL)]].tolist():
             if other != row:
                 yield row, other
+
+
+def equal_between(some: Table, mine: str, among: Table, theirs: str) -> Iterator[tuple[int, int]]:
+    """As `equal_in`, of rows of one table with the first ones of another."""
+    rows = np.repeat(np.arange(len(among)), among.called)
+    keys = among.names.numbers[theirs][among.which]
+    for row, number in zip(
+        np.repeat(np.arange(len(some)), some.called).tolist(),
+        some.names.numbers[mine][some.which].tolist(),
+        strict=True,
+    ):
+        if number:
+            for other in rows[np.flatnonzero(keys == number)[:_MOST_EQUAL]].tolist():
+                yield row, other
+
+
+def near_ones(one: Table, others: Sequence[Table]) -> list[int]:
+    """Which of some tables of one row are near to another such table, by letters or by words."""
+    if not others:
+        return []
+    near = np.zeros(len(others), dtype=bool)
+    for mine, theirs in (
+        (one.trigrams.unit, [other.trigrams.unit for other in others]),
+        (one.soup.unit, [other.soup.unit for other in others]),
+    ):
+        product = sparse.csr_array(sparse.vstack(theirs)) @ sparse.csr_array(mine).T
+        near |= product.toarray().ravel() >= _NEAR_COSINE
+    return [int(place) for place in np.flatnonzero(near)]

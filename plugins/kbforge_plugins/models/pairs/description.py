@@ -21,7 +21,13 @@ from kbforge_plugins.models.pairs.agreements import (
     soup_features,
 )
 from kbforge_plugins.models.pairs.bags import cosine
-from kbforge_plugins.models.pairs.candidates import NEAREST, equal_in, narrowed, nearest
+from kbforge_plugins.models.pairs.candidates import (
+    NEAREST,
+    equal_between,
+    equal_in,
+    narrowed,
+    nearest,
+)
 from kbforge_plugins.models.pairs.names import DIGIT_FEATURES, NAME_FEATURES, name_features
 from kbforge_plugins.models.pairs.records import Reader, Statement, Table, statement_of
 from kbforge_plugins.models.pairs.standing import (
@@ -45,6 +51,10 @@ FEATURES = (
     *STANDING_FEATURES,
     *RARITY_FEATURES,
     *FILE_FEATURES,
+)
+_EQUAL_FORMS = (
+    *(("name", "name"), ("bare", "bare")),
+    *(("acronym", "compact"), ("short acronym", "compact")),
 )
 _BLOCK = 1 << 15
 _CHANCE_PAIRS = 4000
@@ -80,6 +90,8 @@ class File:
         counts: fragments of each row.
         rows: all of them.
         pairs: candidate pairs of rows, i < j, ascending, shape [pairs, 2].
+        naming: the attributes that say what a fragment is called.
+        worths: what agreement in an attribute is worth.
 
     """
 
@@ -90,23 +102,22 @@ class File:
         self.counts = np.array([counted[said] for said in statements], dtype=np.int64)
         self.n = int(self.counts.sum())
         self._reader = Reader(statements)
+        self.naming = self._reader.naming
         table = self._reader.table(statements)
         self._narrow = [narrowed(table.trigrams), narrowed(table.soup)]
         self._named = _named(table, self.counts)
         standings, pairs = self._compared(table)
         self.pairs = pairs
-        self.rows = Rows(
-            table, standings, self._named_of(table), self.counts.astype(np.float64)
-        )
+        self.rows = Rows(table, standings, self._named_of(table), self.counts.astype(np.float64))
         self._facts = np.array(
             [
                 np.log1p(len(table)),
                 len(self._named) / max(len(table), 1),
                 float(np.mean([len(said) for said in statements])) if statements else 0.0,
-                float(table.count.mean()) if len(table) else 0.0,
+                float(table.names.count[table.first].mean()) if len(table) else 0.0,
             ]
         )
-        self._worths = self._fitted()
+        self.worths = self._fitted()
 
     def _compared(self, table: Table) -> tuple[Standings, IntArray]:
         """What each row is near to, and the candidate pairs."""
@@ -119,8 +130,8 @@ class File:
                 top[row, : len(found)] = value
                 keys.append(np.minimum(found, row) * n + np.maximum(found, row))
             tops.append(top)
-        for form, others in (("name", None), ("bare", None), ("acronym", "compact"), ("short acronym", "compact")):
-            some = [(min(i, j) * n + max(i, j)) for i, j in equal_in(table, form, others)]
+        for mine, theirs in _EQUAL_FORMS:
+            some = [min(i, j) * n + max(i, j) for i, j in equal_in(table, mine, theirs)]
             keys.append(np.array(some, dtype=np.int64))
         flat = np.unique(np.concatenate(keys)) if keys else np.zeros(0, np.int64)
         return Standings(*tops), np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
@@ -145,7 +156,7 @@ class File:
         }
 
     def _named_of(self, table: Table) -> FloatArray:
-        found = [self._named.get(number, (0, 0)) for number in table.numbers["name"].tolist()]
+        found = [self._named.get(number, (0, 0)) for number in table.numbers("name").tolist()]
         return np.array(found, dtype=np.float64).reshape(-1, 2).T
 
     def placed(self, statements: Sequence[Statement]) -> tuple[Rows, IntArray]:
@@ -161,12 +172,9 @@ class File:
                 top[row, : len(found)] = value
                 keys.update((row, other) for other in found.tolist())
             tops.append(top)
-        known = self.rows.table.numbers
-        for mine, theirs in (("name", "name"), ("bare", "bare"), ("acronym", "compact"), ("compact", "acronym")):
-            for row, number in enumerate(table.numbers[mine].tolist()):
-                if number:
-                    equal = np.flatnonzero(known[theirs] == number)[:NEAREST]
-                    keys.update((row, other) for other in equal.tolist())
+        for forms in _EQUAL_FORMS:
+            for mine, theirs in {forms, forms[::-1]}:
+                keys.update(equal_between(table, mine, self.rows.table, theirs))
         rows = Rows(table, Standings(*tops), self._named_of(table), np.ones(len(table)))
         return rows, np.array(sorted(keys), dtype=np.int64).reshape(-1, 2)
 
@@ -181,11 +189,11 @@ class File:
     def _described(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         names = name_features(a.table, i, b.table, j)
         soup = soup_features(a.table, i, b.table, j)
-        letters = names[NAME_FEATURES.index("name trigrams cosine")]
+        letters = cosine(a.table.trigrams, i, b.table.trigrams, j)
         columns = [
             *names,
             *soup,
-            *agreement_features(a.table, i, b.table, j, self._worths),
+            *agreement_features(a.table, i, b.table, j, self.worths),
             *standing_features(a.standings.take(i), b.standings.take(j), letters, soup[0]),
             *self._rarities(a, i, b, j),
             *(np.full(len(i), fact) for fact in self._facts),
@@ -204,17 +212,14 @@ class File:
         out += [np.minimum(x, y), np.maximum(x, y)]
         x, y = np.log(a.seen[i]), np.log(b.seen[j])
         out += [np.minimum(x, y), np.maximum(x, y)]
-        sizes = [
-            np.array([len(rows.table.statements[k]) for k in at.tolist()], dtype=np.float64)
-            for rows, at in ((a, i), (b, j))
-        ]
-        return [*out, np.minimum(*sizes), np.maximum(*sizes)]
+        x, y = a.table.stated[i].astype(np.float64), b.table.stated[j].astype(np.float64)
+        return [*out, np.minimum(x, y), np.maximum(x, y)]
 
 
 def _named(table: Table, counts: IntArray) -> dict[int, tuple[int, int]]:
     """By number of a name: fragments, rows."""
     out: dict[int, tuple[int, int]] = {}
-    for number, count in zip(table.numbers["name"].tolist(), counts.tolist(), strict=True):
+    for number, count in zip(table.numbers("name").tolist(), counts.tolist(), strict=True):
         fragments, rows = out.get(number, (0, 0))
         out[number] = (fragments + count, rows + 1)
     return out

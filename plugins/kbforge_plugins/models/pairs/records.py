@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
 from kbforge_plugins.models.attributes.kinds import normalised, stated
@@ -28,10 +29,12 @@ from kbforge_plugins.models.pairs.texts import (
 
 Statement: TypeAlias = tuple[tuple[str, str], ...]
 """What a fragment states: (attribute, its values as one), by ascending attribute."""
+Texts: TypeAlias = NDArray[np.object_]
 
 MOST_ATTRIBUTES = 24
 """So many attributes are compared one by one: those that most fragments have."""
 _MOST_SOUP = 64
+_MOST_NAMES = 4
 _LONGEST_COMPARED = 120
 _NAMING = ("name", "title", "label")
 _LETTERS = 64
@@ -48,8 +51,38 @@ class Column:
     """One attribute of a table: by row, the number of its value (0 is missing) and its tokens."""
 
     value: IntArray
-    text: np.ndarray
+    text: Texts
     bags: Bags
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Different names, in the forms that are compared.
+
+    Attributes:
+        text: the folded name, cut to what is compared letter by letter.
+        bare: its consonants.
+        sorted: its words in alphabetical order.
+        numbers: by form of the name, the number that stands for it.
+        letters: first letters of its words, and its words of one letter, as bits.
+        count: its words.
+        trigrams: of the folded name.
+        words: of the name.
+        digits: words that have a digit.
+        sounds: skeletons of the words.
+
+    """
+
+    text: Texts
+    bare: Texts
+    sorted: Texts
+    numbers: Mapping[str, IntArray]
+    letters: Mapping[str, IntArray]
+    count: IntArray
+    trigrams: Bags
+    words: Bags
+    digits: Bags
+    sounds: Bags
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,50 +91,44 @@ class Table:
 
     Attributes:
         statements: by row.
-        name: the folded name by row, cut to what is compared letter by letter.
-        bare: its consonants by row.
-        sorted: its words in alphabetical order by row.
-        numbers: by form of the name, the number that stands for it, shape [rows] each.
-        letters: first letters of the name's words, and its words of one letter, as bits.
-        count: words of the name.
-        trigrams: of the folded name.
-        words: of the name.
-        digits: words of the name that have a digit.
-        sounds: skeletons of the words.
+        names: all that occur.
+        first: the place of each row's first name among them.
+        called: names of each row, at least 1 (the empty one).
+        which: the names' places, those of a row together.
+        trigrams: of all names of a row.
         soup: words of all values, whatever attribute they are of.
+        stated: attributes of each row.
         columns: the attributes that are compared one by one.
 
     """
 
     statements: tuple[Statement, ...]
-    name: np.ndarray
-    bare: np.ndarray
-    sorted: np.ndarray
-    numbers: Mapping[str, IntArray]
-    letters: Mapping[str, IntArray]
-    count: IntArray
+    names: Names
+    first: IntArray
+    called: IntArray
+    which: IntArray
     trigrams: Bags
-    words: Bags
-    digits: Bags
-    sounds: Bags
     soup: Bags
+    stated: IntArray
     columns: Mapping[str, Column]
 
     def __len__(self) -> int:
         return len(self.statements)
 
+    def numbers(self, form: str) -> IntArray:
+        """The number that stands for a form of each row's first name."""
+        return self.names.numbers[form][self.first]
+
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """One statement, taken apart."""
+class _Name:
+    """One name, taken apart."""
 
     name: str
     tokens: list[str]
     trigrams: list[str]
-    words: list[str]
     digits: list[str]
     sounds: list[str]
-    soup: list[str]
 
 
 class Reader:
@@ -123,63 +150,83 @@ class Reader:
             (name for name in present if self.naming != (name,)), key=lambda a: (-present[a], a)
         )
         self.attributes = tuple(rest[:MOST_ATTRIBUTES])
-        read = [self._read(said) for said in statements]
-        distinct = list({r.name: r for r in read}.values())
+        names = [_read_name(n) for n in sorted({n for s in statements for n in self._called(s)})]
         self._weights = {
-            "trigrams": Weights([r.trigrams for r in distinct]),
-            "words": Weights([r.words for r in distinct]),
-            "digits": Weights([r.digits for r in distinct]),
-            "sounds": Weights([r.sounds for r in distinct]),
-            "soup": Weights([r.soup for r in read]),
+            "trigrams": Weights([n.trigrams for n in names]),
+            "words": Weights([n.tokens for n in names]),
+            "digits": Weights([n.digits for n in names]),
+            "sounds": Weights([n.sounds for n in names]),
         }
+        self._soup = Weights([_soup(said) for said in statements])
         self._of_attribute = {
             name: Weights([tokens_of(value) for value in sorted(values)])
             for name, values in _values(statements, self.attributes).items()
         }
-        self._parts = read
-        self._statements = statements
 
     def table(self, statements: Sequence[Statement]) -> Table:
         """The table of some statements, of the file or others."""
-        read = (
-            self._parts
-            if statements is self._statements
-            else [self._read(said) for said in statements]
+        called = [self._called(said) for said in statements]
+        distinct = sorted({name for names in called for name in names})
+        place = {name: at for at, name in enumerate(distinct)}
+        read = [_read_name(name) for name in distinct]
+        which = [[place[name] for name in names] for names in called]
+        trigrams = [
+            list(dict.fromkeys(t for at in some for t in read[at].trigrams)) for some in which
+        ]
+        values = [dict(said) for said in statements]
+        return Table(
+            statements=tuple(statements),
+            names=self._names(read),
+            first=np.array([some[0] for some in which], dtype=np.int64),
+            called=np.array([len(some) for some in which], dtype=np.int64),
+            which=np.array([at for some in which for at in some], dtype=np.int64),
+            trigrams=Bags(self._weights["trigrams"].rows(trigrams)),
+            soup=Bags(self._soup.rows([_soup(said) for said in statements])),
+            stated=np.array([len(said) for said in statements], dtype=np.int64),
+            columns={
+                name: self._column(name, [said.get(name, "") for said in values])
+                for name in self.attributes
+            },
         )
-        names = [r.name for r in read]
-        ordered = [" ".join(sorted(r.tokens)) for r in read]
-        bare = [" ".join(r.sounds) for r in read]
-        acronyms = [acronyms_of(r.tokens) for r in read]
+
+    def _called(self, said: Statement) -> list[str]:
+        """The folded names of a statement, at least one, which may be empty."""
+        values = dict(said)
+        called = [values[name] for name in self.naming if name in values]
+        if len(self.naming) > 1:
+            # parts of one name
+            return [folded(normalised(" ".join(called).replace("\n", " ")))]
+        names = [folded(name) for value in called for name in value.split("\n")]
+        return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
+
+    def _names(self, read: Sequence[_Name]) -> Names:
+        acronyms = [acronyms_of(n.tokens) for n in read]
+        ordered = [" ".join(sorted(n.tokens)) for n in read]
         numbers = {
-            "name": names,
+            "name": [n.name for n in read],
             "sorted": ordered,
-            "compact": [compact(r.tokens) for r in read],
-            "bare": [" ".join(sorted(r.sounds)) for r in read],
-            "first": [r.tokens[0] if r.tokens else "" for r in read],
-            "last": [r.tokens[-1] if r.tokens else "" for r in read],
+            "compact": [compact(n.tokens) for n in read],
+            "bare": [" ".join(sorted(n.sounds)) for n in read],
+            "first": [n.tokens[0] if n.tokens else "" for n in read],
+            "last": [n.tokens[-1] if n.tokens else "" for n in read],
             "acronym": [a for a, _ in acronyms],
             "short acronym": [b for _, b in acronyms],
         }
-        bags = {
-            key: Bags(weights.rows([getattr(r, key) for r in read]))
-            for key, weights in self._weights.items()
-        }
-        return Table(
-            statements=tuple(statements),
-            name=_texts(names),
-            bare=_texts(bare),
+        weights = self._weights
+        return Names(
+            text=_texts([n.name for n in read]),
+            bare=_texts([" ".join(n.sounds) for n in read]),
             sorted=_texts(ordered),
             numbers={key: _numbers(values) for key, values in numbers.items()},
             letters={
-                "first": _bits([[t[0] for t in r.tokens if len(t) > 1] for r in read]),
-                "single": _bits([[t for t in r.tokens if len(t) == 1] for r in read]),
+                "first": _bits([[t[0] for t in n.tokens if len(t) > 1] for n in read]),
+                "single": _bits([[t for t in n.tokens if len(t) == 1] for n in read]),
             },
-            count=np.array([len(r.tokens) for r in read], dtype=np.int64),
-            **bags,
-            columns={
-                name: self._column(name, [dict(said).get(name, "") for said in statements])
-                for name in self.attributes
-            },
+            count=np.array([len(n.tokens) for n in read], dtype=np.int64),
+            trigrams=Bags(weights["trigrams"].rows([n.trigrams for n in read])),
+            words=Bags(weights["words"].rows([n.tokens for n in read])),
+            digits=Bags(weights["digits"].rows([n.digits for n in read])),
+            sounds=Bags(weights["sounds"].rows([n.sounds for n in read])),
         )
 
     def _column(self, attribute: str, values: Sequence[str]) -> Column:
@@ -189,24 +236,21 @@ class Reader:
             _numbers(values), _texts(folds), Bags(weights.rows([tokens_of(v) for v in values]))
         )
 
-    def _read(self, said: Statement) -> _Read:
-        values = dict(said)
-        called = [values[name] for name in self.naming if name in values]
-        # several names are one text of all their words, in the order in which they are stated
-        name = folded(normalised(" ".join(called).replace("\n", " ")))
-        tokens = tokens_of(name)
-        soup = dict.fromkeys(
-            token for _, value in said for token in tokens_of(folded(value.replace("\n", " ")))
-        )
-        return _Read(
-            name=name,
-            tokens=tokens,
-            trigrams=trigrams_of(name) if name else [],
-            words=tokens,
-            digits=[t for t in tokens if any(c.isdigit() for c in t)],
-            sounds=[skeleton(t) for t in tokens],
-            soup=list(soup)[:_MOST_SOUP],
-        )
+
+def _read_name(name: str) -> _Name:
+    tokens = tokens_of(name)
+    return _Name(
+        name=name,
+        tokens=tokens,
+        trigrams=trigrams_of(name) if name else [],
+        digits=[t for t in tokens if any(c.isdigit() for c in t)],
+        sounds=[skeleton(t) for t in tokens],
+    )
+
+
+def _soup(said: Statement) -> list[str]:
+    words = (w for _, value in said for w in tokens_of(folded(value.replace("\n", " "))))
+    return list(dict.fromkeys(words))[:_MOST_SOUP]
 
 
 def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str, ...]:
@@ -219,9 +263,7 @@ def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str
     return tuple(sorted(present, key=lambda a: (-len(values[a]), a))[:1])
 
 
-def _values(
-    statements: Sequence[Statement], attributes: Sequence[str]
-) -> dict[str, set[str]]:
+def _values(statements: Sequence[Statement], attributes: Sequence[str]) -> dict[str, set[str]]:
     out: dict[str, set[str]] = {name: set() for name in attributes}
     for said in statements:
         for name, value in said:
@@ -230,7 +272,7 @@ def _values(
     return out
 
 
-def _texts(values: Sequence[str]) -> np.ndarray:
+def _texts(values: Sequence[str]) -> Texts:
     out = np.empty(len(values), dtype=object)
     out[:] = [value[:_LONGEST_COMPARED] for value in values]
     return out

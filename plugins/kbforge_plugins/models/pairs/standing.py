@@ -11,9 +11,7 @@ from kbforge.contracts import FloatArray, IntArray
 STANDING_FEATURES = tuple(
     f"{way} {what}"
     for way in ("letters", "words")
-    for what in (
-        *("rank least", "rank most", "gap least", "gap most", "near least", "near most"),
-    )
+    for what in (*("rank least", "rank most", "gap least", "gap most", "near least", "near most"),)
 )
 _CLOSE = 0.08
 _SAME = 1e-9

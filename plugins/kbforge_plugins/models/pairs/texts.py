@@ -18,44 +18,25 @@ from functools import lru_cache
 
 from kbforge_plugins.models.attributes.kinds import words_of
 
-_CYRILLIC = dict(
-    zip(
-        "абвгдежзийклмнопрстуфхцчшщъыьэюяіїєґўј",
-        "a b v g d e zh z i i k l m n o p r s t u f kh ts ch sh sh  y  e yu ya i i e g u j".split(
-            " "
-        ),
-        strict=True,
-    )
+
+def _table(letters: str, written: str) -> dict[str, str]:
+    """How each letter is written; a comma stands between two."""
+    return dict(zip(letters, written.split(","), strict=True))
+
+
+_CYRILLIC = _table(
+    "абвгдежзийклмнопрстуфхцчшщъыьэюяіїєґўј",
+    "a,b,v,g,d,e,zh,z,i,i,k,l,m,n,o,p,r,s,t,u,f,kh,ts,ch,sh,sh,,y,,e,yu,ya,i,i,e,g,u,j",
 )
-_GREEK = dict(
-    zip(
-        "αβγδεζηθικλμνξοπρσςτυφχψω",
-        "a v g d e z i th i k l m n x o p r s s t i f ch ps o".split(),
-        strict=True,
-    )
+_GREEK = _table("αβγδεζηθικλμνξοπρσςτυφχψω", "a,v,g,d,e,z,i,th,i,k,l,m,n,x,o,p,r,s,s,t,i,f,ch,ps,o")
+_ARABIC = _table(
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهويةىءأإآؤئپچژگکی",
+    "a,b,t,th,j,h,kh,d,dh,r,z,s,sh,s,d,t,z,,gh,f,q,k,l,m,n,h,w,y,a,a,,a,a,a,w,y,p,ch,zh,g,k,y",
 )
-_ARABIC = dict(
-    zip(
-        "ابتثجحخدذرزسشصضطظعغفقكلمنهويةىءأإآؤئپچژگکی",
-        "a b t th j h kh d dh r z s sh s d t z  gh f q k l m n h w y a a  a a a w y p ch zh g k y".split(
-            " "
-        ),
-        strict=True,
-    )
-)
-_SYRIAC = dict(
-    zip(
-        "ܐܒܓܕܗܘܙܚܛܝܟܠܡܢܣܥܦܨܩܪܫܬ",
-        "a b g d h w z h t y k l m n s  p s q r sh t".split(" "),
-        strict=True,
-    )
-)
-_HEBREW = dict(
-    zip(
-        "אבגדהוזחטיכךלמםנןסעפףצץקרשת",
-        "a b g d h w z h t y k k l m m n n s  p p ts ts k r sh t".split(" "),
-        strict=True,
-    )
+_SYRIAC = _table("ܐܒܓܕܗܘܙܚܛܝܟܠܡܢܣܥܦܨܩܪܫܬ", "a,b,g,d,h,w,z,h,t,y,k,l,m,n,s,,p,s,q,r,sh,t")
+_HEBREW = _table(
+    "אבגדהוזחטיכךלמםנןסעפףצץקרשת",
+    "a,b,g,d,h,w,z,h,t,y,k,k,l,m,m,n,n,s,,p,p,ts,ts,k,r,sh,t",
 )
 _OTHER = {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i", "þ": "th"}
 _LATIN = str.maketrans({**_CYRILLIC, **_GREEK, **_ARABIC, **_SYRIAC, **_HEBREW, **_OTHER, "ð": "d"})
@@ -66,8 +47,11 @@ _SOUNDS = (
 )
 _SILENT = frozenset("aeiouy'`’ʿʾ")
 _SMALL = frozenset(
-    "a an and at by de del der des di du e el et for für i in la le les of on or the to u und von y"
-    .split()
+    (
+        *("a", "an", "and", "at", "by", "for", "in", "of", "on", "the", "to"),
+        *("de", "del", "der", "des", "di", "du", "e", "el", "et", "für", "i", "la", "le", "les"),
+        *("u", "und", "von", "y"),
+    )
 )
 _MOST_TOKENS = 40
 _LONGEST_ACRONYM = 8
@@ -78,9 +62,7 @@ def folded(value: str) -> str:
     """A normalised value in Latin letters without marks, as far as the tables go."""
     if value.isascii():
         return value
-    plain = "".join(
-        c for c in unicodedata.normalize("NFKD", value) if not unicodedata.combining(c)
-    )
+    plain = "".join(c for c in unicodedata.normalize("NFKD", value) if not unicodedata.combining(c))
     return plain.translate(_LATIN)
 
 
