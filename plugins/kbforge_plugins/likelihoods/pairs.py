@@ -44,11 +44,9 @@ class Pairs(ConjugateLikelihood):
     def __init__(self, model: str | None = None) -> None:
         self._trees = _read(model)
         self.default_alpha = 1.0
-        self._take(())
-
-    def _take(self, fragments: Sequence[Fragment]) -> None:
-        self._odds = Odds(File(fragments), self._trees)
-        self.index: CandidateIndex = Nearby(self._odds)
+        self._odds = Odds(File(()), self._trees)
+        self._nearby = Nearby(self._odds)
+        self.index: CandidateIndex = self._nearby
         self._explanation: Explanation | None = None
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
@@ -58,7 +56,9 @@ class Pairs(ConjugateLikelihood):
             One sentence for the user.
 
         """
-        self._take(fragments)
+        self._odds = Odds(File(fragments), self._trees)
+        self._nearby.take(self._odds)
+        self._explanation = None
         pairs = len(self._odds.file.pairs)
         return (
             f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "

@@ -26,6 +26,15 @@ class Nearby(CandidateIndex):
     """
 
     def __init__(self, odds: Odds) -> None:
+        self.take(odds)
+
+    def take(self, odds: Odds) -> None:
+        """Lead to the pairs of another file: an index may be held before its likelihood is fitted.
+
+        Args:
+            odds: of that file's pairs.
+
+        """
         self._odds = odds
         self._known = len(odds.file.counts)
         self._of_row: list[set[int]] = [set() for _ in range(self._known)]
