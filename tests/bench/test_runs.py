@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +79,16 @@ def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one()
         "program": __version__,
         "suite": "toys",
         "task": _task_digest(task()),
-        "method": asdict(SPLIT) | {"shuffles": None, "seconds": None},
+        "method": {
+            "name": "Split SMC",
+            "clusterer": "split-smc",
+            "options": {},
+            "particles": 10,
+            "surrogate": False,
+            "max_evals": None,
+            "shuffles": None,
+            "seconds": None,
+        },
         "shuffle": 4,
         "seconds": 60.0,
     }
