@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
-    *("datasets", "pyarrow", "matplotlib", "PIL"),
+    *("datasets", "pyarrow", "matplotlib", "PIL", "lightgbm"),
 }
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (

@@ -1,0 +1,103 @@
+"""From a LightGBM booster to the ensemble that ships: the same sums, without LightGBM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.errors import UsageError
+from kbforge.models.trees import Trees
+
+if TYPE_CHECKING:
+    import lightgbm
+
+_COMMON: dict[str, Any] = {
+    "num_threads": 1,
+    "deterministic": True,
+    "force_col_wise": True,
+    "verbosity": -1,
+}
+
+
+def fit_trees(
+    features: Sequence[str],
+    rows: NDArray[np.floating[Any]],
+    targets: NDArray[np.floating[Any]],
+    parameters: dict[str, Any],
+    rounds: int,
+    weights: NDArray[np.floating[Any]] | None = None,
+) -> Trees:
+    """Fit an ensemble; the same input gives the same trees.
+
+    Args:
+        features: names of the columns.
+        rows: [N, F]; NaN is a missing value.
+        targets: [N].
+        parameters: of LightGBM, `objective` and `seed` among them.
+        rounds: of boosting.
+        weights: [N], or None for equal ones.
+
+    Raises:
+        UsageError: LightGBM is not installed.
+
+    """
+    try:
+        import lightgbm
+    except ImportError:
+        raise UsageError(
+            "training a default needs LightGBM; install it with: pip install 'kbforge[train]'"
+        ) from None
+    # LightGBM takes no names with spaces or JSON's signs, so columns have numbers there
+    names = [f"c{number}" for number in range(len(features))]
+    data = lightgbm.Dataset(rows, targets, weight=weights, feature_name=names)
+    booster = lightgbm.train({**_COMMON, **parameters}, data, num_boost_round=rounds)
+    return trees_of(booster, features)
+
+
+def trees_of(booster: lightgbm.Booster, features: Sequence[str]) -> Trees:
+    """The ensemble of a booster.
+
+    Args:
+        booster: regression or two classes, without linear leaves.
+        features: names of its columns.
+
+    Raises:
+        ValueError: a booster that these trees cannot hold (categories, zeros as missing values).
+
+    """
+    nodes: list[tuple[int, float, int, int, int]] = []
+    leaves: list[float] = []
+
+    def held(node: dict[str, Any]) -> int:
+        """The number under which a node and all below it are held."""
+        if "leaf_value" in node:
+            leaves.append(float(node["leaf_value"]))
+            return -len(leaves)
+        missing = node["missing_type"]
+        if node["decision_type"] != "<=" or missing == "Zero":
+            raise ValueError(f"a node of type {node['decision_type']}, missing {missing}")
+        # without missing values in training LightGBM reads NaN as zero
+        threshold = float(node["threshold"])
+        left = bool(node["default_left"]) if missing == "NaN" else threshold >= 0
+        number = len(nodes)
+        nodes.append((0, 0.0, 0, 0, 0))
+        children = held(node["left_child"]), held(node["right_child"])
+        nodes[number] = (int(node["split_feature"]), threshold, int(left), *children)
+        return number
+
+    roots = [held(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
+    columns = list(zip(*nodes, strict=True)) or [()] * 5
+    return Trees(
+        tuple(features),
+        np.array(columns[0], np.int32),
+        np.array(columns[1], np.float64),
+        np.array(columns[2], np.uint8),
+        np.array(columns[3], np.int32),
+        np.array(columns[4], np.int32),
+        np.array(leaves, np.float64),
+        np.array(roots, np.int32),
+        np.zeros(1),
+    )
