@@ -129,20 +129,19 @@ def _until(until: float) -> OnStep:
 
 def _choices(run: Run) -> Choices:
     method, model = run.method, run.method.likelihood
-    given: dict[str, Any] = {}
+    options = {"likelihood": model.options if model else {}, "clusterer": method.options}
+    more: dict[str, Any] = {}
     if run.task.defaults is not None:
-        given["defaults"] = run.task.defaults
+        more["defaults"] = run.task.defaults
     return Choices(
         clusterer=method.clusterer,
         likelihood=None if model is None else model.name,
         particles=method.particles,
         max_evals=method.max_evals,
         seed=run.method_seed,
-        options={
-            "likelihood": {} if model is None else model.options,
-            "clusterer": method.options,
-        },
-        **given,
+        # none where none are given: the default is then what it is without options
+        options={kind: given for kind, given in options.items() if given},
+        **more,
     )
 
 
