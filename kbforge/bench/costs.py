@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-_PROCESS = Path("/proc/self")
-_FORGET = "5"  # sets the peak to what is resident now (man 5 proc, clear_refs)
+_STATUS = Path("/proc/self/status")
 _PEAK = re.compile(r"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
 
 
@@ -32,16 +30,13 @@ class Clocks:
         return Clocks(self.wall - other.wall, self.cpu - other.cpu)
 
 
-def forget_peak() -> None:
-    """Let `peak_mib` begin anew; where the system cannot, the peak is that of the whole process."""
-    with contextlib.suppress(OSError):
-        (_PROCESS / "clear_refs").write_text(_FORGET)
-
-
 def peak_mib() -> float | None:
-    """The most memory of this process since `forget_peak`, None where the system does not say."""
+    """The most memory that this process has had, None where the system does not say.
+
+    `getrusage` says so everywhere, but on Linux it counts what the parent had when it began this.
+    """
     try:
-        found = _PEAK.search((_PROCESS / "status").read_text())
+        found = _PEAK.search(_STATUS.read_text())
     except OSError:
         return None
     return int(found[1]) / 1024 if found else None

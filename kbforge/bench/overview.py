@@ -217,7 +217,15 @@ def _took(line: Line | None) -> str:
     """The model, and its alpha."""
     if line is None:
         return ""
-    return line.model + ("" if line.alpha is None else f" {line.alpha.mean:.3g}")
+    return f"{line.model} {_alpha(line)}".strip()
+
+
+def _alpha(line: Line) -> str:
+    """Alpha in three digits, or as a whole number where it is no larger than people read."""
+    if line.alpha is None:
+        return ""
+    alpha = line.alpha.mean
+    return f"{alpha:,.0f}" if 1_000 <= alpha < 1_000_000 else f"{alpha:.3g}"
 
 
 def _mean_text(values: Mapping[int, float], of: int, form: str = ".3f") -> str:
@@ -238,7 +246,7 @@ def _detail(method: Method, plan: Plan, lines: Sequence[Line]) -> Grid:
             f"{line.harmonic_f1:.3f}",
             f"{line.entities.mean:,.0f}",
             f"{line.gold_entities:,}",
-            "" if line.alpha is None else f"{line.alpha.mean:.3g}",
+            _alpha(line),
             f"{line.seconds.mean:,.1f}",
             "" if line.peak_mib is None else f"{line.peak_mib.mean:,.0f}",
             *map(_error, (line.pairs_ece, line.pairs_ece_mapped)),

@@ -96,8 +96,8 @@ class Row(_Identity):
         cpu_seconds: processor time of the same, which other work on the machine hardly changes.
         model: the likelihood that it was grouped by; this and what follows are of whole ways alone.
         alpha: the concentration.
-        peak_mib: most memory of the process from the beginning of the run, None where the system
-            does not say.
+        peak_mib: most memory of the process, which has no other run; None where the system does
+            not say.
         pairs_ece: expected calibration error of the pairs that share a cluster, as reported;
             None where there is nothing to measure.
         pairs_ece_mapped: likewise, by the confidence map that goes with the likelihood.

@@ -17,7 +17,7 @@ import orjson
 
 from kbforge import __version__
 from kbforge.bench.baselines import BASELINES
-from kbforge.bench.costs import Clocks, forget_peak, peak_mib
+from kbforge.bench.costs import Clocks, peak_mib
 from kbforge.bench.results import Row
 from kbforge.bench.runs import Run
 from kbforge.contracts import Fragment, Interrupted, OnStep, Posterior, Progress
@@ -44,7 +44,6 @@ def measured(run: Run) -> Row:
     """
     fragments = run.fragments()
     gold = [str(fragment.label) for fragment in fragments]
-    forget_peak()
     begin = Clocks.now()
     if run.method.baseline is not None:
         labels = BASELINES[run.method.baseline](fragments)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_WIDEST = 1_000  # columns of a terminal that nobody has
+
 
 @app.command()
 def bench(
@@ -172,7 +174,11 @@ def _print(done: Benched, folder: str) -> None:
     from kbforge.words import counted
 
     screen: Any = console.stdout()
-    screen.print(_overview_table(done) if done.plan.of_ways else _methods_table(done))
+    if done.plan.of_ways:
+        # as wide as it is: figures that are cut short are none
+        screen.print(_overview_table(done), width=_WIDEST, soft_wrap=True)
+    else:
+        screen.print(_methods_table(done))
     # below, because a column for this leaves no terminal enough for the rest
     for line in filter(lambda line: line.endings, done.lines):
         said = f"* {line.task}, {line.method.name}: of {counted(line.runs, 'run')} {line.endings}"

@@ -84,7 +84,7 @@ def test_a_row_of_all_methods() -> None:
         "above exact name": "+0.200",
         "took": "attributes, bigram 3",
         "bigram": "0.650",
-        "best alpha": "0.750 (bigram 1e+05)",
+        "best alpha": "0.750 (bigram 100,000)",
         "ceiling": "0.900",
     }
     assert cells(grid, "mean over the sets")["best alpha"] == "0.750"
