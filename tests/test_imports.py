@@ -38,6 +38,7 @@ RANKS = {
             {"", "contracts", *LOOSE},
             {"registry", "files", "numerics", "serialize", "grammar", "evaluation"},
             {"models", "clustering", "kb"},
+            {"judge"},
             {"jobs"},
             {"recipe", "pictures", "bench"},
             {"cli", "testing"},

@@ -50,8 +50,15 @@ def cluster(
     seconds = time.perf_counter() - begin
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
-    alpha, confidence, notes = prepared.alpha, prepared.confidence, prepared.notes
-    return KnowledgeBase(reached, posterior, seconds, alpha, confidence, notes)
+    return KnowledgeBase(
+        reached,
+        posterior,
+        seconds,
+        prepared.alpha,
+        prepared.confidence,
+        prepared.notes,
+        prepared.likelihood,
+    )
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class KnowledgeBase:
         alpha: the concentration used, before tempering.
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
+        likelihood: name of the likelihood used, or the path of its bundle.
 
     """
 
@@ -74,6 +82,7 @@ class KnowledgeBase:
     alpha: float
     confidence: ConfidenceMap | None
     notes: tuple[str, ...]
+    likelihood: str = ""
 
     @property
     def complete(self) -> bool:
@@ -126,6 +135,7 @@ class KnowledgeBase:
             "model_evaluations": posterior.model_evaluations,
             "seconds": self.seconds,
             "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
+            "likelihood": self.likelihood,
             "alpha": self.alpha,
             "complete": posterior.complete,
             "ended": posterior.ended,

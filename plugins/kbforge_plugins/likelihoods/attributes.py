@@ -55,7 +55,7 @@ class Attributes(ConjugateLikelihood):
 
     """
 
-    explains = loads_bundles = True
+    explains = loads_bundles = alpha_from_file = True
 
     def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
         if len(set(attributes)) < len(attributes):

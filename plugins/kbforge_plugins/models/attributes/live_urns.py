@@ -56,7 +56,7 @@ class AttributeTable(LiveClusters):
 
     """
 
-    editable = True
+    editable = mergeable = True
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns
@@ -100,6 +100,23 @@ class AttributeTable(LiveClusters):
     def remove(self, x: Record, slot: int) -> None:
         self._clusters[slot] = _left(self._held(slot), x)
 
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        out = np.zeros(slots)
+        live = [s for s, urns in enumerate(self._clusters[:slots]) if urns is not None]
+        out[live] = [self._merge_ratio(slot, other) for other in live]
+        return out
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        return np.array([self._merge_ratio(slot, other) for other in slots.tolist()])
+
+    def merge(self, slot: int, into: int) -> None:
+        pairs = zip(self._held(slot), self._held(into), strict=True)
+        self._clusters[into] = [
+            one if other is None else other if one is None else one.united(other)
+            for one, other in pairs
+        ]
+        self._clusters[slot] = None
+
     def log_marginal(self, records: Sequence[Record]) -> float:
         """L of a set of records, in nats; nothing in the table changes."""
         return _log_marginal(self._holding(records))
@@ -128,6 +145,10 @@ class AttributeTable(LiveClusters):
         urns = self._clusters[slot]
         assert urns is not None, f"slot {slot} is free"
         return urns
+
+    def _merge_ratio(self, slot: int, other: int) -> float:
+        pairs = zip(self._held(slot), self._held(other), strict=True)
+        return sum(one.gain_of(two) for one, two in pairs if one is not None and two is not None)
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
         clusters = self._clusters

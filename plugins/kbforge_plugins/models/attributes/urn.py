@@ -125,6 +125,34 @@ class Urns:
         made = self._known[values, counts] = Urn(self, values, counts, true, sums, chance)
         return made
 
+    def union(self, one: Urn, two: Urn) -> Urn:
+        """The urn with the observations of both."""
+        held = dict(zip(one.values, one.counts, strict=True))
+        more = dict(zip(two.values, two.counts, strict=True))
+        both = dict(held)
+        for u, n in more.items():
+            both[u] = both.get(u, 0) + n
+        values, counts = zip(*sorted(both.items()), strict=True)
+        known = self._known.get((values, counts))
+        if known is not None:
+            return known
+        if len(values) > _MOST_VALUES:
+            return self.urn(values, counts)
+        # whole numbers: what one has of a sum need not be added up again
+        sums = dict.fromkeys(values, 0)
+        for urn, rest in ((one, more), (two, held)):
+            for v, units in zip(urn.true, urn.sums, strict=True):
+                if not sums[v]:
+                    had = held if urn is one else more
+                    sums[v] = units + sum(
+                        self.units(u, v, had.get(u, 0) + n) - self.units(u, v, had.get(u, 0))
+                        for u, n in rest.items()
+                    )
+        chance = sum(map(self.chance_units, values, counts))
+        made = Urn(self, values, counts, values, [sums[v] for v in values], chance)
+        self._known[values, counts] = made
+        return made
+
     def units(self, u: int, v: int, n: int) -> int:
         """log [c G(u | v)]_n, in units."""
         return int(_log_rising(self.draw(u, v), n) * _UNITS) if n else 0
@@ -328,6 +356,18 @@ class Urn:
             if len(found.values) <= _MOST_DIFFERENT_KEPT:
                 self._grown[u] = found
         return found
+
+    def united(self, other: Urn) -> Urn:
+        """The urn with the observations of both."""
+        return self._urns.union(self, other)
+
+    def gain_of(self, other: Urn) -> float:
+        """L(urn + other) - L(urn) - L(other), in nats."""
+        if other.size == 1:
+            return self.gain(other.values[0]) - other.log_marginal
+        if self.size == 1:
+            return other.gain(self.values[0]) - self.log_marginal
+        return self.united(other).log_marginal - self.log_marginal - other.log_marginal
 
     def shrunk(self, u: int) -> Urn | None:
         """The urn with one observation of u less; None if it was the last of all."""
