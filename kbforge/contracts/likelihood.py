@@ -245,7 +245,7 @@ class LiveClusters(ABC):
 
         Write it yourself where a few pairs can be scored without looking at the others.
         """
-        return self.log_merge_ratio(slot, int(slots.max(initial=-1)) + 1)[slots]
+        return self.log_merge_ratio(slot, int(slots.max(initial=slot)) + 1)[slots]
 
     def merge(self, slot: int, into: int) -> None:
         """D := D + C, in place, of C in `slot`, which is released, and D in `into`."""

@@ -30,6 +30,7 @@ _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
 _OF_VECTORS = "gaussian"
 _MOST_BYTES = 1 << 26
+_OVERRIDE = "--likelihood names another"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ def choose(
     """
     if not any(fragment.properties for fragment in fragments):
         note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
-        return Chosen(_OF_VECTORS, None, None, f"{note}; --likelihood NAME overrides", None)
+        return Chosen(_OF_VECTORS, None, None, f"{note}; {_OVERRIDE}", None)
     fitted = _fitted(fragments, defaults)
     judged = _judged(fragments, fitted, defaults)
     if not any_alpha:
@@ -123,7 +124,7 @@ class FromFile:
             alpha = alpha_for(len(fragments), judged.entities)
             why = f"expects as many entities as {judged.chosen.likelihood} finds in this file"
         self.judged = judged
-        return alpha, f"alpha {alpha:,.4g} {why}; --alpha overrides"
+        return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
 
 
 def _fitted(
@@ -161,12 +162,11 @@ def _judged(
 
 def _why(judged: Judged) -> str:
     best, gain = judged.chosen, judged.expected_gain
-    override = "--likelihood NAME overrides"
     if best.likelihood == NAMES:
-        return f"chosen: names, as nothing is expected to beat equal names here; {override}"
+        return f"chosen: {NAMES}, as nothing is expected to beat equal names here; {_OVERRIDE}"
     return (
         f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
-        f"{judged.expected_f1:.2f}, {gain:+.2f} over equal names; {override})"
+        f"{judged.expected_f1:.2f}, {gain:+.2f} over equal names; {_OVERRIDE})"
     )
 
 

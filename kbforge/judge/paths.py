@@ -84,56 +84,83 @@ def merge_path(
         LikelihoodError: NaN or infinity, or a fragment that the likelihood cannot read.
 
     """
-    n = len(fragments)
-    table = likelihood.live_clusters()
-    for slot, fragment in enumerate(fragments):
-        table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
-    near = np.ones((n, n), dtype=np.bool_) if index is None else candidates(fragments, index)
-    np.fill_diagonal(near, False)
-    size, log_cluster = np.ones(n, dtype=np.int64), gammaln(np.arange(1, 2 * n + 2))
-    live = np.ones(n, dtype=np.bool_)
-
-    def row(slot: int, others: IntArray) -> FloatArray:
-        ratio = table.log_merge_ratio_of(slot, others)
-        if np.isnan(ratio).any() or (ratio == np.inf).any():
-            raise LikelihoodError("the likelihood returned NaN or +inf")
-        sizes = size[others]
-        prior = log_cluster[size[slot] + sizes - 1] - log_cluster[sizes - 1]
-        return np.asarray(ratio + prior - log_cluster[size[slot] - 1])
-
-    gains = np.full((n, n), -np.inf)
-    for slot in range(n):
-        others = slot + 1 + np.flatnonzero(near[slot, slot + 1 :])
-        if len(others):
-            gains[slot, others] = gains[others, slot] = row(slot, others)
-    near &= gains > _LEAST_LOG_ALPHA - _OUT_OF_REACH
-    matrix = PairMatrix(n)
-    for slot in range(n):
-        matrix.fill(slot, gains[slot])
+    run = _Agglomeration(likelihood, fragments, index)
+    matrix = PairMatrix(run.n)
+    for slot, gains in enumerate(run.first_gains()):
+        matrix.fill(slot, gains)
     matrix.settle()
     merges: list[tuple[int, int]] = []
     found: list[float] = []
-    while len(merges) < n - 1:
+    while len(merges) < run.n - 1:
         into, slot, gain = matrix.best()
         if not gain > _LEAST_LOG_ALPHA:
             break
         merges.append((into, slot))
         found.append(gain)
-        table.merge(slot, into)
-        size[into] += size[slot]
-        live[slot] = False
+        matrix.update(into, slot, run.merge(slot, into))
+    return MergePath(run.n, np.array(merges, np.int64).reshape(-1, 2), np.array(found))
+
+
+class _Agglomeration:
+    """Clusters that merge, a slot a fragment, and which pairs of them are looked at.
+
+    Attributes:
+        n: fragments.
+
+    """
+
+    def __init__(
+        self,
+        likelihood: ConjugateLikelihood,
+        fragments: Sequence[Fragment],
+        index: CandidateIndex | None,
+    ) -> None:
+        n = self.n = len(fragments)
+        self._table = likelihood.live_clusters()
+        for slot, fragment in enumerate(fragments):
+            x = self._table.encode(fragment)
+            self._table.extend(x, np.array([-1]), np.array([slot]))
+        near = np.ones((n, n), dtype=np.bool_) if index is None else candidates(fragments, index)
+        np.fill_diagonal(near, False)
+        self._near, self._live = near, np.ones(n, dtype=np.bool_)
+        self._size = np.ones(n, dtype=np.int64)
+        self._log_cluster = gammaln(np.arange(1, 2 * n + 2))
+
+    def first_gains(self) -> FloatArray:
+        """What every pair of fragments gains, [n, n]; -inf for those that are not looked at."""
+        gains = np.full((self.n, self.n), -np.inf)
+        for slot in range(self.n):
+            others = slot + 1 + np.flatnonzero(self._near[slot, slot + 1 :])
+            if len(others):
+                gains[slot, others] = gains[others, slot] = self._gains(slot, others)
+        self._near &= gains > _LEAST_LOG_ALPHA - _OUT_OF_REACH
+        return gains
+
+    def merge(self, slot: int, into: int) -> FloatArray:
+        """Merge two clusters; what the one they make gains with each other, [n]."""
+        near = self._near
+        self._table.merge(slot, into)
+        self._size[into] += self._size[slot]
+        self._live[slot] = False
         near[into] |= near[slot]
-        near[into] &= live
+        near[into] &= self._live
         near[into, into] = False
-        updated = np.full(n, -np.inf)
+        gains = np.full(self.n, -np.inf)
         others = np.flatnonzero(near[into])
         if len(others):
-            updated[others] = row(into, others)
-        near[into] &= updated > _LEAST_LOG_ALPHA - _OUT_OF_REACH
+            gains[others] = self._gains(into, others)
+        near[into] &= gains > _LEAST_LOG_ALPHA - _OUT_OF_REACH
         near[:, into] = near[into]
         near[slot] = near[:, slot] = False
-        matrix.update(into, slot, updated)
-    return MergePath(n, np.array(merges, np.int64).reshape(-1, 2), np.array(found))
+        return gains
+
+    def _gains(self, slot: int, others: IntArray) -> FloatArray:
+        ratio = self._table.log_merge_ratio_of(slot, others)
+        if np.isnan(ratio).any() or (ratio == np.inf).any():
+            raise LikelihoodError("the likelihood returned NaN or +inf")
+        own, sizes = self._size[slot], self._size[others]
+        prior = self._log_cluster[own + sizes - 1] - self._log_cluster[sizes - 1]
+        return np.asarray(ratio + prior - self._log_cluster[own - 1])
 
 
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:

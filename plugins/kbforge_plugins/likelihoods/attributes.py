@@ -153,7 +153,7 @@ class Attributes(ConjugateLikelihood):
         self.default_alpha = fitted.alpha
         self._use(fitted.vocabularies, fitted.rates)
         return (
-            f"attributes: rates and alpha are learned from {fitted.sample:,} of the "
+            f"attributes: rates are learned from {fitted.sample:,} of the "
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
 
