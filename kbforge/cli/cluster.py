@@ -45,6 +45,7 @@ def cluster(
     ] = None,
     confidence_map: options.ConfidenceMap = None,
     answers: options.Answers = None,
+    defaults: options.Defaults = None,
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,

@@ -55,6 +55,14 @@ Answers: TypeAlias = Annotated[
         "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
     ),
 ]
+Defaults: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--defaults",
+        metavar="FOLDER",
+        help="Other models of the default than those that ship, as kbforge train-default writes.",
+    ),
+]
 Temperature: TypeAlias = Annotated[
     float,
     typer.Option(
