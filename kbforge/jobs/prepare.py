@@ -17,10 +17,11 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.jobs.answered import by_answers
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.models.bundle import bundles_read_once
-from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.confidence import Reading
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
@@ -46,7 +47,7 @@ class Prepared:
     clusterer: Clusterer
     problem: Problem
     alpha: float
-    confidence: ConfidenceMap | None
+    confidence: Reading | None
     notes: tuple[str, ...]
 
 
@@ -60,6 +61,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
+    choices = by_answers(fragments, choices, notes)
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -78,7 +80,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     named = named_calibration(choices)
     alpha = alpha_of(likelihood, choices, named, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
-    confidence = confidence_of(choices, named, notes)
+    confidence = confidence_of(fragments, choices, named, notes)
     return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
 
 
