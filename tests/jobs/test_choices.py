@@ -42,11 +42,8 @@ VALUES = {
     "alpha": 2.5,
     "calibration": "c.toml",
     "confidence_map": "m.toml",
-<<<<<<< HEAD
     "answers": "a.jsonl",
-=======
     "defaults": "models/",
->>>>>>> judge
     "temperature": 1.5,
     "seed": 3,
     "device": "cuda",
