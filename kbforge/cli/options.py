@@ -57,6 +57,12 @@ Defaults: TypeAlias = Annotated[
         help="Other models of the default than those that ship, as kbforge train-default writes.",
     ),
 ]
+Answers: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
+    ),
+]
 Temperature: TypeAlias = Annotated[
     float,
     typer.Option(

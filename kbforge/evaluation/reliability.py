@@ -50,6 +50,7 @@ class Pairs:
         probability: that they share a cluster, in (0, 1], shape [pairs].
         size: fragments of the subproblem that holds them, shape [pairs]; the mean over orders, and
             the larger one where an order has the two in different subproblems.
+        subproblem: number of i's in the first posterior, shape [pairs].
 
     """
 
@@ -57,6 +58,41 @@ class Pairs:
     second: IntArray
     probability: FloatArray
     size: FloatArray
+    subproblem: IntArray
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    def part(self, chosen: slice) -> Pairs:
+        """Some of the pairs."""
+        return Pairs(
+            self.first[chosen],
+            self.second[chosen],
+            self.probability[chosen],
+            self.size[chosen],
+            self.subproblem[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """The clusters of a point estimate, by subproblem, and what is reported of them.
+
+    Attributes:
+        clusters: each ascending; together they are all fragments.
+        probability: that there is exactly this cluster, in [0, 1], shape [clusters].
+        size: fragments of the cluster's subproblem, the mean over orders, shape [clusters].
+        subproblem: its number, shape [clusters].
+
+    """
+
+    clusters: tuple[Cluster, ...]
+    probability: FloatArray
+    size: FloatArray
+    subproblem: IntArray
+
+    def __len__(self) -> int:
+        return len(self.clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,63 +187,74 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> P
     first, second = first[order], second[order]
     sizes = _subproblem_sizes(posteriors)
     size = np.maximum(sizes[first], sizes[second])
-    return Pairs(first, second, probability[kept][order], size)
+    subproblem = _subproblem_numbers(posteriors[0])[first]
+    return Pairs(first, second, probability[kept][order], size, subproblem)
 
 
-def pair_claims(
-    posteriors: Sequence[Posterior], labels: Sequence[str | None], least: float = LEAST
-) -> Claims:
-    """The claims of pairs; those of fragments without a label are left out.
+def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
+    """The clusters of the first posterior's point estimate.
 
     Args:
         posteriors: of the same fragments, numbered alike; at least one.
-        labels: gold, one a fragment.
-        least: a pair of less probability claims nothing.
-
-    Raises:
-        KBForgeError: there are more pairs than can be held.
 
     """
-    pairs = pair_probabilities(posteriors, least)
-    gold = _numbered(labels)[: posteriors[0].n_fragments]
+    masses = [cluster_probabilities(posterior) for posterior in posteriors]
+    sizes = _subproblem_sizes(posteriors)
+    clusters: list[Cluster] = []
+    subproblem: list[int] = []
+    for number, block in enumerate(posteriors[0].subproblems):
+        clusters += block.particles[0].clusters
+        subproblem += [number] * len(block.particles[0].clusters)
+    probability = [
+        math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses) for cluster in clusters
+    ]
+    return Entities(
+        tuple(clusters),
+        _rounded(np.array(probability, np.float64)),
+        np.array([sizes[list(cluster)].max() for cluster in clusters], np.float64),
+        np.array(subproblem, np.int64),
+    )
+
+
+def pair_claims(pairs: Pairs, labels: Sequence[str | None]) -> Claims:
+    """The claims of pairs; those of fragments without a label are left out.
+
+    Args:
+        pairs: what is reported.
+        labels: gold, one a fragment.
+
+    """
+    gold = _numbered(labels)
     one, other = gold[pairs.first], gold[pairs.second]
-    subproblem = _subproblem_numbers(posteriors[0])[pairs.first]
-    claims = Claims(pairs.probability, pairs.size, subproblem, one == other)
+    claims = Claims(pairs.probability, pairs.size, pairs.subproblem, one == other)
     return claims.where((one >= 0) & (other >= 0))
 
 
-def entity_claims(posteriors: Sequence[Posterior], labels: Sequence[str | None]) -> Claims:
-    """The claims of the first posterior's point estimate, that each cluster is an entity.
+def entity_claims(entities: Entities, labels: Sequence[str | None]) -> Claims:
+    """The claims of a point estimate, that each cluster is an entity.
 
     A cluster that holds a fragment without a label is left out.
 
     Args:
-        posteriors: of the same fragments, numbered alike; at least one.
-        labels: gold, one a fragment.
+        entities: what is reported.
+        labels: gold, one a fragment; those beyond the fragments clustered do not count.
 
     """
-    gold = labels[: posteriors[0].n_fragments]
+    gold = labels[: sum(map(len, entities.clusters))]
     gold_sizes = Counter(gold)
-    masses = [cluster_probabilities(posterior) for posterior in posteriors]
-    sizes = _subproblem_sizes(posteriors)
-    probability, size, subproblem, true = [], [], [], []
-    for number, block in enumerate(posteriors[0].subproblems):
-        for cluster in block.particles[0].clusters:
-            found = {gold[fragment] for fragment in cluster}
-            if None in found:
-                continue
-            mean = math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses)
-            probability.append(mean)
-            size.append(float(sizes[list(cluster)].max()))
-            subproblem.append(number)
-            # all of one label, and all of that label
-            true.append(len(found) == 1 and gold_sizes[gold[cluster[0]]] == len(cluster))
-    return Claims(
-        _rounded(np.array(probability, np.float64)),
-        np.array(size, np.float64),
-        np.array(subproblem, np.int64),
+    known, true = [], []
+    for cluster in entities.clusters:
+        found = {gold[fragment] for fragment in cluster}
+        known.append(None not in found)
+        # all of one label, and all of that label
+        true.append(len(found) == 1 and gold_sizes[gold[cluster[0]]] == len(cluster))
+    claims = Claims(
+        entities.probability,
+        entities.size,
+        entities.subproblem,
         np.array(true, np.bool_),
     )
+    return claims.where(np.array(known, np.bool_))
 
 
 def reliability(claims: Claims, bins: int = BINS) -> Reliability:

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import Entity, Fragment, OnStep, Posterior
+from kbforge.contracts import Cluster, Entity, Fragment, OnStep, Posterior
+from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.entities import assemble
 from kbforge.kb.export import export
-from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.confidence import Reading, Reported
 
 
 def cluster(
@@ -80,7 +81,7 @@ class KnowledgeBase:
     posterior: Posterior
     seconds: float
     alpha: float
-    confidence: ConfidenceMap | None
+    confidence: Reading | None
     notes: tuple[str, ...]
     likelihood: str = ""
 
@@ -96,8 +97,16 @@ class KnowledgeBase:
 
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
-        calibrate = None if self.confidence is None else self.confidence.entities.one
-        return assemble(self.fragments, self.posterior, calibrate=calibrate)
+        return assemble(self.fragments, self.posterior, calibrated=self._calibrated)
+
+    @cached_property
+    def _calibrated(self) -> dict[Cluster, float] | None:
+        """The calibrated confidence of every cluster of the point estimate."""
+        if self.confidence is None:
+            return None
+        entities = entity_probabilities([self.posterior])
+        sure = self.confidence.of_entities(Reported(self.fragments, entities))
+        return dict(zip(entities.clusters, sure.tolist(), strict=True))
 
     def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.

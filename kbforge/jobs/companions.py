@@ -6,15 +6,16 @@ for other choices is used all the same, and a note says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kbforge.contracts import Likelihood
+from kbforge.contracts import Fragment, Likelihood
 from kbforge.errors import UsageError
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.choose import FromFile
 from kbforge.models.calibration import CALIBRATION_FILE, Calibration, read_calibration
-from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, read_confidence
+from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, Reading, read_confidence
+from kbforge.models.doubt.shipped import shipped_doubt
 from kbforge.models.resolve import is_name
 
 
@@ -76,11 +77,12 @@ def alpha_of(
 
 
 def confidence_of(
-    choices: Choices, named: Calibration | None, notes: list[str]
-) -> ConfidenceMap | None:
-    """The map named, else that of the calibration named, else that of the model bundle.
+    fragments: Sequence[Fragment], choices: Choices, named: Calibration | None, notes: list[str]
+) -> Reading | None:
+    """The map named, else that of the calibration named, of the model bundle, or the shipped one.
 
     Args:
+        fragments: what will be clustered; nothing that ships says how sure vectors alone are.
         choices: which map, calibration and likelihood.
         named: as of `named_calibration`.
         notes: sentences for the user are added to them.
@@ -99,8 +101,10 @@ def confidence_of(
         bundled = bundle / IN_BUNDLE
         where = str(bundled)
         found = read_confidence(where) if bundled.is_file() else None
-    if found is not None:
-        _note_other_choices(choices, found, str(where), notes)
+    if found is None:
+        described = any(fragment.properties for fragment in fragments)
+        return shipped_doubt(choices.likelihood_name) if described else None
+    _note_other_choices(choices, found, str(where), notes)
     return found
 
 

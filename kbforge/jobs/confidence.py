@@ -15,6 +15,7 @@ from pathlib import Path
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.evaluation.monotone import fit
+from kbforge.evaluation.reliability import entity_claims, pair_claims
 from kbforge.files.io import open_output, require_writable
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.orders import OnOrder, cluster_orders
@@ -43,7 +44,8 @@ def fit_confidence(
 
     """
     clustered = cluster_orders(fragments, choices, settings.shuffles, on_order)
-    pairs, entities = clustered.claims(settings.least)
+    pairs = pair_claims(clustered.pairs(settings.least), clustered.labels)
+    entities = entity_claims(clustered.entities(), clustered.labels)
     if not len(pairs):
         raise KBForgeError(
             "there is nothing to fit a confidence map on: no two labelled fragments may share an "

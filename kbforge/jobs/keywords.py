@@ -49,6 +49,7 @@ class Chosen(TypedDict, total=False):
     calibration: str | Path | None
     confidence_map: str | Path | None
     defaults: str | Path | None
+    answers: str | Path | None
     temperature: float
     seed: int
     device: str

@@ -13,10 +13,16 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Posterior, Progress
 from kbforge.errors import KBForgeError
-from kbforge.evaluation.reliability import Claims, entity_claims, pair_claims, renumbered
+from kbforge.evaluation.reliability import (
+    Entities,
+    Pairs,
+    entity_probabilities,
+    pair_probabilities,
+    renumbered,
+)
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
-from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.confidence import Reading
 
 OnOrder = Callable[[int, Progress], None]
 """Called with the number of the order, from 0, and how far its clustering has come."""
@@ -27,6 +33,7 @@ class Orders:
     """Fragments clustered in one order or several.
 
     Attributes:
+        fragments: in the order given.
         posteriors: one an order, all in the numbers of the first.
         labels: gold.
         alpha: before tempering.
@@ -35,18 +42,20 @@ class Orders:
 
     """
 
+    fragments: tuple[Fragment, ...]
     posteriors: tuple[Posterior, ...]
     labels: tuple[str | None, ...]
     alpha: float
-    confidence: ConfidenceMap | None
+    confidence: Reading | None
     notes: tuple[str, ...]
 
-    def claims(self, least: float) -> tuple[Claims, Claims]:
-        """Those of pairs more probable than `least`, and those of entities."""
-        return (
-            pair_claims(self.posteriors, self.labels, least),
-            entity_claims(self.posteriors, self.labels),
-        )
+    def pairs(self, least: float) -> Pairs:
+        """What is reported of pairs more probable than `least`."""
+        return pair_probabilities(self.posteriors, least)
+
+    def entities(self) -> Entities:
+        """What is reported of entities."""
+        return entity_probabilities(self.posteriors)
 
 
 def cluster_orders(
@@ -72,7 +81,14 @@ def cluster_orders(
             None if on_order is None else _numbered(on_order, number),
         )
         posteriors.append(renumbered(posterior, order) if number else posterior)
-    return Orders(tuple(posteriors), labels, prepared.alpha, prepared.confidence, prepared.notes)
+    return Orders(
+        tuple(fragments),
+        tuple(posteriors),
+        labels,
+        prepared.alpha,
+        prepared.confidence,
+        prepared.notes,
+    )
 
 
 def _order(n: int, number: int, seed: int) -> list[int]:

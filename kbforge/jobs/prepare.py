@@ -17,13 +17,14 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.jobs.answered import by_answers
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.choose import Chosen, FromFile, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.judge.judging import Judged
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.calibration import Calibration
-from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.confidence import Reading
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
@@ -50,7 +51,7 @@ class Prepared:
     clusterer: Clusterer
     problem: Problem
     alpha: float
-    confidence: ConfidenceMap | None
+    confidence: Reading | None
     likelihood: str
     judged: Judged | None
     notes: tuple[str, ...]
@@ -66,6 +67,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
+    choices = by_answers(fragments, choices, notes)
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -91,7 +93,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     from_file = FromFile(fragments, chosen, choices.defaults)
     alpha = alpha_of(likelihood, choices, named, from_file, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
-    confidence = confidence_of(choices, named, notes)
+    confidence = confidence_of(fragments, choices, named, notes)
     return Prepared(
         clusterer,
         problem,

@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.monotone import MonotoneMap
-from kbforge.evaluation.reliability import BINS, LEAST, Claims, Reliability, reliability
+from kbforge.evaluation.reliability import (
+    BINS,
+    LEAST,
+    Claims,
+    Reliability,
+    entity_claims,
+    pair_claims,
+    reliability,
+)
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.orders import OnOrder, cluster_orders
-from kbforge.models.confidence import ConfidenceMap
+from kbforge.models.confidence import ConfidenceMap, Reading, Reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ def measure_reliability(
     fragments: Sequence[Fragment],
     choices: Choices,
     settings: ReliabilitySettings,
-    confidence: ConfidenceMap | None = None,
+    confidence: Reading | None = None,
     on_order: OnOrder | None = None,
 ) -> ReliabilityReport:
     """Cluster labelled fragments and hold the claims against the labels.
@@ -116,19 +123,33 @@ def measure_reliability(
     run = cluster_orders(fragments, choices, settings.shuffles, on_order)
     notes = list(run.notes)
     found = confidence or run.confidence
-    if found is not None and found.shuffles != settings.shuffles:
+    if isinstance(found, ConfidenceMap) and found.shuffles != settings.shuffles:
         notes.append(
             f"the confidence map was fitted on reports of {found.shuffles} orders, "
             f"and reads reports of {settings.shuffles} here"
         )
-    pairs, entities = run.claims(settings.least)
+    pairs, entities = run.pairs(settings.least), run.entities()
+    reported, mapped = Reported(run.fragments, entities), None
+    if found is not None:
+        mapped = (
+            replace(pairs, probability=found.of_pairs(reported, pairs)),
+            replace(entities, probability=found.of_entities(reported)),
+        )
     labelled = [k for k, label in enumerate(run.labels) if label is not None]
     predicted = run.posteriors[0].labels()
     return ReliabilityReport(
         fragments=len(fragments),
         unlabelled=len(fragments) - len(labelled),
-        pairs=_compared(pairs, None if found is None else found.pairs, settings.bins),
-        entities=_compared(entities, None if found is None else found.entities, settings.bins),
+        pairs=_compared(
+            pair_claims(pairs, run.labels),
+            None if mapped is None else pair_claims(mapped[0], run.labels),
+            settings.bins,
+        ),
+        entities=_compared(
+            entity_claims(entities, run.labels),
+            None if mapped is None else entity_claims(mapped[1], run.labels),
+            settings.bins,
+        ),
         scores=compare([predicted[k] for k in labelled], [run.labels[k] for k in labelled]),
         settings=settings,
         alpha=run.alpha,
@@ -137,9 +158,5 @@ def measure_reliability(
     )
 
 
-def _compared(claims: Claims, found: MonotoneMap | None, bins: int) -> Compared:
-    raw = reliability(claims, bins)
-    if found is None:
-        return Compared(raw, None)
-    mapped = replace(claims, probability=found.apply(claims.probability, claims.size))
-    return Compared(raw, reliability(mapped, bins))
+def _compared(raw: Claims, mapped: Claims | None, bins: int) -> Compared:
+    return Compared(reliability(raw, bins), None if mapped is None else reliability(mapped, bins))

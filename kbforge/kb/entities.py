@@ -17,15 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
 from kbforge.kb.properties import collect, mean_vector, name_of
-
-Calibrate: TypeAlias = Callable[[float, int], float]
-"""From a confidence and the size of its subproblem to the calibrated confidence."""
 
 _ID_DIGITS = 12
 
@@ -35,7 +31,7 @@ def assemble(
     posterior: Posterior,
     most_alternatives: int = 3,
     least_probability: float = 0.01,
-    calibrate: Calibrate | None = None,
+    calibrated: Mapping[Cluster, float] | None = None,
 ) -> Iterator[Entity]:
     """The entities of the point estimate, by subproblem, then by earliest fragment.
 
@@ -45,7 +41,7 @@ def assemble(
         posterior: a clusterer's result.
         most_alternatives: how many alternatives an entity keeps, the most probable ones.
         least_probability: alternatives must exceed this.
-        calibrate: gives the entities their calibrated confidence; None gives them none.
+        calibrated: confidence of every cluster of the point estimate; None gives them none.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
@@ -61,9 +57,8 @@ def assemble(
             kept = [rival for rival in rivals if rival[0] > least_probability][:most_alternatives]
             entity_id = _fresh_id(fragments[cluster[0]].id, taken)
             made = _entity(fragments, cluster, entity_id, number, confidence, kept)
-            if calibrate is not None:
-                sure = calibrate(confidence, len(subproblem.fragments))
-                made = replace(made, calibrated_confidence=sure)
+            if calibrated is not None:
+                made = replace(made, calibrated_confidence=calibrated[cluster])
             yield made
 
 

@@ -44,15 +44,15 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
     then the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
-    naming = _naming(list(attributes))
-    counts = Counter(stated for fragment in fragments for stated in _stated(fragment, naming))
+    parts = naming(list(attributes))
+    counts = Counter(stated for fragment in fragments for stated in _stated(fragment, parts))
     if not counts:
         return None
     _, name = min(counts, key=lambda s: (s[0] == 1, -counts[s], -s[0], -len(s[1]), s[1]))
     return name
 
 
-def _naming(attributes: Sequence[str]) -> set[str]:
+def naming(attributes: Sequence[str]) -> set[str]:
     """Those of the attributes that together name an entity."""
     letters = {a: "".join(filter(str.isalnum, a.casefold())) for a in attributes}
     for title in _TITLES:

@@ -77,15 +77,16 @@ def _plain_lines(
 def _body(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> RenderableType:
     parts: list[RenderableType] = [_summary(entity), Text(), _values(entity, sources)]
     if entity.alternatives:
-        parts += [Text(), Text("other groupings", style="bold"), _alternatives(entity, names)]
+        heading = Text("other groupings, as reported", style="bold")
+        parts += [Text(), heading, _alternatives(entity, names)]
     return Group(*parts)
 
 
 def _summary(entity: Entity) -> Text:
-    unrivalled = " (no other grouping kept)" if entity.confidence == 1 else ""
-    calibrated = entity.calibrated_confidence
-    sure = entity.confidence if calibrated is None else calibrated
-    reported = "" if calibrated is None else f", reported as {percent(entity.confidence)}"
+    raw, calibrated = entity.confidence, entity.calibrated_confidence
+    unrivalled = " (no other grouping kept)" if raw == 1 else ""
+    sure = raw if calibrated is None else calibrated
+    reported = " as reported" if calibrated is None else f", reported as {percent(raw)}"
     return Text.assemble(
         (counted(len(entity.fragments), "fragment"), "bold"),
         ", ",

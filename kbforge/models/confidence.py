@@ -35,17 +35,46 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import kbforge
+from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.monotone import Band, MonotoneMap
+from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.files.records import Option, Record
 from kbforge.files.toml import read_table, toml_value
 
 FORMAT = 1
 IN_BUNDLE = "confidence.toml"
 WRITER = "kbforge reliability --fit"
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a clustering reports, as far as a map may know it: gold labels are not read.
+
+    Attributes:
+        fragments: those that were clustered, in order.
+        entities: the point estimate.
+        predicted: the F1 that a judge of groupings expects of it; None where none was asked.
+
+    """
+
+    fragments: Sequence[Fragment]
+    entities: Entities
+    predicted: float | None = None
+
+
+class Reading(Protocol):
+    """How to read what is reported: the calibrated probabilities of claims."""
+
+    def of_entities(self, reported: Reported) -> FloatArray:
+        """That each entity of the point estimate is exactly right, shape [entities]."""
+
+    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+        """That each of some pairs of fragments is one entity, shape [pairs]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +107,14 @@ class ConfidenceMap:
     sha256: str
     options: Mapping[str, Option] = field(default_factory=dict)
     kbforge: str = kbforge.__version__
+
+    def of_entities(self, reported: Reported) -> FloatArray:
+        """As `Reading`; the fragments do not matter."""
+        return self.entities.apply(reported.entities.probability, reported.entities.size)
+
+    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+        """As `Reading`; the fragments do not matter."""
+        return self.pairs.apply(pairs.probability, pairs.size)
 
 
 def confidence_toml(found: ConfidenceMap) -> bytes:

@@ -96,7 +96,7 @@ def test_cluster_fills_in_the_calibrated_confidence(program, test, train, tmp_pa
     for entity, before in zip(entities, plain, strict=True):
         assert entity["confidence"] == before["confidence"]
         expected = found.one(entity["confidence"], sizes[entity["subproblem"]])
-        assert entity["calibrated_confidence"] == expected
+        assert entity["calibrated_confidence"] == pytest.approx(expected)
     assert program("show", kb, "--ambiguous", "--top", 1).code == 0
 
 

@@ -12,14 +12,14 @@ def test_the_largest_entities_are_shown_with_their_sources(program, files):
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.decode() == (
         f"Ada ({files[0].id})\n"
-        "  3 fragments, confidence 75 %, subproblem 0\n"
+        "  3 fragments, confidence 75 % as reported, subproblem 0\n"
         "\n"
         "  attribute  value         count  stated by\n"
         "  name       Ada               2  r2, r3\n"
         "             Ada Lovelace      1  r1 (census)\n"
         "  born       1815              1  r2\n"
         "\n"
-        "  other groupings\n"
+        "  other groupings, as reported\n"
         "    25 %  2 entities: r3 | r1, r2\n"
         "\n"
     )

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.evaluation.monotone import Band, MonotoneMap, fit, isotonic
-from kbforge.evaluation.reliability import Claims, pair_claims, reliability
+from kbforge.evaluation.reliability import (
+    LEAST,
+    Claims,
+    pair_claims,
+    pair_probabilities,
+    reliability,
+)
 from tests.kb.posteriors import posterior, subproblem
 
 
@@ -99,7 +105,7 @@ def synthetic(seed, sharpen):
             subproblem([i, i + 1], (said, [(i, i + 1)]), (1 - said, [(i,), (i + 1,)]))
         )  # fmt: skip
         labels += [f"{k}", f"{k}" if rng.random() < p else f"{k} other"]
-    return pair_claims([posterior(*blocks)], labels)
+    return pair_claims(pair_probabilities([posterior(*blocks)], LEAST), labels)
 
 
 def test_a_calibrated_posterior_has_no_error():

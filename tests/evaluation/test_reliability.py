@@ -16,6 +16,7 @@ from kbforge.evaluation import reliability as module
 from kbforge.evaluation.reliability import (
     Claims,
     entity_claims,
+    entity_probabilities,
     pair_claims,
     pair_probabilities,
     reliability,
@@ -67,7 +68,7 @@ def test_pairs_must_exceed_the_least(found, least):
 def test_claims_meet_gold(found, rng, data):
     n = found.n_fragments
     labels = data.draw(st.lists(st.sampled_from(["a", "b", None]), min_size=n, max_size=n))
-    claims = pair_claims([found], labels, 0.0)
+    claims = pair_claims(pair_probabilities([found]), labels)
     expected = [
         (p, size, labels[i] == labels[j])
         for (i, j), (p, size) in sorted(pairs_by_definition(found).items())
@@ -92,7 +93,7 @@ def test_entities_meet_gold(found, data):
             if all(labels[i] is not None for i in cluster):
                 p = sum(math.exp(q.log_weight) for q in block.particles if cluster in q.clusters)
                 expected.append((p, len(block.fragments), number, frozenset(cluster) in gold))
-    claims = entity_claims([found], labels)
+    claims = entity_claims(entity_probabilities([found]), labels)
     columns = (claims.size, claims.subproblem, claims.true)
     assert claims.probability.tolist() == pytest.approx([p for p, *_ in expected])
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == [
@@ -117,9 +118,9 @@ def test_orders_are_averaged_in_the_numbers_of_the_first(found, rng):
         together = any({i, j} <= half for half in sure)
         expected = (one.get((i, j), (0.0, 0))[0] + together) / 2
         assert averaged.get((i, j), (0.0, 0))[0] == pytest.approx(expected)
-    claims = entity_claims([found, other], ["x"] * n)
+    claims = entity_claims(entity_probabilities([found, other]), ["x"] * n)
     clusters = [c for s in found.subproblems for c in s.particles[0].clusters]
-    before = entity_claims([found], ["x"] * n).probability
+    before = entity_claims(entity_probabilities([found]), ["x"] * n).probability
     for cluster, p, was in zip(clusters, claims.probability, before, strict=True):
         assert p == pytest.approx((was + (frozenset(cluster) in sure)) / 2)
 
@@ -130,7 +131,7 @@ def test_what_no_particle_denies_is_certain():
     partitions += [[(0, 1), (2, 4), (3,)], [(0, 1), (2,), (3,), (4,)]]
     found = posterior(subproblem(range(5), *((k + 0.1, p) for k, p in enumerate(partitions))))
     assert told(pair_probabilities([found]))[0, 1] == (1.0, 5.0)
-    assert 1.0 in entity_claims([found], ["x"] * 5).probability
+    assert 1.0 in entity_claims(entity_probabilities([found]), ["x"] * 5).probability
 
 
 def claims_of(*rows):
@@ -157,7 +158,7 @@ def test_expected_calibration_error_by_hand():
 
 
 def test_no_claims_are_no_error():
-    empty = pair_claims([posterior(subproblem([0], (1, [(0,)])))], ["x"])
+    empty = pair_claims(pair_probabilities([posterior(subproblem([0], (1, [(0,)])))]), ["x"])
     assert len(empty) == 0
     assert reliability(empty).to_json() == {
         "count": 0, "bins": 15, "table": (), "ece": 0.0, "brier": 0.0

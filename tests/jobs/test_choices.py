@@ -43,6 +43,7 @@ VALUES = {
     "calibration": "c.toml",
     "confidence_map": "m.toml",
     "defaults": "models/",
+    "answers": "a.jsonl",
     "temperature": 1.5,
     "seed": 3,
     "device": "cuda",

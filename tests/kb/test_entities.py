@@ -59,10 +59,11 @@ def test_calibrated_confidence_stands_beside_the_raw_one(found):
     fragments = plain_fragments(found.n_fragments)
     plain = list(assemble(fragments, found))
     assert {e.calibrated_confidence for e in plain} == {None}
-    mapped = list(assemble(fragments, found, calibrate=lambda p, size: p / (1 + size)))
+    calibrated = {cluster: 1 / (1 + cluster[0]) for cluster in found.clusters()}
+    mapped = list(assemble(fragments, found, calibrated=calibrated))
+    numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
     for entity, before in zip(mapped, plain, strict=True):
-        size = len(found.subproblems[entity.subproblem].fragments)
-        assert entity.calibrated_confidence == entity.confidence / (1 + size)
+        assert entity.calibrated_confidence == 1 / (1 + numbers[entity.fragments[0]])
         assert replace(entity, calibrated_confidence=None) == before
 
 

@@ -52,14 +52,14 @@ def shown(entity, sources=None, terminal=False, width=80):
 def test_plain_output_word_for_word():
     assert shown(ADA, {"f1": "a book"}) == (
         "Ada Lovelace (e-1)\n"
-        "  3 fragments, confidence 60 %, subproblem 4\n"
+        "  3 fragments, confidence 60 % as reported, subproblem 4\n"
         "\n"
         "  attribute  value         count  stated by\n"
         "  name       Ada Lovelace      2  f1 (a book), f2\n"
         "             Countess          1  f3\n"
         "  born       1815              1  f2\n"
         "\n"
-        "  other groupings\n"
+        "  other groupings, as reported\n"
         "    30 %  2 entities: f3 joined with g1 | f1, f2\n"
         "    10 %  joined with g1, g2\n"
         "\n"

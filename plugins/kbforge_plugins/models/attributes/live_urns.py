@@ -101,21 +101,36 @@ class AttributeTable(LiveClusters):
         self._clusters[slot] = _left(self._held(slot), x)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        own = self._held(slot)
         out = np.zeros(slots)
-        live = [s for s, urns in enumerate(self._clusters[:slots]) if urns is not None]
-        out[live] = [self._merge_ratio(slot, other) for other in live]
+        for other, urns in enumerate(self._clusters[:slots]):
+            if urns is not None and other != slot:
+                out[other] = self._merge_ratio(own, urns)
         return out
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        return np.array([self._merge_ratio(slot, other) for other in slots.tolist()])
+        own = self._held(slot)
+        return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
-        pairs = zip(self._held(slot), self._held(into), strict=True)
-        self._clusters[into] = [
-            one if other is None else other if one is None else one.united(other)
-            for one, other in pairs
-        ]
+        self._clusters[into] = self._together(self._held(slot), self._held(into))
         self._clusters[slot] = None
+
+    def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
+        """L of both as one less L of each, in nats."""
+        total = 0.0
+        for urns, urn, other in zip(self._urns, held, others, strict=True):
+            if urn is not None and other is not None:
+                total += urns.merge_gain(urn, other)
+        return total
+
+    def _together(
+        self, held: Sequence[Urn | None], others: Sequence[Urn | None]
+    ) -> list[Urn | None]:
+        return [
+            urns.merged(urn, other) if urn is not None and other is not None else urn or other
+            for urns, urn, other in zip(self._urns, held, others, strict=True)
+        ]
 
     def log_marginal(self, records: Sequence[Record]) -> float:
         """L of a set of records, in nats; nothing in the table changes."""
@@ -145,10 +160,6 @@ class AttributeTable(LiveClusters):
         urns = self._clusters[slot]
         assert urns is not None, f"slot {slot} is free"
         return urns
-
-    def _merge_ratio(self, slot: int, other: int) -> float:
-        pairs = zip(self._held(slot), self._held(other), strict=True)
-        return sum(one.gain_of(two) for one, two in pairs if one is not None and two is not None)
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
         clusters = self._clusters

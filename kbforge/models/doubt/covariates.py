@@ -1,0 +1,393 @@
+"""What, besides the reported probability, says how far a report can be believed; no label is read.
+
+Three kinds of numbers stand beside a report. Of the *file*: how much its fragments say, how many of
+its equal names were put together, how often other values agree within the clusters. Of an *entity*:
+how many fragments and names it has, whether its name is borne elsewhere, how like the nearest other
+name is, whether other values agree inside and with that neighbour. Of a *pair*: whether the names
+are equal or alike, how rare they are, on how many values the two agree and differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
+from kbforge.models.doubt.told import NONE, Told
+
+Columns: TypeAlias = dict[str, FloatArray]
+"""Name of a covariate -> its value for each claim."""
+
+OF_ENTITIES = (
+    *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
+    *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
+    *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
+)
+OF_PAIRS = (
+    *("subproblem", "same_name", "likeness", "bearers", "rarity", "agreeing", "differing"),
+    *("agreeing_nats", "words", "foreign", "attributes"),
+)
+OF_FILES = (
+    *("file_fragments", "file_attributes", "file_names", "file_entities", "file_single"),
+    *("file_kept", "file_equal", "file_near", "file_borne", "file_agree", "file_name_agree"),
+    *("file_chance", "file_linked", "file_linked_some", "file_foreign", "file_words"),
+    *("file_letters", "file_digits", "file_cohesion", "file_alike", "file_linked_alike"),
+    *("file_reported", "predicted"),
+)
+LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
+_ALIKE = 0.5  # cosine from which two names are called alike
+
+
+def log_odds(probability: FloatArray) -> FloatArray:
+    """In nats, within +-`LIMIT`."""
+    with np.errstate(divide="ignore"):
+        odds: FloatArray = np.log(probability) - np.log1p(-probability)
+    return np.clip(odds, -LIMIT, LIMIT)
+
+
+def entity_columns(told: Told, entities: Entities) -> Columns:
+    """The covariates of entities, the file's not among them."""
+    grouped = _grouped(told, entities.clusters)
+    out: Columns = {
+        "fragments": np.log(grouped.sizes),
+        "subproblem": np.log(entities.size),
+        "rivals": _rivals(entities),
+    }
+    return out | _names_of(told, grouped) | _values_of(told, grouped) | _links_of(told, grouped)
+
+
+def _links_of(told: Told, grouped: _Grouped) -> Columns:
+    """How many nats of rare values the best fragment outside shares with one inside."""
+    k = len(grouped.sizes)
+    first, second, nats = told.linked.first, told.linked.second, told.linked.strength
+    outside = grouped.of[first] != grouped.of[second]
+    best = np.zeros(k)
+    np.maximum.at(best, grouped.of[first][outside], nats[outside])
+    return {"linked": best, "linked_share": best / np.log(len(told) + 1.0)}
+
+
+def pair_columns(told: Told, pairs: Pairs) -> Columns:
+    """The covariates of pairs, the file's not among them."""
+    one, other = pairs.first, pairs.second
+    first, second = told.name[one], told.name[other]
+    named = (first >= 0) & (second >= 0)
+    same = named & (first == second)
+    cosine = np.where(same, 1.0, _cosine(told, first, second))
+    both = (told.values[one] >= 0) & (told.values[other] >= 0)
+    agree = both & (told.values[one] == told.values[other])
+    words, foreign = np.append(told.words, np.nan), np.append(told.foreign, np.nan)
+    n = len(told)
+    rarity = np.log(n / np.maximum(told.stated[one], 1))
+    bearers = np.maximum(_taken(told.named, first), _taken(told.named, second))
+    return {
+        "subproblem": np.log(pairs.size),
+        "same_name": same.astype(np.float64),
+        "likeness": np.where(named, cosine, np.nan),
+        "bearers": np.log1p(bearers),
+        "rarity": np.log(n / np.maximum(bearers, 1)),
+        "agreeing": agree.sum(axis=1).astype(np.float64),
+        "differing": (both & ~agree).sum(axis=1).astype(np.float64),
+        "agreeing_nats": np.where(agree, rarity, 0.0).sum(axis=1),
+        "words": np.minimum(words[first], words[second]),
+        "foreign": np.abs(foreign[first] - foreign[second]),
+        "attributes": np.minimum(told.attributes[one], told.attributes[other]).astype(np.float64),
+    }
+
+
+def file_columns(told: Told, entities: Entities, predicted: float | None) -> dict[str, float]:
+    """The covariates of a file and of its grouping as a whole."""
+    grouped = _grouped(told, entities.clusters)
+    n, found = len(told), len(entities)
+    of_entities = entity_columns(told, entities)
+    together, apart = _equal_names(told, grouped)
+    inside = float((grouped.sizes * (grouped.sizes - 1)).sum()) / 2
+    return {
+        "file_fragments": float(np.log(n)),
+        "file_attributes": float(told.attributes.mean()),
+        "file_names": len(told.named) / n,
+        "file_entities": found / n,
+        "file_single": float((grouped.sizes == 1).mean()),
+        "file_kept": together / (together + apart) if together + apart else 1.0,
+        "file_equal": together / inside if inside else 1.0,
+        "file_near": float((np.nan_to_num(of_entities["nearest"]) >= _ALIKE).mean()),
+        "file_borne": float((of_entities["borne_elsewhere"] > 0).mean()),
+        "file_agree": _mean(of_entities["agree"]),
+        "file_name_agree": _mean(_agreement(told, told.name, len(told.named))[0]),
+        "file_chance": _mean(_agreement(told, np.zeros(n, np.int64), 1)[0]),
+        "file_linked": float((of_entities["linked_share"] > 1.5).mean()),
+        "file_linked_some": float((of_entities["linked_share"] > 0.8).mean()),
+        "file_foreign": _share(told.foreign > 0.5),
+        "file_words": _mean(told.words),
+        "file_letters": _mean(np.log1p(told.letters)),
+        "file_digits": _mean(told.digits),
+        "file_cohesion": _mean(of_entities["cohesion"]),
+        "file_alike": _mean(_alike_agreement(told)),
+        "file_linked_alike": _linked_likeness(told),
+        "file_reported": float(entities.probability.mean()),
+        "predicted": np.nan if predicted is None else predicted,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouped:
+    """A grouping with its names counted.
+
+    Attributes:
+        of: number of each fragment's cluster, shape [n].
+        sizes: of the clusters.
+        cluster: of each (cluster, name) that there is, ascending.
+        name: of each of them.
+        count: fragments of each of them.
+
+    """
+
+    of: IntArray
+    sizes: IntArray
+    cluster: IntArray
+    name: IntArray
+    count: IntArray
+    width: int
+
+    def counted(self, cluster: IntArray, name: IntArray) -> IntArray:
+        """How many fragments of each cluster bear each name, same shape."""
+        if not len(self.cluster):
+            return np.zeros(len(cluster), np.int64)
+        keys, wanted = self.cluster * self.width + self.name, cluster * self.width + name
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[at] == wanted, self.count[at], 0)
+
+
+def _grouped(told: Told, clusters: tuple[Cluster, ...]) -> _Grouped:
+    of = np.zeros(len(told), np.int64)
+    sizes = np.array([len(cluster) for cluster in clusters], np.int64)
+    of[np.fromiter((f for c in clusters for f in c), np.int64, len(told))] = np.repeat(
+        np.arange(len(clusters)), sizes
+    )
+    width = max(len(told.named), 1)
+    there = told.name >= 0
+    keys, count = np.unique(of[there] * width + told.name[there], return_counts=True)
+    return _Grouped(of, sizes, keys // width, keys % width, count, width)
+
+
+def _rivals(entities: Entities) -> FloatArray:
+    """Other entities of the point estimate in the same subproblem, as log(1 + them)."""
+    return np.log(np.bincount(entities.subproblem)[entities.subproblem])
+
+
+def _names_of(told: Told, grouped: _Grouped) -> Columns:
+    k = len(grouped.sizes)
+    cluster, name, count = grouped.cluster, grouped.name, grouped.count
+    names = np.bincount(cluster, minlength=k)
+    borne = np.bincount(cluster, weights=told.named[name] - count, minlength=k)
+    bearing = np.bincount(cluster, weights=count, minlength=k)
+    commonest = np.zeros(k)
+    np.maximum.at(commonest, cluster, count)
+    # every name of a cluster with every name that is like it
+    place, other, cosine = _likely(told, name)
+    outside = told.named[other] > grouped.counted(cluster[place], other)
+    inside = grouped.counted(cluster[place], other) > 0
+    nearest = np.zeros(k)
+    np.maximum.at(nearest, cluster[place][outside], cosine[outside])
+    nearest[borne > 0] = 1.0
+    close = outside & (cosine >= _ALIKE)
+    crowd = np.bincount(
+        cluster[place][close],
+        weights=(told.named[other] - grouped.counted(cluster[place], other))[close],
+        minlength=k,
+    )
+    best = np.zeros(len(name))
+    np.maximum.at(best, place[inside], cosine[inside])
+    cohesion = np.ones(k)
+    several = names[cluster] > 1
+    np.minimum.at(cohesion, cluster[several], best[several])
+    nameless = names == 0
+    out = {
+        "names": np.log1p(names),
+        "commonest": commonest / grouped.sizes,
+        "borne_elsewhere": np.log1p(borne),
+        "kept": bearing / np.maximum(bearing + borne, 1),
+        "nearest": nearest,
+        "crowd": np.log1p(crowd),
+        "cohesion": cohesion,
+        "words": _mean_by(grouped, told.words),
+        "letters": np.log1p(_mean_by(grouped, told.letters)),
+        "foreign": _mean_by(grouped, told.foreign),
+        "digits": _mean_by(grouped, told.digits),
+    }
+    for column in out.values():
+        column[nameless] = np.nan
+    return out
+
+
+def _mean_by(grouped: _Grouped, of_name: FloatArray) -> FloatArray:
+    k = len(grouped.sizes)
+    total = np.bincount(grouped.cluster, weights=of_name[grouped.name], minlength=k)
+    return total / np.maximum(np.bincount(grouped.cluster, minlength=k), 1)
+
+
+def _values_of(told: Told, grouped: _Grouped) -> Columns:
+    k = len(grouped.sizes)
+    agree, compared = _agreement(told, grouped.of, k)
+    neighbour = _neighbours(told, grouped)
+    with_one, against = _compared(told, grouped, neighbour)
+    return {
+        "attributes": np.bincount(grouped.of, weights=told.attributes, minlength=k) / grouped.sizes,
+        "agree": agree,
+        "compared": compared,
+        "neighbour_agrees": with_one,
+        "neighbour_differs": against,
+    }
+
+
+def _agreement(told: Told, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
+    """Of each group, how likely two of its fragments agree on an attribute that both state.
+
+    Args:
+        told: what is said.
+        group: of each fragment, `NONE` for none, shape [n].
+        groups: how many there are.
+
+    Returns:
+        The mean over the attributes that two fragments state, NaN without any, and how many those
+        are; both of shape [groups].
+
+    """
+    total, compared = np.zeros(groups), np.zeros(groups)
+    for column in range(told.values.shape[1]):
+        values = told.values[:, column]
+        there = (values >= 0) & (group >= 0)
+        if not there.any():
+            continue
+        width = int(values.max()) + 1
+        keys, count = np.unique(group[there] * width + values[there], return_counts=True)
+        stating = np.bincount(group[there], minlength=groups).astype(np.float64)
+        same = np.bincount(keys // width, weights=count * (count - 1.0), minlength=groups)
+        enough = stating > 1
+        total[enough] += same[enough] / (stating * (stating - 1))[enough]
+        compared += enough
+    with np.errstate(invalid="ignore"):
+        return np.where(compared > 0, total / compared, np.nan), compared
+
+
+def _neighbours(told: Told, grouped: _Grouped) -> IntArray:
+    """Of each cluster another that bears its name or the one most like it, `NONE` without any."""
+    k = len(grouped.sizes)
+    # the two largest clusters of each name, so that one of them is another than one's own
+    order = np.lexsort((grouped.cluster, -grouped.count, grouped.name))
+    name, cluster = grouped.name[order], grouped.cluster[order]
+    start = np.searchsorted(name, np.arange(len(told.named)))
+    stop = np.searchsorted(name, np.arange(len(told.named)), side="right")
+    first = np.full(len(told.named), NONE, np.int64)
+    second = first.copy()
+    first[stop > start] = cluster[start[stop > start]]
+    second[stop > start + 1] = cluster[start[stop > start + 1] + 1]
+    place, other, cosine = _likely(told, grouped.name)
+    place = np.concatenate([np.arange(len(grouped.name)), place])
+    other = np.concatenate([grouped.name, other])
+    cosine = np.concatenate([np.full(len(grouped.name), 2.0), cosine])
+    own = grouped.cluster[place]
+    there = np.where(first[other] == own, second[other], first[other])
+    known = there >= 0
+    own, there, cosine = own[known], there[known], cosine[known]
+    order = np.lexsort((there, -cosine, own))
+    own, there = own[order], there[order]
+    at = np.searchsorted(own, np.arange(k))
+    out = np.full(k, NONE, np.int64)
+    found = at < len(own)
+    found[found] = own[at[found]] == np.flatnonzero(found)
+    out[found] = there[at[found]]
+    return out
+
+
+def _compared(told: Told, grouped: _Grouped, neighbour: IntArray) -> tuple[FloatArray, FloatArray]:
+    """On how many attributes the commonest values of a cluster and its neighbour agree, differ."""
+    k = len(grouped.sizes)
+    agree, differ = np.zeros(k), np.zeros(k)
+    for column in range(told.values.shape[1]):
+        values = told.values[:, column]
+        there = values >= 0
+        if not there.any():
+            continue
+        width = int(values.max()) + 1
+        keys, count = np.unique(grouped.of[there] * width + values[there], return_counts=True)
+        order = np.lexsort((keys, -count, keys // width))
+        cluster, at = np.unique(keys[order] // width, return_index=True)
+        commonest = np.full(k + 1, NONE, np.int64)  # the last one for no neighbour
+        commonest[cluster] = keys[order][at] % width
+        own, other = commonest[:k], commonest[neighbour]
+        both = (own >= 0) & (other >= 0) & (neighbour >= 0)
+        agree += both & (own == other)
+        differ += both & (own != other)
+    alone = neighbour < 0
+    agree[alone], differ[alone] = np.nan, np.nan
+    return agree, differ
+
+
+def _likely(told: Told, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """For each of some names the names like it: place among them, the other name, cosine."""
+    low = np.searchsorted(told.alike.first, name)
+    counts = np.searchsorted(told.alike.first, name, side="right") - low
+    place = np.repeat(np.arange(len(name)), counts)
+    at = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
+    return place, told.alike.second[at], told.alike.strength[at]
+
+
+def _cosine(told: Told, first: IntArray, second: IntArray) -> FloatArray:
+    """How like two names are, 0 for those not known to be, same shape."""
+    if not len(told.alike.first):
+        return np.zeros(len(first))
+    width = len(told.named)
+    keys, wanted = told.alike.first * width + told.alike.second, first * width + second
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, told.alike.strength[at], 0.0)
+
+
+def _equal_names(told: Told, grouped: _Grouped) -> tuple[float, float]:
+    """Pairs of fragments with equal names: how many are in one cluster, how many are not."""
+    together = float((grouped.count * (grouped.count - 1)).sum()) / 2
+    every = float((told.named * (told.named - 1)).sum()) / 2
+    return together, every - together
+
+
+def _share(mask: BoolArray) -> float:
+    return float(mask.mean()) if len(mask) else 0.0
+
+
+def _alike_agreement(told: Told) -> FloatArray:
+    """How often fragments of alike, unequal names agree on what both state."""
+    first, second = told.alike.first, told.alike.second
+    close = (told.alike.strength >= _ALIKE) & (first < second)
+    bearer = np.zeros(len(told.named), np.int64)
+    there = told.name >= 0
+    bearer[told.name[there]] = np.flatnonzero(there)
+    one, other = bearer[first[close]], bearer[second[close]]
+    both = (told.values[one] >= 0) & (told.values[other] >= 0)
+    agree = both & (told.values[one] == told.values[other])
+    with np.errstate(invalid="ignore"):
+        shares: FloatArray = agree.sum(axis=1) / both.sum(axis=1)
+    return shares
+
+
+def _linked_likeness(told: Told) -> float:
+    """How like the names of fragments are that share rare values."""
+    strong = (told.linked.strength > 1.2 * np.log(len(told) + 1.0)) & (
+        told.linked.first < told.linked.second
+    )
+    first, second = told.name[told.linked.first[strong]], told.name[told.linked.second[strong]]
+    if not len(first):
+        return float(np.nan)
+    return float(np.where(first == second, 1.0, _cosine(told, first, second)).mean())
+
+
+def _taken(counts: IntArray, at: IntArray) -> FloatArray:
+    """The counts at some places, 0 at `NONE`."""
+    return np.concatenate([counts, [0]])[at].astype(np.float64)
+
+
+def _mean(values: FloatArray) -> float:
+    """Of those that are there; NaN without any."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan

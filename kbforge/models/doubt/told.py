@@ -1,0 +1,218 @@
+"""What fragments say, as numbers: their names, which names are alike, their other values.
+
+Nothing here reads a label, an id or a source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.kb.properties import naming
+
+NONE = -1
+
+_MOST_ATTRIBUTES = 24  # besides the name, the ones most often stated
+_NAME_CHARACTERS = 120  # of a longer name, its beginning
+_KEYS = 8  # the rarest parts of a name lead to the names that are like it
+_MOST_SHARING = 64  # a part that more names have leads nowhere
+_MOST_ALIKE = 10  # names like a name
+_LEAST_ALIKE = 0.2  # cosine
+_MOST_STATING = 16  # a value that more fragments state links none of them
+_LINKS = 6  # rare values that link a fragment to others
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Pairs of different things, each both ways round, ascending by first, then second.
+
+    Attributes:
+        first: number of a thing, shape [links].
+        second: number of the other, shape [links].
+        strength: of the link, shape [links].
+
+    """
+
+    first: IntArray
+    second: IntArray
+    strength: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What n fragments say.
+
+    Attributes:
+        name: number of each one's name, `NONE` without one, shape [n].
+        named: how many fragments bear each name, shape [names].
+        values: number of each one's value of an attribute, `NONE` without, shape [n, attributes].
+        stated: how many fragments state each one's value, 0 without, shape [n, attributes].
+        attributes: how many attributes each one has, the name included, shape [n].
+        alike: names that are alike, by the cosine of their tf-idf vectors of words and trigrams.
+        words: how many each name has, shape [names].
+        letters: characters of each name, shape [names].
+        foreign: share of each name's letters that are not Latin, shape [names].
+        digits: whether each name has a digit, shape [names].
+        linked: fragments that state one of each other's rarest values, by what is shared in nats.
+
+    """
+
+    name: IntArray
+    named: IntArray
+    values: IntArray
+    stated: IntArray
+    attributes: IntArray
+    alike: Links
+    words: FloatArray
+    letters: FloatArray
+    foreign: FloatArray
+    digits: FloatArray
+    linked: Links
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+def told(fragments: Sequence[Fragment]) -> Told:
+    """What the fragments say."""
+    counts = Counter(a for fragment in fragments for a in fragment.properties)
+    naming_ones = naming(list(counts))
+    numbers: dict[str, int] = {}
+    name = np.fromiter(
+        (_number(_name(fragment.properties, naming_ones), numbers) for fragment in fragments),
+        np.int64,
+        len(fragments),
+    )
+    named = np.bincount(name[name >= 0], minlength=len(numbers))
+    others = sorted(counts.keys() - naming_ones, key=lambda a: (-counts[a], a))[:_MOST_ATTRIBUTES]
+    values = np.full((len(fragments), len(others)), NONE, np.int64)
+    stated = np.zeros((len(fragments), len(others)), np.int64)
+    for column, attribute in enumerate(others):
+        seen: dict[str, int] = {}
+        for row, fragment in enumerate(fragments):
+            held = fragment.properties.get(attribute)
+            values[row, column] = _number(held[0].casefold() if held else None, seen)
+        there = values[:, column] >= 0
+        found = values[there, column]
+        stated[there, column] = np.bincount(found)[found]
+    attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, len(fragments))
+    names = list(numbers)
+    return Told(
+        name,
+        named,
+        values,
+        stated,
+        attributes,
+        _alike(names),
+        np.array([len(x.split()) for x in names], np.float64),
+        np.array([len(x) for x in names], np.float64),
+        np.array([_foreign(x) for x in names], np.float64),
+        np.array([any(map(str.isdigit, x)) for x in names], np.float64),
+        _linked(values, stated),
+    )
+
+
+def _foreign(name: str) -> float:
+    letters = [c for c in name if c.isalpha()]
+    return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
+
+
+def _linked(values: IntArray, stated: IntArray) -> Links:
+    """Pairs of fragments that share rare values, and how many nats those are worth."""
+    n = len(values)
+    often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
+    rank = np.argsort(np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable"), axis=1)
+    row, column = np.nonzero((often > 0) & (rank < _LINKS))
+    if not len(row):
+        return _none()
+    top = int(values.max()) + 1
+    key = np.unique(column * top + values[row, column], return_inverse=True)[1]
+    weight = np.sqrt(np.log(n / often[row, column]))
+    held = sparse.csr_array((weight, (row, key)), shape=(n, int(key.max()) + 1))
+    shared = sparse.coo_array(held @ held.T)
+    first, second = shared.row.astype(np.int64), shared.col.astype(np.int64)
+    different = first != second
+    first, second, nats = first[different], second[different], shared.data[different]
+    order = np.lexsort((second, first))
+    return Links(first[order], second[order], nats[order])
+
+
+def _name(properties: Mapping[str, Sequence[str]], naming_ones: set[str]) -> str | None:
+    parts = [values[0] for attribute, values in properties.items() if attribute in naming_ones]
+    return " ".join(" ".join(parts)[:_NAME_CHARACTERS].casefold().split()) or None
+
+
+def _number(value: str | None, numbers: dict[str, int]) -> int:
+    return NONE if value is None else numbers.setdefault(value, len(numbers))
+
+
+def _parts(name: str) -> Iterator[str]:
+    """The words of a name and its trigrams of letters, no word being a trigram."""
+    words = name.split()
+    yield from (f"w {word}" for word in words)
+    padded = f" {' '.join(words)} "
+    yield from (padded[k : k + 3] for k in range(len(padded) - 2))
+
+
+def _alike(names: Sequence[str]) -> Links:
+    """For every name those most like it, of the ones that share one of its rarest parts."""
+    if not names:
+        return _none()
+    vectors, documents = _vectors(names)
+    keys = _rarest(vectors, documents)
+    shared = sparse.coo_array(keys @ keys.T)
+    row, column, score = shared.row.astype(np.int64), shared.col.astype(np.int64), shared.data
+    different = row != column
+    row, column, score = row[different], column[different], score[different]
+    order = np.lexsort((column, -score, row))
+    row, column = row[order], column[order]
+    start = np.searchsorted(row, np.arange(len(names)))
+    kept = np.arange(len(row)) - start[row] < _MOST_ALIKE
+    # both ways round, each once
+    width = len(names)
+    both = np.concatenate([row[kept] * width + column[kept], column[kept] * width + row[kept]])
+    pairs = np.unique(both)
+    row, column = pairs // width, pairs % width
+    cosine = np.asarray(vectors[row].multiply(vectors[column]).sum(axis=1)).ravel()
+    kept = cosine >= _LEAST_ALIKE
+    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
+
+
+def _vectors(names: Sequence[str]) -> tuple[sparse.csr_array, IntArray]:
+    """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part."""
+    numbers: dict[str, int] = {}
+    rows, columns = [], []
+    for row, name in enumerate(names):
+        found = {numbers.setdefault(part, len(numbers)) for part in _parts(name)}
+        rows += [row] * len(found)
+        columns += sorted(found)
+    column = np.array(columns, np.int64)
+    documents = np.bincount(column, minlength=len(numbers))
+    weight = np.log1p(len(names) / documents[column])
+    shape = (len(names), len(numbers))
+    vectors = sparse.csr_array((weight, (np.array(rows, np.int64), column)), shape=shape)
+    length = np.sqrt(np.asarray(vectors.power(2).sum(axis=1)).ravel())
+    return sparse.csr_array(sparse.diags_array(1 / length) @ vectors), documents
+
+
+def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
+    """Of each name the rarest parts that other names have, too."""
+    whole = sparse.coo_array(vectors)
+    row, column = whole.row.astype(np.int64), whole.col.astype(np.int64)
+    often = documents[column]
+    kept = (often > 1) & (often <= _MOST_SHARING)
+    row, column, weight, often = row[kept], column[kept], whole.data[kept], often[kept]
+    order = np.lexsort((column, often, row))
+    row, column, weight = row[order], column[order], weight[order]
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    kept = rank < _KEYS
+    return sparse.csr_array((weight[kept], (row[kept], column[kept])), shape=vectors.shape)
+
+
+def _none() -> Links:
+    return Links(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
