@@ -49,18 +49,18 @@ ConfidenceMap: TypeAlias = Annotated[
         help="File written by kbforge reliability --fit; gives calibrated confidence.",
     ),
 ]
-Answers: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
-    ),
-]
 Defaults: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--defaults",
         metavar="FOLDER",
         help="Other models of the default than those that ship, as kbforge train-default writes.",
+    ),
+]
+Answers: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
     ),
 ]
 Temperature: TypeAlias = Annotated[

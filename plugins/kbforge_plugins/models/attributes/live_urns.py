@@ -109,9 +109,8 @@ class AttributeTable(LiveClusters):
         return out
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        """See `LiveClusters`."""
         own = self._held(slot)
-        return np.array([self._merge_ratio(own, self._held(other)) for other in slots.tolist()])
+        return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
         self._clusters[into] = self._together(self._held(slot), self._held(into))
