@@ -100,7 +100,8 @@ class Trees:
             goes_left = values <= self.threshold[node]
             reached &= mask | -goes_left.astype(np.uint64)
         lowest = reached & -reached
-        return found.leaves[np.bitwise_count(lowest - np.uint64(1))]
+        at: NDArray[np.int64] = found.leaves[np.bitwise_count(lowest - np.uint64(1))]
+        return at
 
     def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
         """The leaf of one tree that each row ends at: [N]."""
