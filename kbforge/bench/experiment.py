@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kbforge import interrupts, registry
-from kbforge.bench.report import draw, write_report
+from kbforge.bench.report import draw, write_report, write_table
 from kbforge.bench.results import Results, Row, alone_in
 from kbforge.bench.runs import Run, narrowed, runs_of, select
 from kbforge.bench.settings import BenchSettings, described
@@ -100,16 +100,15 @@ def prepare(suite_name: str, settings: BenchSettings) -> Planned:
         UsageError: figures are wanted and matplotlib is missing.
 
     """
-    if settings.figures:
-        require_matplotlib()
     suite: Suite = registry.create("suites", suite_name, settings.options)
     plan = suite.plan(settings.quick)
+    if settings.figures and not plan.of_ways:
+        require_matplotlib()
     _require_names(suite_name, plan)
     plan = narrowed(plan, settings.selection)
     methods, notes = select(plan, settings.selection)
-    return Planned(
-        suite_name, plan, list(runs_of(suite_name, plan, methods, settings.selection)), notes
-    )
+    runs = list(runs_of(suite_name, plan, methods, settings.selection))
+    return Planned(suite_name, plan, runs, [*plan.notes, *notes])
 
 
 def _require_names(suite: str, plan: Plan) -> None:
@@ -163,7 +162,10 @@ def _bench(
     found = lines(rows, plan)
     notes += shortfalls(found, plan)
     judged = verdicts(rows, plan)
-    pictures = draw(plan, rows, trace, folder) if settings.figures else []
+    drawn = settings.figures and not plan.of_ways
+    pictures = draw(plan, rows, trace, folder) if drawn else []
+    if plan.of_ways:
+        write_table(plan, found, folder)
     about = described(planned.suite, folder, settings, [run.seconds for run in planned.runs])
     write_report(planned.suite, about, plan, found, judged, notes, pictures, folder)
     files = [picture.file for picture in pictures]

@@ -1,18 +1,18 @@
-"""One run, in this process: cluster, watch, score."""
+"""One run of a clusterer, in this process: cluster, watch, score."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import orjson
 
 from kbforge import __version__, registry
+from kbforge.bench.costs import Clocks
 from kbforge.bench.results import Row, TraceRow, require_readable
 from kbforge.bench.runs import Run
+from kbforge.bench.ways import measured
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem, Progress
 from kbforge.evaluation.scores import Scores, compare
@@ -42,6 +42,10 @@ def perform(run: Run) -> Outcome:
         BadRecord: the clusterer returned figures that are none.
 
     """
+    if run.task.likelihood is None:
+        row = measured(run)
+        require_readable(row)
+        return Outcome(row, ())
     fragments = run.fragments()
     minds = _minds_its_budget(run)
     gold = [str(fragment.label) for fragment in fragments]
@@ -58,7 +62,7 @@ def perform(run: Run) -> Outcome:
     spent = watch.spent()
     scores = watch.scored(posterior)
     row = Row(
-        **_identity(run),
+        **run.identity,
         clusterer=run.method.clusterer,
         options=orjson.dumps(run.method.options, option=orjson.OPT_SORT_KEYS).decode(),
         budget=run.seconds,
@@ -94,21 +98,6 @@ def _log_posterior(posterior: Posterior, fragments: Sequence[Fragment], problem:
     return float(DirichletProcess(problem.alpha).log_terms(clusters, model).sum())
 
 
-def _identity(run: Run) -> dict[str, Any]:
-    method = run.method
-    return {
-        "key": run.key,
-        "suite": run.suite,
-        "task": run.task.name,
-        "method": method.name,
-        "particles": method.particles,
-        "surrogate": method.surrogate,
-        "max_evals": method.max_evals,
-        "shuffle": run.shuffle,
-        "seed": run.seed,
-    }
-
-
 def _minds_its_budget(run: Run) -> bool:
     """Whether the clusterer has an option for the seconds that it may take."""
     return bool(registry.load("clusterers", run.method.clusterer).takes_budget)
@@ -116,6 +105,7 @@ def _minds_its_budget(run: Run) -> bool:
 
 def _choices(run: Run, minds_its_budget: bool) -> Choices:
     task, method = run.task, run.method
+    assert task.likelihood is not None
     options = ({"budget": run.seconds} if minds_its_budget else {}) | dict(method.options)
     surrogate = task.surrogate if method.surrogate else None
     return Choices(
@@ -134,56 +124,38 @@ def _choices(run: Run, minds_its_budget: bool) -> Choices:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Clocks:
-    """Seconds on the wall and of this process."""
-
-    wall: float = 0.0
-    cpu: float = 0.0
-
-    @classmethod
-    def now(cls) -> _Clocks:
-        return cls(time.perf_counter(), time.process_time())
-
-    def __add__(self, other: _Clocks) -> _Clocks:
-        return _Clocks(self.wall + other.wall, self.cpu + other.cpu)
-
-    def __sub__(self, other: _Clocks) -> _Clocks:
-        return _Clocks(self.wall - other.wall, self.cpu - other.cpu)
-
-
 class _Watch:
     """The `on_step` of a run: keeps the trace and the budget, and knows what it costs itself."""
 
     def __init__(self, run: Run, gold: Sequence[str], online: bool) -> None:
         self.trace: list[TraceRow] = []
-        self.own = _Clocks()
+        self.own = Clocks()
         self._online = online
         self._allowed = run.seconds if online else _GRACE * run.seconds
         self._run = run
         self._gold = gold
         self._step = max(1, len(gold) // _MARKS)
         self._next_fragments, self._next_seconds = self._step, 0.0
-        self._begin = _Clocks()
+        self._begin = Clocks()
 
     def start(self) -> None:
         """The run begins now."""
-        self._begin = _Clocks.now()
+        self._begin = Clocks.now()
 
-    def spent(self) -> _Clocks:
+    def spent(self) -> Clocks:
         """What the run has taken, without what watching it has."""
-        return _Clocks.now() - self._begin - self.own
+        return Clocks.now() - self._begin - self.own
 
     def scored(self, posterior: Posterior) -> Scores:
         """The point estimate against the labels of the fragments that it covers."""
         return compare(posterior.labels(), self._gold[: posterior.n_fragments])
 
     def on_step(self, progress: Progress) -> None:
-        now = _Clocks.now()
+        now = Clocks.now()
         elapsed = (now - self._begin - self.own).wall
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
-            cost = _Clocks.now() - now
+            cost = Clocks.now() - now
             self.own += cost
             self._next_seconds = max(_SLOWER * elapsed, elapsed + cost.wall / _LITTLE)
         if elapsed > self._allowed:
@@ -201,7 +173,7 @@ class _Watch:
         scores = self.scored(posterior)
         self.trace.append(
             TraceRow(
-                **_identity(self._run),
+                **self._run.identity,
                 fragments=progress.fragments,
                 seconds=elapsed,
                 subproblems=progress.subproblems,

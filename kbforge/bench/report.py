@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.bench import figures
+from kbforge.bench.overview import BELOW, details, long_table, overview, standings
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
 from kbforge.bench.summary import Line, Verdict, footnotes
@@ -17,7 +18,7 @@ from kbforge.pictures.canvas import save
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REPORT = "report.md"
+REPORT, TABLE = "report.md", "table.csv"
 
 Column: TypeAlias = tuple[str, Callable[[Line], str]]
 """Its name, and its cell in the row of a line."""
@@ -29,6 +30,19 @@ _CAPTIONS = {
     "subproblems": "Subproblems and effective particles.",
     "surrogate": "Metrics against M, the joins that the surrogate proposes a step{at}.",
 }
+
+_OVERVIEW = (
+    "B-cubed F1, the mean of the fragments' own: mean over the orders (standard deviation, if more "
+    f"than one). *!*: more than {BELOW:g} below exact name. *exact name* and *ceiling* are no "
+    "models: fragments of one name, and the best that the labels allow anybody who sees what the "
+    "fragments say. *best alpha* is in hindsight: of all that was run, greedily at each alpha of a "
+    "grid and by the methods beside it, what is best by the labels; behind it the likelihood and "
+    "its alpha."
+)
+_DETAILS = (
+    "Seconds with fitting; MiB at the peak; expected calibration error (ECE) of pairs and of "
+    "entities, raw and by the confidence map."
+)
 
 
 class Picture(NamedTuple):
@@ -88,7 +102,10 @@ def write_report(
 
     """
     parts = [f"# Bench: {suite}", about]
-    parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
+    if plan.of_ways:
+        parts += _overview_parts(plan, lines)
+    else:
+        parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
     if judged:
         items = [f"- {_bold_if(v.held is False, v.mark)}: {v.sentence}" for v in judged]
         parts.append("\n".join(["## What must hold", "", *items]))
@@ -98,6 +115,29 @@ def write_report(
         parts.append("\n\n".join(["## Figures", *map(_picture, pictures)]))
     with open_output(str(folder / REPORT)) as out:
         out.write(("\n\n".join(parts) + "\n").encode())
+
+
+def _overview_parts(plan: Plan, lines: Sequence[Line]) -> list[str]:
+    """One table over all tasks, what the models had seen, and a table of each method."""
+    grid = overview(plan, lines)
+    notes = [f"*{name}*: {meaning}." for name, meaning in footnotes(lines).items()]
+    seen = [f"- {sentence}" for sentence in standings(plan)]
+    parts = [f"## {grid.title}\n\n{_OVERVIEW}", grid.markdown(), *notes]
+    parts += ["\n".join(["## What the models had seen", "", *seen])] if seen else []
+    grids = details(plan, lines)
+    parts += [f"## {g.title}\n\n{_DETAILS}\n\n{g.markdown()}" for g in grids]
+    return parts
+
+
+def write_table(plan: Plan, lines: Sequence[Line], folder: Path) -> None:
+    """Write all figures of a comparison of whole ways to a grouping as CSV.
+
+    Raises:
+        KBForgeError: the file cannot be written.
+
+    """
+    with open_output(str(folder / TABLE)) as out:
+        out.write(long_table(plan, lines).encode())
 
 
 def _bold_if(wanted: bool, text: str) -> str:

@@ -30,7 +30,17 @@ ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 Format: TypeAlias = Literal["jsonl", "parquet"]
 
 
-_SEED = "seed"  # a column that older rows lack
+# columns that older rows lack, and what is true of those
+_ADDED: Mapping[str, Any] = {
+    "seed": 0,
+    "model": "",
+    "alpha": None,
+    "peak_mib": None,
+    "pairs_ece": None,
+    "pairs_ece_mapped": None,
+    "entities_ece": None,
+    "entities_ece_mapped": None,
+}
 # a share may be above 1 by the last bit; the rest is 0 or more
 _SHARE = (0, 1 + 1e-9)
 _RESULT = "the result of the run"
@@ -40,6 +50,10 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "f1": _SHARE,
     "precision": _SHARE,
     "recall": _SHARE,
+    "pairs_ece": _SHARE,
+    "pairs_ece_mapped": _SHARE,
+    "entities_ece": _SHARE,
+    "entities_ece_mapped": _SHARE,
 }
 
 
@@ -77,8 +91,18 @@ class Row(_Identity):
         f1: mean of the fragments' B-cubed F1; `precision` and `recall` are B-cubed too.
         entities: clusters found; `gold_entities` there are, `exact_entities` exactly right.
         model_evaluations: sets that the likelihood scored.
-        seconds: wall time of the clustering, without fitting, tracing and scoring.
+        seconds: wall time of the clustering, without fitting, tracing and scoring; in a comparison
+            of whole ways to a grouping, with fitting.
         cpu_seconds: processor time of the same, which other work on the machine hardly changes.
+        model: the likelihood that it was grouped by; this and what follows are of whole ways alone.
+        alpha: the concentration.
+        peak_mib: most memory of the process, which has no other run; None where the system does
+            not say.
+        pairs_ece: expected calibration error of the pairs that share a cluster, as reported;
+            None where there is nothing to measure.
+        pairs_ece_mapped: likewise, by the confidence map that goes with the likelihood.
+        entities_ece: expected calibration error of the entities, as reported.
+        entities_ece_mapped: likewise, by the map.
 
     """
 
@@ -101,6 +125,13 @@ class Row(_Identity):
     seconds: float
     cpu_seconds: float
     version: str
+    model: str = ""
+    alpha: float | None = None
+    peak_mib: float | None = None
+    pairs_ece: float | None = None
+    pairs_ece_mapped: float | None = None
+    entities_ece: float | None = None
+    entities_ece_mapped: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +214,12 @@ class Results:
         import pyarrow as pa  # arrives with datasets; only this needs it
         from pyarrow import parquet
 
-        of = {str: pa.string(), bool: pa.bool_(), float: pa.float64()}
+        of: Mapping[Any, Any] = {
+            str: pa.string(),
+            bool: pa.bool_(),
+            float: pa.float64(),
+            float | None: pa.float64(),
+        }
         tables: tuple[tuple[str, type[Row] | type[TraceRow], Iterable[Row | TraceRow]], ...] = (
             (ROWS, Row, self.rows.values()),
             (TRACE, TraceRow, self.trace),
@@ -238,7 +274,7 @@ def _read(path: Path, kind: type[_R], repair: bool) -> list[_R]:
 
 def _checked(value: Any, types: Mapping[str, Any], where: str) -> dict[str, Any]:
     if isinstance(value, dict):
-        value = {_SEED: 0} | value
+        value = {name: known for name, known in _ADDED.items() if name in types} | value
     if not isinstance(value, dict) or value.keys() != types.keys():
         raise BadRecord(
             where,
@@ -265,10 +301,10 @@ def _amiss(name: str, wanted: Any, value: object) -> str | None:
         return None if isinstance(value, str) else "a string"
     if wanted is bool:
         return None if isinstance(value, bool) else "true or false"
-    if value is None and wanted == int | None:
+    if value is None and wanted in (int | None, float | None):
         return None
     low, high = _RANGES.get(name, (0, math.inf))
-    whole = wanted is not float
+    whole = wanted not in (float, float | None)
     taken = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     # only the log posterior may be infinite, and only downwards
     if taken and low <= value < math.inf and value <= high:  # type: ignore[operator]

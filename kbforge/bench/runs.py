@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -21,6 +22,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.suite import Method, Model, Plan, Task
 from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import MANIFEST
+from kbforge.models.resolve import is_name
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Run:
         shuffle: which order of the fragments, from 0.
         seconds: the time budget.
         seed: moves all orders, and what a method draws.
+        task_digest: of the task; "" has it computed, which takes a while for each run.
 
     """
 
@@ -41,6 +44,7 @@ class Run:
     shuffle: int
     seconds: float
     seed: int = 0
+    task_digest: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -48,15 +52,30 @@ class Run:
         content = {
             "program": __version__,
             "suite": self.suite,
-            "task": _task_digest(self.task),
-            # how many shuffles there are beside this one does not matter to it
-            "method": asdict(self.method) | {"shuffles": None, "seconds": None},
+            "task": self.task_digest or _task_digest(self.task),
+            "method": _method_content(self.method),
             "shuffle": self.shuffle,
             "seconds": self.seconds,
         }
         # not there where it is 0: a folder of an earlier bench then has the same runs
         content |= {"seed": self.seed} if self.seed else {}
         return _digest(orjson.dumps(content, option=orjson.OPT_SORT_KEYS))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The columns that say which run a row is of."""
+        method = self.method
+        return {
+            "key": self.key,
+            "suite": self.suite,
+            "task": self.task.name,
+            "method": method.name,
+            "particles": method.particles,
+            "surrogate": method.surrogate,
+            "max_evals": method.max_evals,
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+        }
 
     @property
     def called(self) -> str:
@@ -170,10 +189,22 @@ def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
     if selection.methods is not None:
         names = _chosen("method", [method.name for method in everything], selection.methods)
         everything = [method for method in everything if method.name in names]
-    installed = set(registry.names("clusterers"))
-    missing = dict.fromkeys(m.clusterer for m in everything if m.clusterer not in installed)
-    notes = [f'the clusterer "{name}" is not installed; its runs are left out' for name in missing]
-    return [method for method in everything if method.clusterer in installed], notes
+    lacking = [_not_installed(method) for method in everything]
+    missing = [what for what in dict.fromkeys(lacking) if what]
+    notes = [f"{what} is not installed; its runs are left out" for what in missing]
+    return [m for m, what in zip(everything, lacking, strict=True) if not what], notes
+
+
+def _not_installed(method: Method) -> str:
+    """The plugin that a method needs and nobody has, in words; "" if it has all."""
+    if method.baseline is not None:
+        return ""
+    if method.clusterer not in registry.names("clusterers"):
+        return f'the clusterer "{method.clusterer}"'
+    wanted = method.likelihood
+    if wanted is None or is_name(wanted.name) or Path(wanted.name).exists():
+        return ""
+    return f'the likelihood "{wanted.name}"'
 
 
 def runs_of(
@@ -181,14 +212,15 @@ def runs_of(
 ) -> Iterator[Run]:
     """All runs, each once: shuffle by shuffle, so that an early end leaves whole comparisons."""
     seen = set()
+    digests = [_task_digest(task) for task in plan.tasks]
     counts = [_shuffles(plan, method, selection) for method in methods]
     for shuffle in range(max(counts, default=0)):
-        for task in plan.tasks:
+        for task, digest in zip(plan.tasks, digests, strict=True):
             for method, count in zip(methods, counts, strict=True):
                 if shuffle >= count:
                     continue
                 seconds = selection.seconds or method.seconds or plan.seconds
-                run = Run(suite, task, method, shuffle, seconds, selection.seed)
+                run = Run(suite, task, method, shuffle, seconds, selection.seed, digest)
                 if run.key not in seen:
                     seen.add(run.key)
                     yield run
@@ -204,9 +236,34 @@ def _task_digest(task: Task) -> str:
     for fragment in task.fragments:
         digest.update(orjson.dumps(fragment.to_json()))
     models = [_model_content(model) for model in (task.likelihood, task.surrogate) if model]
-    rest = {"name": task.name, "models": models, "alpha": task.alpha, "orders": task.orders}
+    rest: dict[str, object] = {
+        "name": task.name,
+        "models": models,
+        "alpha": task.alpha,
+        "orders": task.orders,
+    }
+    if task.defaults is not None:
+        rest["defaults"] = _folder_digest(Path(task.defaults))
     digest.update(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))
     return digest.hexdigest()
+
+
+def _method_content(method: Method) -> dict[str, object]:
+    # how many shuffles there are beside a run's does not matter to it
+    content: dict[str, object] = asdict(method) | {"shuffles": None, "seconds": None}
+    # not there where a method has none: a folder of an earlier bench then has the same runs
+    for name in ("likelihood", "alphas", "baseline"):
+        if not content[name]:
+            del content[name]
+    if method.likelihood is not None:
+        content["likelihood"] = _model_content(method.likelihood)
+    return content
+
+
+def _folder_digest(folder: Path) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    held = [[path.relative_to(folder).as_posix(), _digest(path.read_bytes())] for path in files]
+    return _digest(orjson.dumps(held))
 
 
 def _model_content(model: Model) -> dict[str, object]:

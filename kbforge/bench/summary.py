@@ -50,6 +50,9 @@ class Line:
         cut: how many of them saw all fragments, and the budget ended them before their own rule.
         parts: how many fragments each run got to that saw only a part, the fewest first.
         of: how many fragments there are.
+        gold_entities: how many entities the labels say there are.
+        model: of whole ways to a grouping, what it was grouped by, as `peak_mib` and what is below
+            it; where the orders have several, all of them.
 
     """
 
@@ -67,11 +70,25 @@ class Line:
     seconds: Spread
     cpu_seconds: Spread
     model_evaluations: Spread
+    gold_entities: int
+    model: str
+    alpha: Spread | None
+    peak_mib: Spread | None
+    pairs_ece: Spread | None
+    pairs_ece_mapped: Spread | None
+    entities_ece: Spread | None
+    entities_ece_mapped: Spread | None
 
     @property
     def compares(self) -> bool:
         """Whether the figures are of the whole problem."""
         return len(self.parts) < self.runs
+
+    @property
+    def harmonic_f1(self) -> float:
+        """The harmonic mean of mean precision and mean recall, 0 if both are."""
+        total = self.precision.mean + self.recall.mean
+        return 2 * self.precision.mean * self.recall.mean / total if total else 0.0
 
     @property
     def endings(self) -> str:
@@ -162,24 +179,37 @@ def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
         seconds=Spread.of([row.seconds for row in rows]),
         cpu_seconds=Spread.of([row.cpu_seconds for row in rows]),
         model_evaluations=Spread.of([float(row.model_evaluations) for row in rows]),
+        gold_entities=rows[0].gold_entities,
+        model=", ".join(dict.fromkeys(row.model for row in rows)),
+        alpha=_known([row.alpha for row in rows]),
+        peak_mib=_known([row.peak_mib for row in rows]),
+        pairs_ece=_known([row.pairs_ece for row in rows]),
+        pairs_ece_mapped=_known([row.pairs_ece_mapped for row in rows]),
+        entities_ece=_known([row.entities_ece for row in rows]),
+        entities_ece_mapped=_known([row.entities_ece_mapped for row in rows]),
     )
+
+
+def _known(values: Sequence[float | None]) -> Spread | None:
+    """Of those that there are, None without any."""
+    known = [value for value in values if value is not None]
+    return Spread.of(known) if known else None
 
 
 def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
     """A sentence for what of the plan's table has not run, or on fewer orders than planned."""
     runs = {(line.task, line.method.name): line.runs for line in found}
-    out = []
+    tasks: dict[str, list[str]] = {}
     for task in plan.tasks:
         missing: dict[tuple[int, int], list[str]] = {}
         for method in plan.methods:
             count = (runs.get((task.name, method.name), 0), method.shuffles or plan.shuffles)
             if count[0] < count[1]:
                 missing.setdefault(count, []).append(method.name)
-        out += [
-            f"{task.name}: {done} of {planned} planned orders of {', '.join(names)}"
-            for (done, planned), names in missing.items()
-        ]
-    return out
+        for (done, planned), names in missing.items():
+            short = f"{done} of {planned} planned orders of {', '.join(names)}"
+            tasks.setdefault(short, []).append(task.name)
+    return [f"{', '.join(names)}: {short}" for short, names in tasks.items()]
 
 
 def failures(failed: Iterable[Failure]) -> list[str]:

@@ -1,8 +1,9 @@
 """Workers: runs in processes of their own, a fixed number at a time.
 
-A worker is a fresh interpreter at the other end of a pipe: it takes one run after another. It ends
-when the pipe does, and in the middle of a run when the bench is killed, so that none outlives it.
-Ctrl-C, which the whole process group hears, is the bench's to act on; a worker never does.
+A worker is a fresh interpreter at the other end of a pipe: it takes one run after another. Of whole
+ways to a grouping it takes only one, so that the memory that is measured is that of the run. It
+ends when the pipe does, and in the middle of a run when the bench is killed, so that none outlives
+it. Ctrl-C, which the whole process group hears, is the bench's to act on; a worker never does.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class _Worker:
             outcome: Outcome | str = self._pipe.recv()
         except (EOFError, OSError):
             return Failure(self._run, self._death())
+        if self._run.task.likelihood is None:
+            self.end()  # the next one's memory is to be its own
         return Failure(self._run, outcome) if isinstance(outcome, str) else outcome
 
     def end(self) -> None:

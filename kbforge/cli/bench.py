@@ -10,7 +10,9 @@ from kbforge.cli import console, options
 from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
 
     from kbforge.bench.experiment import Benched
     from kbforge.bench.results import Row
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_WIDEST = 1_000  # columns of a terminal that nobody has
+
 
 @app.command()
 def bench(
     suite: Annotated[
-        str, typer.Argument(help="What to compare: gauss, circles, text or another suite's name.")
+        str,
+        typer.Argument(
+            help="What to compare: gauss, circles, text, accuracy or another suite's name."
+        ),
     ],
     output: Annotated[
         str | None,
@@ -79,7 +86,9 @@ def bench(
     """Compare clusterers on a suite: methods, settings and orders of the data, with a report.
 
     Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
-    way), figures, and FOLDER/report.md with the table. Runs that the folder already has are not
+    way), figures, and FOLDER/report.md with the table. The suite accuracy compares what users get,
+    with nothing but a file, on all labelled sets; it has no figures, and FOLDER/table.csv has all
+    that its report tells. Runs that the folder already has are not
     repeated, so the same command goes on after an interruption. A run that fails does not end the
     others; the exit code then is 1.
 
@@ -92,6 +101,8 @@ def bench(
         kbforge bench text --methods split-smc,smc --shuffles 2 --no-sweeps
 
         kbforge bench text --tasks webnlg-names --set suite.likelihood=gpt --seconds 1800
+
+        kbforge bench accuracy --set suite.most=5000 --set suite.orders=5
     """
     from pathlib import Path
 
@@ -159,30 +170,16 @@ def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
 
 
 def _print(done: Benched, folder: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from kbforge.bench.summary import footnotes
     from kbforge.words import counted
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("task", "method", "P"):
-        table.add_column(column)
-    for column in ("runs", "log posterior", "F1", "entities", "seconds"):
-        table.add_column(column, justify="right")
-    for line in done.lines:
-        table.add_row(
-            Text(line.task),
-            Text(line.method.name),
-            "" if line.method.particles is None else str(line.method.particles),
-            f"{line.runs}{'*' * bool(line.endings)}",
-            line.log_posterior.text(1),
-            line.f1.text(3),
-            f"{line.entities.mean:,.1f}",
-            f"{line.seconds.mean:,.3g}",
-        )
     screen: Any = console.stdout()
-    screen.print(table)
+    if done.plan.of_ways:
+        wide: Any = console.stdout()
+        wide.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
+        wide.print(_overview_table(done))
+    else:
+        screen.print(_methods_table(done))
     # below, because a column for this leaves no terminal enough for the rest
     for line in filter(lambda line: line.endings, done.lines):
         said = f"* {line.task}, {line.method.name}: of {counted(line.runs, 'run')} {line.endings}"
@@ -194,3 +191,47 @@ def _print(done: Benched, folder: str) -> None:
     again = f", {done.finished_before:,} finished before" if done.finished_before else ""
     failed = f"; {len(done.failed)} failed, the same command tries again" if done.failed else ""
     console.note(f"{counted(done.runs, 'run')}{again}{failed}; wrote {folder}/report.md")
+
+
+def _methods_table(done: Benched) -> Table:
+    from rich.text import Text
+
+    table = _empty_table(
+        texts=("task", "method", "P"),
+        numbers=("runs", "log posterior", "F1", "entities", "seconds"),
+    )
+    for line in done.lines:
+        table.add_row(
+            Text(line.task),
+            Text(line.method.name),
+            "" if line.method.particles is None else str(line.method.particles),
+            f"{line.runs}{'*' * bool(line.endings)}",
+            line.log_posterior.text(1),
+            line.f1.text(3),
+            f"{line.entities.mean:,.1f}",
+            f"{line.seconds.mean:,.3g}",
+        )
+    return table
+
+
+def _overview_table(done: Benched) -> Table:
+    from rich.text import Text
+
+    from kbforge.bench.overview import overview
+
+    grid = overview(done.plan, done.lines)
+    table = _empty_table(texts=grid.head[: grid.texts], numbers=grid.head[grid.texts :])
+    for cells in grid.rows:
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _empty_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table

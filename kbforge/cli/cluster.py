@@ -44,6 +44,7 @@ def cluster(
         str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
     ] = None,
     confidence_map: options.ConfidenceMap = None,
+    answers: options.Answers = None,
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
@@ -73,7 +74,7 @@ def cluster(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
-    inputs = [fragments, calibration, confidence_map]
+    inputs = [fragments, calibration, confidence_map, answers]
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)

@@ -31,6 +31,7 @@ _CHAIN = (
         "train-lm",
         "train-diffusion",
         "calibrate",
+        "label",
         "cluster",
         "evaluate",
         "reliability",

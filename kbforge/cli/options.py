@@ -49,6 +49,12 @@ ConfidenceMap: TypeAlias = Annotated[
         help="File written by kbforge reliability --fit; gives calibrated confidence.",
     ),
 ]
+Answers: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
+    ),
+]
 Temperature: TypeAlias = Annotated[
     float,
     typer.Option(

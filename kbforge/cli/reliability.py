@@ -41,6 +41,7 @@ def reliability(
         ),
     ] = None,
     confidence_map: options.ConfidenceMap = None,
+    answers: options.Answers = None,
     shuffles: Annotated[
         int, typer.Option(min=1, max=1000, help="Average over so many orders of the fragments.")
     ] = 1,
@@ -94,6 +95,10 @@ def reliability(
     from kbforge.jobs import confidence
     from kbforge.jobs.reliability import ReliabilitySettings, measure_reliability
 
+    if fit is not None and answers is not None:
+        raise UsageError(
+            "--fit clusters a part of the fragments and --answers is about all of them"
+        )
     _require_sense(fragments, fit, fit_on, confidence_map, settings)
     settled = ReliabilitySettings(bins=bins, shuffles=shuffles)
     choices = choices_of(context)

@@ -6,6 +6,12 @@ runs nothing itself.
 
     plan(quick) -> Plan
 
+There are two kinds of comparisons. One is of clusterers: its tasks say by which likelihood and at
+which alpha. The other is of whole ways to a grouping: its tasks say nothing, so that each method
+groups as `kbforge cluster` does, by a likelihood of its own or by the one that the default takes. A
+comparison of the second kind is one table over all tasks, and measures how far a grouping's
+confidence can be trusted.
+
 Laws, tested for every member by `kbforge.testing.suite`:
 
 1. Same options, same plan; a quick plan runs no longer than the whole one.
@@ -15,6 +21,8 @@ Laws, tested for every member by `kbforge.testing.suite`:
    of tasks are as `TASK_NAME` says, because files are called by them.
 4. Expectations and published figures are about tasks and methods of the plan.
 5. If a method asks for a surrogate, every task has one.
+6. Either all tasks have a likelihood and an alpha or none has; only in a plan of the second kind
+   have methods likelihoods, alphas and baselines.
 """
 
 from __future__ import annotations
@@ -32,6 +40,14 @@ TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
 Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall"]
 """Log posterior in nats, and the B-cubed scores (F1 is the mean of the fragments' own)."""
 
+Baseline: TypeAlias = Literal["exact name", "ceiling"]
+"""A grouping that no model makes: fragments of one name, or by their labels as far as what they say
+tells them apart (see `kbforge.bench.baselines`)."""
+
+Standing: TypeAlias = Literal["held out", "unseen", "seen"]
+"""What the default's models were trained on: all but this family, nothing that this family could be
+held out from, or this family too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -48,29 +64,36 @@ class Task:
     Attributes:
         name: what tables call it.
         fragments: with labels, which only the scoring reads.
-        likelihood: the target.
-        alpha: concentration of the Dirichlet process.
+        likelihood: the target; None leaves it to the method.
+        alpha: concentration of the Dirichlet process; None where there is no likelihood.
         surrogate: what proposes to the methods that ask for one.
         orders: the first shuffles, as indices into `fragments`; without any, shuffle 0 is the
             order of the fragments. All further ones are drawn at random, the same every time.
+        family: the kind of data, whose other sets are like this one; "" for none.
+        defaults: a folder with other models of the default than those that ship.
+        standing: how the default's models stand to the family; None if nobody knows.
 
     """
 
     name: str
     fragments: tuple[Fragment, ...]
-    likelihood: Model
-    alpha: float
+    likelihood: Model | None = None
+    alpha: float | None = None
     surrogate: Model | None = None
     orders: tuple[tuple[int, ...], ...] = ()
+    family: str = ""
+    defaults: str | None = None
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A clusterer and one setting of it.
+    """A clusterer and one setting of it, or a way to a grouping.
 
     Attributes:
         name: what tables and legends call it; the same for all settings that one curve joins.
-        clusterer: the plugin. A method whose plugin is not installed is left out, with a note.
+        clusterer: the plugin; a baseline has none. A method whose plugins are not installed is
+            left out, with a note.
         options: of the clusterer, besides those below.
         particles: P, for clusterers that have particles.
         surrogate: whether the task's surrogate proposes; without it none does, not even one that
@@ -79,17 +102,25 @@ class Method:
             `kbforge cluster`.
         shuffles: how many shuffles it runs on; None is the plan's.
         seconds: the longest run; None is the plan's.
+        likelihood: what it groups by where the task does not say; None takes what `kbforge
+            cluster` takes.
+        alphas: it groups at each of them, and the labels say which is best; without any it groups
+            once, at the alpha that `kbforge cluster` takes.
+        baseline: nothing is clustered, and this is the grouping.
 
     """
 
     name: str
-    clusterer: str
+    clusterer: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
     particles: int | None = None
     surrogate: bool = False
     max_evals: int | None = None
     shuffles: int | None = None
     seconds: float | None = None
+    likelihood: Model | None = None
+    alphas: tuple[float, ...] = ()
+    baseline: Baseline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +166,9 @@ class Plan:
         reference: the method of the table that runtimes are compared with.
         expectations: what must hold of the table.
         published: (task, method) -> the figures of the paper.
+        groups: what tasks are called together -> their names, also of tasks that this plan leaves
+            out; a table over all tasks gives the means.
+        notes: sentences for the user, such as on data that were not found.
 
     """
 
@@ -146,6 +180,13 @@ class Plan:
     reference: str = "Split SMC"
     expectations: tuple[Expectation, ...] = ()
     published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def of_ways(self) -> bool:
+        """Whether it compares whole ways to a grouping, and not clusterers."""
+        return all(task.likelihood is None for task in self.tasks)
 
 
 class Suite(Protocol):

@@ -64,9 +64,9 @@ def cluster(
         fragments: each with an id of its own; their labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
-            `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `temperature`,
-            `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}. All mean what
-            `kbforge cluster --help` says.
+            `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
+            `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
+            All mean what `kbforge cluster --help` says.
 
     Raises:
         KBForgeError: no fragments, an unknown keyword, plugin or option, or no usable GPU.

@@ -37,6 +37,8 @@ class Choices:
         calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
         confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
             file's, else the bundle's, if any.
+        answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
+            else does.
         temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
@@ -56,6 +58,7 @@ class Choices:
     alpha: float | None = None
     calibration: str | None = None
     confidence_map: str | None = None
+    answers: str | None = None
     temperature: float = 1.0
     seed: int = 0
     device: str = "cpu"

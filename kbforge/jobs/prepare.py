@@ -17,6 +17,7 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.jobs.answered import by_answers
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.models.bundle import bundles_read_once
@@ -60,6 +61,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
+    choices = by_answers(fragments, choices, notes)
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded

@@ -192,3 +192,24 @@ def test_no_row_is_kept_without_its_trace(tmp_path: Path) -> None:
     with pytest.raises(KBForgeError, match="cannot write"):
         results.add(row(), [trace_row()])
     assert not (tmp_path / ROWS).exists()
+
+
+def test_rows_of_before_there_were_whole_ways_are_read(tmp_path: Path) -> None:
+    old = asdict(row())
+    for name in ("model", "alpha", "peak_mib", "pairs_ece", "pairs_ece_mapped"):
+        del old[name]
+    (tmp_path / ROWS).write_bytes(orjson.dumps(old) + b"\n")
+    assert list(Results(tmp_path).rows.values()) == [row()]
+
+
+def test_what_is_not_known_survives_and_shares_are_shares(tmp_path: Path) -> None:
+    known = row(shuffle=1, model="bigram", alpha=1e5, peak_mib=80.5, entities_ece=0.25)
+    results = Results(tmp_path)
+    for one in (row(), known):
+        results.add(one, [])
+    assert list(Results(tmp_path).rows.values()) == [row(), known]
+    results.write_parquet()
+    assert (tmp_path / "results.parquet").is_file()
+    results.add(row(shuffle=2, pairs_ece=1.5), [])
+    with pytest.raises(BadRecord, match=r"pairs_ece: expected a number from 0 to 1, got 1.5"):
+        Results(tmp_path)

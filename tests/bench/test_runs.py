@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +79,16 @@ def test_without_a_seed_keys_and_draws_are_what_they_were_before_there_was_one()
         "program": __version__,
         "suite": "toys",
         "task": _task_digest(task()),
-        "method": asdict(SPLIT) | {"shuffles": None, "seconds": None},
+        "method": {
+            "name": "Split SMC",
+            "clusterer": "split-smc",
+            "options": {},
+            "particles": 10,
+            "surrogate": False,
+            "max_evals": None,
+            "shuffles": None,
+            "seconds": None,
+        },
         "shuffle": 4,
         "seconds": 60.0,
     }
@@ -165,3 +174,48 @@ def test_a_clusterer_that_is_not_installed_is_left_out_with_a_note() -> None:
 )
 def test_settings_in_words(method: Method, said: str) -> None:
     assert setting(method) == said
+
+
+def test_other_models_of_the_default_are_other_runs(tmp_path: Path) -> None:
+    def key() -> str:
+        return run(likelihood=None, alpha=None, defaults=str(tmp_path)).key
+
+    keys = [run(likelihood=None, alpha=None).key, key()]
+    (tmp_path / "part").mkdir()
+    for name, text in (("a", "1"), ("a", "2"), ("part/a", "2")):
+        (tmp_path / name).write_text(text)
+        keys.append(key())
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[-1]
+
+
+def test_how_a_method_groups_changes_its_key() -> None:
+    default = Method("default", "greedy")
+    others = [
+        default,
+        replace(default, likelihood=Model("bigram")),
+        replace(default, likelihood=Model("bigram", {"floor": 1})),
+        replace(default, likelihood=Model("bigram"), alphas=(1.0,)),
+        replace(default, baseline="ceiling"),
+    ]
+    assert len({run(method).key for method in others}) == len(others)
+
+
+def test_a_digest_of_the_task_spares_time_and_changes_no_key() -> None:
+    (first, *_) = runs_of("toys", plan(), [SPLIT], Selection())
+    assert first.task_digest
+    assert first.key == replace(first, task_digest="").key
+
+
+def test_likelihoods_that_are_not_installed_are_left_out_with_a_note(tmp_path: Path) -> None:
+    ways = (
+        Method("exact name", baseline="exact name"),
+        Method("default", "greedy"),
+        Method("bigram", "greedy", likelihood=Model("bigram")),
+        Method("none", "greedy", likelihood=Model("none")),
+        Method("again", "smc", likelihood=Model("none")),
+        Method("folder", "greedy", likelihood=Model(str(tmp_path))),
+    )
+    kept, notes = select(plan(methods=ways), Selection())
+    assert [method.name for method in kept] == ["exact name", "default", "bigram", "folder"]
+    assert notes == ['the likelihood "none" is not installed; its runs are left out']

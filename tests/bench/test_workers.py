@@ -14,6 +14,7 @@ import pytest
 from kbforge.bench.perform import Outcome, perform
 from kbforge.bench.runs import Run
 from kbforge.bench.workers import Failure, perform_all
+from kbforge.contracts.suite import Method
 from tests.bench.toys import FAILING, GREEDY, SPLIT, die, install_failing, run, task
 
 RUNS = [run(method, shuffle) for shuffle in range(3) for method in (GREEDY, SPLIT)]
@@ -38,6 +39,19 @@ def test_processes_find_what_this_one_finds(workers: int) -> None:
 
 def test_one_worker_keeps_the_order() -> None:
     assert [o.row.key for o in finished(RUNS, 1)] == [job.key for job in RUNS]
+
+
+@pytest.mark.parametrize(("whole_ways", "processes"), [(True, 3), (False, 1)])
+def test_a_whole_way_to_a_grouping_has_a_process_of_its_own(
+    whole_ways: bool, processes: int
+) -> None:
+    method = Method("exact name", baseline="exact name") if whole_ways else GREEDY
+    changes = {"likelihood": None, "alpha": None} if whole_ways else {}
+    seen: set[int | None] = set()
+    for outcome in perform_all([run(method, shuffle, **changes) for shuffle in range(4)], 1):
+        assert isinstance(outcome, Outcome)
+        seen |= {child.pid for child in multiprocessing.active_children()}
+    assert len(seen) == processes
 
 
 def test_nothing_to_do_starts_no_process() -> None:

@@ -354,7 +354,7 @@ def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("no-such",), 'there is no suite "no-such"; available: circles, gauss'),
+        (("no-such",), 'there is no suite "no-such"; available: accuracy, circles, gauss'),
         (("gauss", "--methods", "magic"), 'no method "magic"'),
         (("gauss", "--tasks", "text"), 'no task "text" in this suite; tasks: gauss'),
         (("gauss", "--set", "suite.pionts=3"), 'no option "pionts"'),
@@ -384,3 +384,35 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     assert ran.code == 2
     assert "pip install 'kbforge[bench]'" in ran.err
     assert not (tmp_path / "b").exists()
+
+
+def test_accuracy_from_end_to_end_and_on_after_a_part(
+    program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KBFORGE_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "40")  # cuts no figure short
+    job = ("bench", "accuracy", "--quick", "--set", "suite.likelihoods=bigram", "-o", tmp_path)
+    methods = ("--methods", "exact name,default,ceiling")
+    part = program(*job, *methods, "--tasks", "invented-records")
+    assert part.code == 0, part.err
+    shown = part.out.decode()
+    assert re.search(r"^set +family .* exact name +default +above exact name", shown)
+    assert re.search(r"^invented-records +66 +30 +0\.853 .* \+0\.\d{3} ", shown, re.MULTILINE)
+    assert "held: invented-records: F1 of default is" in shown
+    whole = program(*job, "--json")
+    assert whole.code == 0, whole.err
+    assert (whole.json["finished_before"], whole.json["runs"]) == (3, 10)
+    assert whole.json["figures"] == []
+    assert {line["task"] for line in whole.json["table"]} == {"invented-records", "invented-names"}
+    report = (tmp_path / "report.md").read_text()
+    assert (
+        "| set | family | fragments | entities | exact name | default | above exact name |"
+        in report
+    )
+    assert "## What the models had seen\n\n- The default's models were trained on no set" in report
+    for method in ("default", "bigram"):
+        assert f"\n## {method}\n" in report
+    assert "mean over the sets" in report
+    table = (tmp_path / "table.csv").read_text().splitlines()
+    assert len(table) == 1 + 10
+    assert table[0].startswith("set,family,standing,method,")

@@ -36,6 +36,10 @@ class TestBetaBernoulli(LikelihoodContract):
     name = "beta-bernoulli"
 
 
+class TestPairs(LikelihoodContract):
+    name = "pairs"
+
+
 class TestGpt(LikelihoodContract):
     name = "gpt"
 

@@ -8,7 +8,8 @@ entity, and a missing value says nothing:
 
     L(C) = sum over attributes of L_a(values of C)
 
-Agreement on a rare value counts for more than on a common one, through the base probabilities.
+Agreement on a rare value counts for more than on a common one, through the base probabilities, and
+for less where other attributes tell as much (`attributes.dependence`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kbforge_plugins.models.attributes.fitting import (
 from kbforge_plugins.models.attributes.live_urns import AttributeTable
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import Rates, from_toml
-from kbforge_plugins.models.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
 _MOST_RATES_BYTES = 1 << 22
@@ -228,7 +229,7 @@ def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:
         if not isinstance(counts, dict) or not counts:
             raise ModelError(f"{place}: expected an object of values, got {quoted(counts)}")
         for value, count in counts.items():
-            if type(count) not in (int, float) or count < 1:
-                said = f"expected a number of at least 1, got {quoted(count)}"
+            if type(count) not in (int, float) or count < LEAST_COUNT:
+                said = f"expected a number of at least {LEAST_COUNT}, got {quoted(count)}"
                 raise ModelError(f"{place}: {quoted(value)}: {said}")
     return table

@@ -1,4 +1,4 @@
-"""The folder of real data sets that suites read, which is not part of KBForge."""
+"""Data that suites read and that are no part of KBForge: a folder of real sets, and any file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from kbforge.contracts.fragment import Fragment
 from kbforge.errors import KBForgeError, quoted
+from kbforge.files.fragments import read_fragments
+from kbforge.files.io import called
 
 
 def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
@@ -31,3 +34,27 @@ def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
         if not path.is_file():
             raise KBForgeError(f"{needs}; there is no {quoted(str(path), 400)}; {instead}")
     return paths
+
+
+def labelled(suite: str, file: str) -> tuple[Fragment, ...]:
+    """The fragments of a file that is compared on.
+
+    Args:
+        suite: who asks, for the error.
+        file: JSON lines.
+
+    Raises:
+        KBForgeError: there is no fragment, or one without a label.
+
+    """
+    fragments = tuple(read_fragments(file))
+    where = f"suite {suite}: {quoted(called(file), 400)}"
+    if not fragments:
+        raise KBForgeError(f"{where} holds no fragment")
+    bare = [fragment.id for fragment in fragments if not fragment.label]
+    if bare:
+        raise KBForgeError(
+            f"{where}: expected a label on every fragment, which groupings are scored by, got "
+            f'{len(bare):,} of {len(fragments):,} without, the first of them "{quoted(bare[0])}"'
+        )
+    return fragments

@@ -24,11 +24,10 @@ from pathlib import Path
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood
 from kbforge.contracts.suite import Expectation, Method, Model, Plan, Task
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.files.io import called
 from kbforge.models.resolve import make_likelihood
-from kbforge_plugins.suites.data import data_files
+from kbforge_plugins.suites.data import data_files, labelled
 from kbforge_plugins.suites.methods import GREEDY, offline, smc, split_smc
 from kbforge_plugins.suites.name_variants import name_variants
 
@@ -129,7 +128,7 @@ class Text:
     def _tasks(self, quick: bool) -> tuple[Task, ...]:
         if self._data is not None:
             name = Path(self._data).name.split(".")[0]
-            return (self._task(name, _labelled(self._data), _LOG_ALPHAS[_OTHER]),)
+            return (self._task(name, labelled("text", self._data), _LOG_ALPHAS[_OTHER]),)
         names = list(_LOG_ALPHAS)[: 1 if quick else None]
         files = data_files("text", [_FILES[name] for name in names], _INSTEAD)
         return tuple(
@@ -145,17 +144,3 @@ class Text:
 def _fragments(name: str, file: Path) -> tuple[Fragment, ...]:
     fragments = read_fragments(str(file))
     return tuple(name_variants(fragments, _ENTITIES) if name == _NAMES else fragments)
-
-
-def _labelled(file: str) -> tuple[Fragment, ...]:
-    fragments = tuple(read_fragments(file))
-    where = f"suite text: {quoted(called(file), 400)}"
-    if not fragments:
-        raise KBForgeError(f"{where} holds no fragment")
-    bare = [fragment.id for fragment in fragments if not fragment.label]
-    if bare:
-        raise KBForgeError(
-            f"{where}: expected a label on every fragment, which groupings are scored by, got "
-            f'{len(bare):,} of {len(fragments):,} without, the first of them "{quoted(bare[0])}"'
-        )
-    return fragments

@@ -45,11 +45,12 @@ def test_priors_are_rates(kind: str) -> None:
     assert from_toml(to_toml({"a": prior}), "file") == {"a": prior}
 
 
-GOOD = """format = 1
+GOOD = """format = 2
 
 [attributes."birth place"]
 kind = "category"
 concentration = 3.5
+discount = 0.5
 [attributes."birth place".weights]
 copy = 0.8
 substitution = 0.1
@@ -61,7 +62,7 @@ noise = 0.05
 
 def test_a_file_written_by_hand() -> None:
     rates = from_toml(GOOD.encode(), "file")["birth place"]
-    assert (rates.kind, rates.concentration) == ("category", 3.5)
+    assert (rates.kind, rates.concentration, rates.discount) == ("category", 3.5, 0.5)
     # nothing is impossible: a weight of zero becomes a small one
     assert rates.mixture == pytest.approx(
         {"copy": 0.8, "substitution": 0.1, "edit": 0.05, "two edits": 1e-7, "noise": 0.05}, abs=1e-6
@@ -74,33 +75,33 @@ KINDS_LISTED = ", ".join(KINDS)
 PARTS_LISTED = "copy, substitution, edit, two edits, noise"
 PLACE = "attributes.birth place"
 BAD = {
-    "no format": ("format = 1\n", "", "format: expected 1, got nothing"),
-    "a later format": ("format = 1", "format = 2", "format: expected 1, got 2"),
-    "a format that is a truth": ("format = 1", "format = true", "format: expected 1, got True"),
-    "a format with a point": ("format = 1", "format = 1.0", "format: expected 1, got 1.0"),
+    "no format": ("format = 2\n", "", "format: expected 2, got nothing"),
+    "a later format": ("format = 2", "format = 3", "format: expected 2, got 3"),
+    "a format that is a truth": ("format = 2", "format = true", "format: expected 2, got True"),
+    "a format with a point": ("format = 2", "format = 2.0", "format: expected 2, got 2.0"),
     "an unknown field": (
-        "format = 1",
-        "format = 1\nfrom = 3",
+        "format = 2",
+        "format = 2\nfrom = 3",
         "from: expected one of format, attributes, got an unknown field",
     ),
     "no attributes": (
         GOOD,
-        "format = 1\n",
+        "format = 2\n",
         "attributes: expected a table an attribute, got nothing",
     ),
     "an empty table of attributes": (
         GOOD,
-        "format = 1\n[attributes]\n",
+        "format = 2\n[attributes]\n",
         "attributes: expected at least one table, got none",
     ),
     "attributes that are no table": (
         GOOD,
-        "format = 1\nattributes = [1]\n",
+        "format = 2\nattributes = [1]\n",
         "attributes: expected a table an attribute, got [1]",
     ),
     "an attribute that is no table": (
         GOOD,
-        'format = 1\n[attributes]\n"birth place" = 1\n',
+        'format = 2\n[attributes]\n"birth place" = 1\n',
         f"{PLACE}: expected a table, got 1",
     ),
     "an unknown kind": (
@@ -116,7 +117,8 @@ BAD = {
     "an unknown field of an attribute": (
         "concentration",
         "strength = 1\nconcentration",
-        f"{PLACE}.strength: expected one of kind, concentration, weights, got an unknown field",
+        f"{PLACE}.strength: expected one of kind, concentration, discount, weights, "
+        "got an unknown field",
     ),
     "a concentration of zero": (
         "3.5",

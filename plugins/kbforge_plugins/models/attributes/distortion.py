@@ -9,6 +9,7 @@ A mixture of ways a value can come about, each a distribution of its own over u:
     a feature       a value of the vocabulary other than v that shares a feature of this name with
                     v, drawn from the base distribution; if v has several, each is as probable to
                     be the one kept
+    a retention     of titles, in place of features: so many of the words of v (`titles`)
     noise           any value other than v, drawn from the base distribution
 
 The mixing weights are the attribute's `rates`. Every component sums to at most 1 over all strings
@@ -24,6 +25,7 @@ from collections import Counter
 from rapidfuzz.distance import OSA
 
 from kbforge_plugins.models.attributes.kinds import Kind, feature_names
+from kbforge_plugins.models.attributes.titles import RETENTIONS
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
@@ -38,7 +40,8 @@ _LEAST_REST = 1e-12
 
 def component_names(kind: Kind) -> tuple[str, ...]:
     """The mixture's components in order: slips of the pen, features, noise."""
-    return (*SLIPS, *feature_names(kind), NOISE)
+    kept = [name for name, *_ in RETENTIONS] if kind == "title" else feature_names(kind)
+    return (*SLIPS, *kept, NOISE)
 
 
 def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
@@ -52,16 +55,21 @@ def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
     out[component] = probability
     if not vocabulary.counted(u):
         return out
+    if vocabulary.titles is not None:
+        kept = words_kept(vocabulary, u, v)
+        out[len(SLIPS) : -1] = [vocabulary.base[u] * share for share in kept]
+        return out
     shares = shares_kept(vocabulary, v)
     for name, feature in vocabulary.features[u]:
         out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
     return out
 
 
-def shares_kept(vocabulary: Vocabulary, v: int) -> dict[int, float]:
+def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
     """By feature of v: how probable it is to be the one kept, over what else has it.
 
     Times base(u) this is the probability of u, a value of the vocabulary, under the feature's name.
+    The mass of what else has it is raised to the power of the discount.
     """
     theirs = vocabulary.features[v]
     several: dict[int, int] = {}
@@ -72,8 +80,27 @@ def shares_kept(vocabulary: Vocabulary, v: int) -> dict[int, float]:
     for name, feature in theirs:
         rest = vocabulary.shared_mass(feature) - own
         if rest > _LEAST_REST:
-            out[feature] = 1.0 / (rest * several[name])
+            out[feature] = 1.0 / (rest**discount * several[name])
     return out
+
+
+def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
+    """By retention: how probable u, a title that was counted, is to be made of v, over base(u).
+
+    The mass of what else has the words is raised to the power of the discount.
+    """
+    assert vocabulary.titles is not None, "the values are not titles"
+    theirs = vocabulary.words[v]
+    common = vocabulary.words[u] & theirs
+    if not common:
+        return (0.0,) * len(RETENTIONS)
+    rest = vocabulary.titles.mass(common)
+    if vocabulary.counted(v):
+        rest -= vocabulary.base[v]
+    if rest <= _LEAST_REST:
+        return (0.0,) * len(RETENTIONS)
+    rest **= discount
+    return tuple(share / rest for share in vocabulary.titles.kept(common, theirs))
 
 
 def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
@@ -24,16 +24,18 @@ from scipy.special import digamma
 from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.models.attributes.dependence import discounts_of
 from kbforge_plugins.models.attributes.kinds import Kind, kind_of, stated
 from kbforge_plugins.models.attributes.learning import Counts, learn_rates
 from kbforge_plugins.models.attributes.live_urns import Encoder, Record
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import AttributeRates, Rates
-from kbforge_plugins.models.attributes.vocabulary import Vocabulary
+from kbforge_plugins.models.attributes.urn import Urns
+from kbforge_plugins.models.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 _MOST_ATTRIBUTES = 200
 _SAMPLE = 2000
-_MOST_RELATIVES = 60
+_MOST_RELATIVES = 12
 """A key that more fragments share does not widen the sample."""
 _MOST_ROUNDS = 4
 _SETTLED = 0.03
@@ -113,7 +115,8 @@ def fit_unlabelled(
     most = most_entities(fragments)
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
-    by_record = vocabularies
+    # equal fragments, such as bare names, are one entity or can not be told apart
+    vocabularies = by_record = _counted_by_content(vocabularies, fragments)
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
@@ -121,6 +124,7 @@ def fit_unlabelled(
         clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
+        rates = discounted(vocabularies, rates, records, clusters) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
         found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
@@ -161,6 +165,29 @@ def most_entities(fragments: Sequence[Fragment]) -> float:
     return len(different) ** 2 / len(fragments)
 
 
+def _counted_by_content(
+    vocabularies: dict[str, Vocabulary], fragments: Sequence[Fragment]
+) -> dict[str, Vocabulary]:
+    """The vocabularies with fragments that state the same counted once.
+
+    Counted by fragment, a bare name that fifty of them have looks common. Its agreement looks weak
+    then, the fifty stay apart, and each round of learning confirms that they are.
+    """
+    different = {
+        tuple((name, stated(values)) for name, values in sorted(fragment.properties.items()))
+        for fragment in fragments
+    }
+    counts: dict[str, Counter[str]] = {name: Counter() for name in vocabularies}
+    for content in sorted(different):
+        for name, value in content:
+            if value and name in counts:
+                counts[name][value] += 1
+    return {
+        name: Vocabulary(vocabulary.kind, {**vocabulary.counts, **counts[name]})
+        for name, vocabulary in vocabularies.items()
+    }
+
+
 def counted_by_entity(
     vocabularies: dict[str, Vocabulary],
     records: Sequence[Record],
@@ -170,21 +197,26 @@ def counted_by_entity(
 
     What the base distribution is of are the true values of entities. Counted by record, the value
     of an entity with many records looks common, and agreement on it weak. Values that are not in
-    the clusters are counted as others are on average.
+    the clusters are counted as others are on average. Of titles, of which an entity may have as
+    many variants as records, all variants of an entity are counted once together.
     """
+    titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
-    of_entities: list[Counter[int]] = [Counter() for _ in vocabularies]
+    of_entities: list[dict[int, float]] = [{} for _ in vocabularies]
     for cluster in clusters:
         held = Counter(pair for i in cluster for pair in records[i])
+        of_attribute = Counter(index for i in cluster for index, _ in records[i])
         for (index, value), n in held.items():
             of_records[index][value] += n
-            of_entities[index][value] += 1
+            share = n / of_attribute[index] if titles[index] else 1.0
+            of_entities[index][value] = of_entities[index].get(value, 0.0) + share
     out = {}
     for index, (attribute, vocabulary) in enumerate(vocabularies.items()):
         seen, entities = of_records[index], of_entities[index]
-        usual = entities.total() / max(seen.total(), 1)
+        usual = sum(entities.values()) / max(seen.total(), 1)
+        least = LEAST_COUNT if titles[index] else 1.0
         counts = {
-            value: max(1.0, n * (entities[u] / seen[u] if u in seen else usual))
+            value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
             for u, (value, n) in enumerate(vocabulary.counts.items())
         }
         out[attribute] = Vocabulary(vocabulary.kind, counts)
@@ -212,6 +244,21 @@ def rates_of(
             vocabulary, held[index], AttributeRates.prior(vocabulary.kind), doubt
         )
         for index, (attribute, vocabulary) in enumerate(vocabularies.items())
+    }
+
+
+def discounted(
+    vocabularies: dict[str, Vocabulary],
+    rates: Rates,
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, AttributeRates]:
+    """The rates with each attribute's discount, as clusters and near misses show it."""
+    urns = [Urns(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
+    found = discounts_of(urns, records, clusters)
+    return {
+        name: replace(rates[name], discount=discount)
+        for name, discount in zip(vocabularies, found, strict=True)
     }
 
 

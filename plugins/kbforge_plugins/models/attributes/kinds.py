@@ -7,7 +7,7 @@ that have a feature in common with it.
 | kind | features |
 |---|---|
 | text | first letter, first three letters, words, all words in any order, a word and an initial |
-| title | words, pairs of neighbouring words, the two longest words |
+| title | words, pairs of neighbouring words, the two longest words; codes count as words |
 | date | year and month, year and day, month and day, year |
 | code | what stands before the first gap, the leading letters or digits |
 | number | its two leading digits and magnitude |
@@ -41,6 +41,7 @@ _MOST_MEMBERS = 32
 _BETWEEN = "\n"  # no normalised value has a line break
 _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"[\s/._-]+")
+_CODE_IN_TITLE = re.compile(r"[^\W_]+(?:[-./_][^\W_]+)+")
 _LEADING = re.compile(r"[^\W\d_]+|\d+")
 _ISO_DATE = re.compile(r"(-?\d{3,4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:t.*)?\Z")
 _DAY_FIRST = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.](\d{4})\Z")
@@ -168,9 +169,13 @@ def _is_full_date(value: str) -> bool:
     return parsed is not None and (bool(parsed[1]) or len(value) == 4)
 
 
+def has_digit(word: str) -> bool:
+    """Whether some character is a digit."""
+    return any(c.isdigit() for c in word)
+
+
 def _is_code(value: str) -> bool:
-    has_digit = any(c.isdigit() for c in value)
-    return has_digit and len(value) <= _LONGEST_CODE and len(value.split()) <= 3
+    return has_digit(value) and len(value) <= _LONGEST_CODE and len(value.split()) <= 3
 
 
 def _text(value: str) -> Features:
@@ -189,9 +194,12 @@ def _text(value: str) -> Features:
 
 def _title(value: str) -> Features:
     words = tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS]
+    # a code is one word, whichever way it is written: WRT-54G, WRT54G
+    joined = (re.sub(r"[-./_]", "", found) for found in _CODE_IN_TITLE.findall(value))
+    codes = tuple(dict.fromkeys(filter(has_digit, joined)))[:_MOST_WORDS]
     longest = sorted(words, key=lambda word: (-len(word), word))[:2]
     return {
-        "word": words,
+        "word": tuple(dict.fromkeys((*words, *codes))),
         "pair": tuple(dict.fromkeys(" ".join(pair) for pair in pairwise(words))),
         "longest": (" ".join(longest),) if len(longest) == 2 else (),
     }

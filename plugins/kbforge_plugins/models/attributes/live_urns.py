@@ -56,7 +56,7 @@ class AttributeTable(LiveClusters):
 
     """
 
-    editable = True
+    editable = mergeable = True
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns
@@ -99,6 +99,34 @@ class AttributeTable(LiveClusters):
 
     def remove(self, x: Record, slot: int) -> None:
         self._clusters[slot] = _left(self._held(slot), x)
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        own = self._held(slot)
+        out = np.zeros(slots)
+        for other, urns in enumerate(self._clusters[:slots]):
+            if urns is not None and other != slot:
+                out[other] = self._merge_ratio(own, urns)
+        return out
+
+    def merge(self, slot: int, into: int) -> None:
+        self._clusters[into] = self._together(self._held(slot), self._held(into))
+        self._clusters[slot] = None
+
+    def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
+        """L of both as one less L of each, in nats."""
+        total = 0.0
+        for urns, urn, other in zip(self._urns, held, others, strict=True):
+            if urn is not None and other is not None:
+                total += urns.merge_gain(urn, other)
+        return total
+
+    def _together(
+        self, held: Sequence[Urn | None], others: Sequence[Urn | None]
+    ) -> list[Urn | None]:
+        return [
+            urns.merged(urn, other) if urn is not None and other is not None else urn or other
+            for urns, urn, other in zip(self._urns, held, others, strict=True)
+        ]
 
     def log_marginal(self, records: Sequence[Record]) -> float:
         """L of a set of records, in nats; nothing in the table changes."""

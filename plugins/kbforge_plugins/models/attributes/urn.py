@@ -18,6 +18,11 @@ q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term sums to at most 1 -
 to q. As c grows it becomes the hit-miss model with independent errors of Copas and Hilton (1990)
 and Steorts (2015); a small c suits attributes of which an entity has several values.
 
+Where other attributes tell most of this one (`dependence`), every base probability is raised to the
+power of a discount d. What it says then is P(x | the other attributes agree) over a measure that is
+no distribution over all strings. In the odds of two groupings only ratios of L count, and an
+agreement is worth d times the logarithm of its rarity.
+
 An `Urn` is the multiset of values with its L. Equal multisets are one object, so what was computed
 for a cluster serves every other cluster with the same values. L depends on the multiset alone, to
 the last bit: logs are added as whole numbers of a small unit, so that an urn can be made of another
@@ -28,6 +33,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from math import exp, fsum, lgamma, log
+from operator import mul
 from weakref import WeakValueDictionary
 
 from kbforge_plugins.models.attributes.distortion import (
@@ -37,6 +43,7 @@ from kbforge_plugins.models.attributes.distortion import (
     shares_kept,
     slip,
     slips_between,
+    words_kept,
 )
 from kbforge_plugins.models.attributes.rates import AttributeRates
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
@@ -64,6 +71,7 @@ class Urns:
         vocabulary: as given.
         concentration: c.
         weights: of G's components, in order.
+        discount: power of every base probability.
 
     """
 
@@ -71,6 +79,8 @@ class Urns:
         self.vocabulary = vocabulary
         self.concentration = rates.concentration
         self.weights = rates.weights()
+        self.discount = rates.discount
+        self._titles = vocabulary.titles is not None
         self._draws: dict[int, dict[int, float]] = {}
         self._kept: dict[int, dict[int, float]] = {}
         self._remembered = 0
@@ -125,6 +135,48 @@ class Urns:
         made = self._known[values, counts] = Urn(self, values, counts, true, sums, chance)
         return made
 
+    def merged(self, urn: Urn, other: Urn) -> Urn:
+        """The urn with the observations of both."""
+        if urn.size == 1 or other.size == 1:
+            return urn.grown(other.values[0]) if other.size == 1 else other.grown(urn.values[0])
+        held = dict(zip(urn.values, urn.counts, strict=True))
+        for u, n in zip(other.values, other.counts, strict=True):
+            held[u] = held.get(u, 0) + n
+        values = tuple(sorted(held))
+        counts = tuple(held[u] for u in values)
+        known = self._known.get((values, counts))
+        if known is not None:
+            return known
+        true = self._most_seen(values, counts)
+        sums = [self._units_merged(urn, other, held, v) for v in true]
+        chance = urn.chance
+        for u, n in zip(other.values, other.counts, strict=True):
+            chance += self.chance_units(u, held[u]) - self.chance_units(u, held[u] - n)
+        made = self._known[values, counts] = Urn(self, values, counts, true, sums, chance)
+        return made
+
+    def merge_gain(self, urn: Urn, other: Urn) -> float:
+        """L of both together less L of each, in nats; the same whichever comes first."""
+        if (urn.size == 1, urn.values, urn.counts) > (other.size == 1, other.values, other.counts):
+            urn, other = other, urn
+        if other.size == 1:
+            return urn.gain(other.values[0]) - other.log_marginal
+        return self.merged(urn, other).log_marginal - urn.log_marginal - other.log_marginal
+
+    def _units_merged(self, urn: Urn, other: Urn, held: dict[int, int], v: int) -> int:
+        """`units_of` what is held by two urns together, from what one of them knows."""
+        if v not in urn.true:
+            urn, other = other, urn
+            if v not in urn.true:
+                return self.units_of(tuple(held), tuple(held.values()), v)
+        out = urn.sums[bisect_left(urn.true, v)]
+        for u, n in zip(other.values, other.counts, strict=True):
+            before = held[u] - n
+            out += self.units(u, v, held[u])
+            if before:
+                out -= self.units(u, v, before)
+        return out
+
     def units(self, u: int, v: int, n: int) -> int:
         """log [c G(u | v)]_n, in units."""
         return int(_log_rising(self.draw(u, v), n) * _UNITS) if n else 0
@@ -170,10 +222,27 @@ class Urns:
     def _compare(self, u: int, v: int) -> None:
         """Remember c G(u | v) and c G(v | u): the weighted sum of `components`, without zeros."""
         vocabulary, weights = self.vocabulary, self.weights
-        u_by_chance = v_by_chance = weights[-1]
         if u == v:
             self._remember(u, v, weights[COPY])
             return
+        u_by_chance, v_by_chance = self._by_words(u, v) if self._titles else self._shared(u, v)
+        if not vocabulary.counted(u):
+            u_by_chance = weights[-1]
+        if not vocabulary.counted(v):
+            v_by_chance = weights[-1]
+        u_given_v = u_by_chance * vocabulary.base[u] ** self.discount
+        v_given_u = v_by_chance * vocabulary.base[v] ** self.discount
+        if slips_between(vocabulary, u, v) <= MOST_SLIPS:
+            component, probability = slip(vocabulary, u, v)
+            u_given_v += weights[component] * probability
+            component, probability = slip(vocabulary, v, u)
+            v_given_u += weights[component] * probability
+        self._remember(u, v, u_given_v)
+        self._remember(v, u, v_given_u)
+
+    def _shared(self, u: int, v: int) -> tuple[float, float]:
+        """The weight of noise and of the features in common: of u given v, of v given u."""
+        u_by_chance = v_by_chance = self.weights[-1]
         kept_of_v, kept_of_u = self._shares(v), self._shares(u)
         if len(kept_of_u) < len(kept_of_v):
             shared = [feature for feature in kept_of_u if feature in kept_of_v]
@@ -183,19 +252,15 @@ class Urns:
         for feature in sorted(shared):
             u_by_chance += kept_of_v[feature]
             v_by_chance += kept_of_u[feature]
-        if not vocabulary.counted(u):
-            u_by_chance = weights[-1]
-        if not vocabulary.counted(v):
-            v_by_chance = weights[-1]
-        u_given_v = u_by_chance * vocabulary.base[u]
-        v_given_u = v_by_chance * vocabulary.base[v]
-        if slips_between(vocabulary, u, v) <= MOST_SLIPS:
-            component, probability = slip(vocabulary, u, v)
-            u_given_v += weights[component] * probability
-            component, probability = slip(vocabulary, v, u)
-            v_given_u += weights[component] * probability
-        self._remember(u, v, u_given_v)
-        self._remember(v, u, v_given_u)
+        return u_by_chance, v_by_chance
+
+    def _by_words(self, u: int, v: int) -> tuple[float, float]:
+        """The weight of noise and of the words in common: of u given v, of v given u."""
+        weights, vocabulary = self.weights[len(SLIPS) : -1], self.vocabulary
+        return (
+            self.weights[-1] + sum(map(mul, weights, words_kept(vocabulary, u, v, self.discount))),
+            self.weights[-1] + sum(map(mul, weights, words_kept(vocabulary, v, u, self.discount))),
+        )
 
     def _remember(self, u: int, v: int, probability: float) -> None:
         self._remembered += 1
@@ -208,7 +273,8 @@ class Urns:
         """By feature of v: its share of the mixture, to be multiplied by base(u)."""
         kept = self._kept.get(v)
         if kept is None:
-            shares, weights = shares_kept(self.vocabulary, v), self.weights
+            shares = shares_kept(self.vocabulary, v, self.discount)
+            weights = self.weights
             kept = self._kept[v] = {
                 feature: shares.get(feature, 0.0) * weights[len(SLIPS) + name]
                 for name, feature in self.vocabulary.features[v]
@@ -237,8 +303,8 @@ class Urns:
     def _learn_values(self) -> None:
         scale = self.concentration * (1.0 - self.weights[COPY])
         for base in self.vocabulary.base[len(self._log_base) :]:
-            self._log_base.append(log(base))
-            self._elsewhere.append(max(scale * base, 1e-305))
+            self._log_base.append(self.discount * log(base))
+            self._elsewhere.append(max(scale * base**self.discount, 1e-305))
 
 
 class Urn:

@@ -6,7 +6,8 @@
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
 and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
 letters by their share of the vocabulary until an end sign. It is a distribution over all strings
-of the vocabulary's letters and a thousand others. (Values as long as a page have at least 1e-300,
+of the vocabulary's letters and a thousand others. Titles may be counted less than once: d n_v is
+taken off those. (Values as long as a page have at least 1e-300,
 which keeps logs finite.)
 """
 
@@ -16,11 +17,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of
+from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of, has_digit
+from kbforge_plugins.models.attributes.titles import Titles
 
 _NUMERIC: tuple[Kind, ...] = ("date", "number")
 _DIGITS = "0123456789"
 _DISCOUNT = 0.6
+LEAST_COUNT = 0.02
+"""Of a value that many others of an entity vary."""
 _UNSEEN_LETTERS = 1000.0
 """Letters outside the vocabulary share the probability of one, as if there were so many."""
 
@@ -30,7 +34,7 @@ class Vocabulary:
 
     Args:
         kind: says which features values have.
-        counts: value -> how often it occurs, at least 1.
+        counts: value -> how often it occurs, at least `LEAST_COUNT`.
 
     Attributes:
         kind: as given.
@@ -42,6 +46,8 @@ class Vocabulary:
         letters: what a slip of the pen may write: all letters of the values, or all digits.
         alphabet: number of these, at least 2.
         mass: base probability of all counted values that have a feature, by its number.
+        words: of titles, by number, the features that are words.
+        titles: of titles, the values counted by their words.
 
     """
 
@@ -51,6 +57,7 @@ class Vocabulary:
         self.values: list[str] = []
         self.base: list[float] = []
         self.features: list[tuple[tuple[int, int], ...]] = []
+        self.words: list[frozenset[int]] = []
         self._number: dict[str, int] = {}
         self._feature_number: dict[tuple[int, str], int] = {}
         self._names = {name: index for index, name in enumerate(feature_names(kind))}
@@ -65,10 +72,12 @@ class Vocabulary:
         digits = {*_DIGITS, *(letter for letter in letters if letter.isdigit())}
         self.letters = frozenset(digits if self.numeric else letters)
         self.alphabet = max(len(self.letters), 2)
-        self._unseen = (_DISCOUNT * len(self.counts) + 1) / (self._n + 1)
+        discounts = (min(n, 1.0) * _DISCOUNT for n in self.counts.values())
+        self._unseen = (math.fsum(discounts) + 1) / (self._n + 1)
         for value in self.counts:
             self.number(value)
         self.mass = self._feature_masses()
+        self.titles = self._by_words() if kind == "title" else None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -81,6 +90,9 @@ class Vocabulary:
             self.values.append(value)
             self.base.append(self._base(value))
             self.features.append(self._numbered(value))
+            if self.kind == "title":
+                word = self._names["word"]
+                self.words.append(frozenset(f for name, f in self.features[-1] if name == word))
         return number
 
     def counted(self, number: int) -> bool:
@@ -92,7 +104,8 @@ class Vocabulary:
         return self.mass[feature] if feature < len(self.mass) else 0.0
 
     def _base(self, value: str) -> float:
-        seen = max(self.counts.get(value, 0) - _DISCOUNT, 0.0) / (self._n + 1)
+        n = self.counts.get(value, 0)
+        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._n + 1)
         log_letter, other = self._log_letter, self._log_other
         spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
         # the least positive number keeps logs finite for values as long as a page
@@ -107,6 +120,11 @@ class Vocabulary:
                 number = self._feature_number.setdefault(feature, len(self._feature_number))
                 out.append((index, number))
         return tuple(out)
+
+    def _by_words(self) -> Titles:
+        word = self._names["word"]
+        digits = (n for (i, key), n in self._feature_number.items() if i == word and has_digit(key))
+        return Titles(self.base[:], self.words[:], frozenset(digits))
 
     def _feature_masses(self) -> list[float]:
         mass = [0.0] * len(self._feature_number)

@@ -1,0 +1,111 @@
+"""How much do a few answers help? Questions of `kbforge label`, answered by gold.
+
+    KBFORGE_DATA=... python examples/reproductions/label_oracle.py
+    python examples/reproductions/label_oracle.py --families ror wd --files 4 --errors 0.05
+
+Files are resampled from labelled families as for training. Of each, the candidate groupings are
+scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
+gap between the two without answers is what answers can close. Prints a line a family, then the
+means over families as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from shell import data_folder, table
+
+from kbforge.contracts import FloatArray
+from kbforge.evaluation.scores import compare
+from kbforge.files.answers import AnswerFile
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.label import Labelling
+from kbforge_training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
+
+STOPS = (0, 5, 10, 20, 30)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """F1 of what was chosen for one file.
+
+    Attributes:
+        family: of the file.
+        best: of all candidates.
+        chosen: after as many answers as `STOPS` says.
+
+    """
+
+    family: str
+    best: float
+    chosen: tuple[float, ...]
+
+    @property
+    def gaps(self) -> FloatArray:
+        """What is missing to the best, shape [stops]."""
+        return self.best - np.array(self.chosen)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--families", nargs="*", default=[family.name for family in FAMILIES])
+    parser.add_argument("--files", type=int, default=2, help="of each family")
+    parser.add_argument("--errors", type=float, default=0.0, help="share of wrong answers")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    everything: list[Answered] = []
+    for name in options.families:
+        found = [
+            ask(file, options.errors, options.seed)
+            for file in resampled(data_folder(), family_named(name), options.files, options.seed)
+        ]
+        everything += found
+        print(table_of(found).splitlines()[-2], flush=True)
+    print("\n" + table_of(everything))
+
+
+def ask(file: LabelledFile, errors: float, seed: int) -> Answered:
+    """Answer the questions about one file by gold, some of them wrongly."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
+        labelling = Labelling(file.fragments, Choices(seed=seed), answers)
+        found = labelling.chooser.found
+        gold = [file.fragments[k].label for k in found.sample.tolist()]
+        scores = [compare(g.tolist(), gold).bcubed_f1_item_mean for g in found.groupings]
+        chosen = []
+        for count in range(STOPS[-1] + 1):
+            if count in STOPS:
+                chosen.append(scores[labelling.chooser.best])
+            question = labelling.question()
+            if question is not None:
+                same = question.a.label == question.b.label
+                labelling.answer(question, same != bool(rng.random() < errors))
+    return Answered(file.family, max(scores), tuple(chosen))
+
+
+def table_of(found: Sequence[Answered]) -> str:
+    """One line a family, and the mean over families; the share of the gap that is closed."""
+    head = ["family", "best", *(f"{count} answers" for count in STOPS), "closed by 30"]
+    rows, means = [], []
+    for family in dict.fromkeys(one.family for one in found):
+        own = [one for one in found if one.family == family]
+        figures = np.array([[one.best, *one.chosen] for one in own]).mean(axis=0)
+        means.append(figures)
+        rows.append([family, *_line(figures)])
+    rows.append(["mean", *_line(np.array(means).mean(axis=0))])
+    return table(head, rows)
+
+
+def _line(figures: FloatArray) -> list[str]:
+    best, first, last = figures[0], figures[1], figures[-1]
+    closed = f"{(last - first) / (best - first):.0%}" if best - first > 1e-9 else "-"
+    return [*(f"{figure:.3f}" for figure in figures), closed]
+
+
+if __name__ == "__main__":
+    main()

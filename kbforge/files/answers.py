@@ -1,0 +1,303 @@
+"""Answers about pairs of fragments as JSON lines: what `kbforge label` writes and a run reads.
+
+    {"a": "row-3", "b": "row-17", "same": true,
+     "asked": {"number": 1, "how": "informative", "joined": 0.41, "share": 0.02},
+     "fragments_sha256": "..."}
+
+`same` is null where the person does not know. `asked` says why the pair was asked about:
+
+| field | meaning |
+|---|---|
+| number | of the question, from 1 |
+| how | "informative": one of the pairs that decide most; "audit": of the entity of a, which was
+drawn at random, the pair that is most likely wrong |
+| joined | weight of the groupings that put the two together, before any answer, in [0, 1] |
+| share | of the pairs that some grouping joins and that were as good to ask about, in (0, 1] |
+
+The file grows by a line an answer, and each line is on disk before the next question is asked.
+Two answers about one pair both count: people disagree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import FileIO
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
+from kbforge.files.io import called
+from kbforge.files.jsonl import read_json_lines, stop
+from kbforge.files.locks import hold
+from kbforge.files.records import Record
+
+INFORMATIVE = "informative"
+AUDIT = "audit"
+HOW = (INFORMATIVE, AUDIT)
+"""Why a pair may have been asked about."""
+
+_SHA256_DIGITS = 64
+_PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Why a pair was asked about; the fields are those of the file."""
+
+    number: int
+    how: str
+    joined: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person said of a pair.
+
+    Attributes:
+        a: id of a fragment.
+        b: id of another one.
+        same: whether they are one entity; None if the person does not know.
+        asked: why the pair was asked about.
+        fragments_sha256: fingerprint of the fragments, as `kbforge.models.calibration` makes it.
+
+    """
+
+    a: str
+    b: str
+    same: bool | None
+    asked: Asked
+    fragments_sha256: str
+
+    def to_line(self) -> bytes:
+        """The JSON line, newline included."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_answers(path: str) -> list[Answer]:
+    """Read strictly; "-" is standard input.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+        BadRecord: the first line that is no answer, with file, line and field.
+
+    """
+    return [_answer(value, where) for where, _, value in read_json_lines(path, stop)]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An answer by the numbers of its fragments.
+
+    Attributes:
+        first: that of a.
+        second: that of b.
+        same: as in `Answer`.
+        audit: whether it was an audit.
+
+    """
+
+    first: int
+    second: int
+    same: bool | None
+    audit: bool
+
+
+def placed(answers: Sequence[Answer], fragments: Sequence[Fragment], path: str) -> list[Placed]:
+    """The answers with the numbers of their fragments.
+
+    Args:
+        answers: of the file.
+        fragments: that the answers are about.
+        path: of the file, for the error.
+
+    Raises:
+        KBForgeError: an answer is about a fragment that is not there.
+
+    """
+    numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
+    for answer in answers:
+        for name in (answer.a, answer.b):
+            if name not in numbers:
+                raise KBForgeError(
+                    f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
+                    f'about "{quoted(name)}", which is not among them; kbforge label asks anew'
+                )
+    return [
+        Placed(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
+        for answer in answers
+    ]
+
+
+class AnswerFile:
+    """A file of answers that grows, each answer on disk when `append` returns.
+
+    Args:
+        path: of a file that is there with answers, or is made with the first one.
+
+    Attributes:
+        path: of the file.
+        answers: all that it holds.
+
+    Raises:
+        KBForgeError: it is there and cannot be read, or written.
+        BadRecord: it holds something else.
+
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        there = os.path.exists(path)
+        self.answers = read_answers(path) if there else []
+        if there and _first_byte(path) in _PACKED:
+            raise KBForgeError(
+                f"{quoted(path, 400)}: expected a plain file, for it grows with each answer, got a "
+                "packed one"
+            )
+        self._file: FileIO | None = None
+        self._ends: list[int] = []
+
+    def __enter__(self) -> AnswerFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def appended(self) -> int:
+        """How many answers came since it was opened, and were not undone."""
+        return len(self._ends)
+
+    def append(self, answer: Answer) -> None:
+        """Add an answer at the end.
+
+        Raises:
+            OutputError: it cannot be written; the file is as before.
+
+        """
+        with self._writing() as file:
+            end = file.tell()
+            try:
+                file.write(answer.to_line())
+                os.fsync(file.fileno())
+            except OSError:
+                # half a line would spoil the file
+                with contextlib.suppress(OSError):
+                    file.truncate(end)
+                raise
+        self._ends.append(end)
+        self.answers.append(answer)
+
+    def undo(self) -> Answer:
+        """Take away the last answer that came since the file was opened, and return it.
+
+        Raises:
+            OutputError: it cannot be written.
+
+        """
+        with self._writing() as file:
+            file.truncate(self._ends[-1])
+            os.fsync(file.fileno())
+        self._ends.pop()
+        return self.answers.pop()
+
+    def _hold(self, file: FileIO) -> None:
+        """Two programs that append to one file would ask the same questions."""
+        try:
+            free = hold(file.fileno())
+        except OSError:  # a system without locks
+            return
+        if not free:
+            raise OutputError(
+                f"cannot write {quoted(self.path, 400)}: another kbforge label is writing it"
+            )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[FileIO]:
+        try:
+            if self._file is None:
+                self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
+                self._hold(self._file)
+                _end_last_line(self._file)
+            self._file.seek(0, os.SEEK_END)
+            yield self._file
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise OutputError(f"cannot write {quoted(self.path, 400)}: {reason}") from error
+
+
+def _first_byte(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(1)
+
+
+def _end_last_line(file: FileIO) -> None:
+    """A last line without a newline gets one: what is appended is a line of its own."""
+    if file.seek(0, os.SEEK_END):
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+
+
+def _answer(value: Any, where: str) -> Answer:
+    if not isinstance(value, dict):
+        raise BadRecord(where, "an object with a, b and same", quoted(value, 40))
+    record = record_of(value, where).only("a", "b", "same", "asked", "fragments_sha256")
+    a, b = (_id(record, key) for key in ("a", "b"))
+    if a == b:
+        raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+    sha256 = record.get("fragments_sha256", str)
+    if len(sha256) != _SHA256_DIGITS:
+        raise record.wrong("fragments_sha256", f"{_SHA256_DIGITS} hexadecimal digits", sha256)
+    return Answer(a, b, same_of(record), _asked(record.table("asked")), sha256)
+
+
+def same_of(record: Record) -> bool | None:
+    """The field `same`: true, false or null.
+
+    Raises:
+        BadRecord: it is something else, or missing.
+
+    """
+    if record.is_null("same"):
+        return None
+    said: bool = record.get("same", bool, "true, false or null")
+    return said
+
+
+def record_of(value: Mapping[str, Any], where: str) -> Record:
+    """A JSON object whose errors name the place it comes from."""
+    return Record(value, _wrong(where))
+
+
+def _wrong(where: str) -> Callable[[str, str, str], BadRecord]:
+    return lambda field, expected, got: BadRecord(where, expected, got, field)
+
+
+def _id(record: Record, key: str) -> str:
+    value: str = record.get(key, str, "the id of a fragment")
+    if not value:
+        raise record.wrong(key, "the id of a fragment", "an empty string")
+    return value
+
+
+def _asked(record: Record) -> Asked:
+    record.only("number", "how", "joined", "share")
+    return Asked(
+        number=record.count("number"),
+        how=record.choice("how", HOW),
+        joined=record.within("joined", 0, 1),
+        share=record.within("share", 0, 1),
+    )

@@ -1,0 +1,110 @@
+"""The pair likelihood: trained on other kinds of data, it reads any attributes without training.
+
+A model that ships says of two fragments how probable it is that they are one entity, from numbers
+that need no schema: how near their names are, how rare what they share, which attributes agree or
+conflict, and whether each is the other's best (`models.pairs`). A cluster's likelihood is the sum
+of the clipped log odds of its pairs, which repeated statements enter with less weight
+(`models.pairs.live_pairs`). What a pair is worth is read from the file that is clustered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
+from kbforge.errors import ModelError, quoted
+from kbforge.files.io import read_small
+from kbforge.models.trees import Trees, read_trees
+from kbforge_plugins.models.pairs.description import FEATURES, File
+from kbforge_plugins.models.pairs.explanation import Explanation
+from kbforge_plugins.models.pairs.live_pairs import PairTable, counted, nats, sum_of
+from kbforge_plugins.models.pairs.nearby import Nearby
+from kbforge_plugins.models.pairs.odds import MODEL, Odds
+
+_MOST_BYTES = 1 << 26
+
+
+class Pairs(ConjugateLikelihood):
+    """A pretrained model of pairs, for any attributes.
+
+    Args:
+        model: another model than the one that ships: its file, or the folder it is in.
+
+    Raises:
+        ModelError: the file is not such a model.
+
+    """
+
+    explains = True
+
+    def __init__(self, model: str | None = None) -> None:
+        self._trees = _read(model)
+        self.default_alpha = 1.0
+        self._odds = Odds(File(()), self._trees)
+        self._nearby = Nearby(self._odds)
+        self.index: CandidateIndex = self._nearby
+        self._explanation: Explanation | None = None
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Read the file: how rare its names and values are, and what agreement in them is worth.
+
+        Returns:
+            One sentence for the user.
+
+        """
+        self._odds = Odds(File(fragments), self._trees)
+        self._nearby.take(self._odds)
+        self._explanation = None
+        pairs = len(self._odds.file.pairs)
+        return (
+            f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
+            "was trained on other data"
+        )
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), nats, shape [len(clusters)]."""
+        odds = self._odds
+        sums = [sum_of(odds, counted(map(odds.encode, cluster))) for cluster in clusters]
+        return np.array([nats(units) for units in sums], dtype=np.float64)
+
+    def live_clusters(self) -> PairTable:
+        """A new, empty table."""
+        return PairTable(self._odds)
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What each attribute says for the fragment's joining the cluster, in nats.
+
+        The sum over attributes is L(C + x) - L(C) - L({x}). See `models.pairs.explanation`.
+        """
+        if self._explanation is None:
+            self._explanation = Explanation(self._odds, self._trees)
+        return self._explanation.of(fragment, cluster)
+
+
+def _read(model: str | None) -> Trees:
+    """The trees of a file or folder, of those that ship if none is named."""
+    if model is None:
+        path = files("kbforge_plugins").joinpath("bundles", "default", MODEL)
+        return _checked(path.read_bytes(), f"the shipped {MODEL}")
+    given = Path(model)
+    path_of = given / MODEL if given.is_dir() else given
+    return _checked(
+        read_small(str(path_of), "a pair model", _MOST_BYTES, ModelError),
+        quoted(str(path_of), 400),
+    )
+
+
+def _checked(content: bytes, where: str) -> Trees:
+    trees = read_trees(content, where)
+    if trees.features != FEATURES:
+        differ = sorted({*trees.features} ^ {*FEATURES})
+        said = quoted(differ[0]) if differ else "their order"
+        raise ModelError(
+            f"{where}: expected the {len(FEATURES)} features of this version, got others ({said}); "
+            "train it anew with python -m kbforge_training.defaults.pairs"
+        )
+    return trees

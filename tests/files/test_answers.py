@@ -1,0 +1,135 @@
+"""Answers are read strictly, and each is on disk when it is given."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbforge.contracts import Fragment
+from kbforge.errors import BadRecord, KBForgeError, OutputError
+from kbforge.files.answers import Answer, AnswerFile, Asked, Placed, placed, read_answers
+
+SHA = "0123456789abcdef" * 4
+ASKED = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.25}
+GOOD: dict[str, Any] = {"a": "x", "b": "y", "same": True, "asked": ASKED, "fragments_sha256": SHA}
+
+
+def answer(b: str, same: bool | None = True) -> Answer:
+    return Answer("x", b, same, Asked(1, "audit", 0.5, 0.25), SHA)
+
+
+def written(path: Path, **changed: Any) -> str:
+    path.write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, **changed}) + "\n")
+    return str(path)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.jsonl")
+    given = [answer("y"), answer("é\n", False), answer("z", None)]
+    with AnswerFile(path) as file:
+        for one in given:
+            file.append(one)
+            assert read_answers(path)[-1] == one
+    assert read_answers(path) == given
+
+
+def test_a_file_goes_on_and_undo_goes_back_no_further_than_its_opening(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.jsonl")
+    with AnswerFile(path) as file:
+        file.append(answer("y"))
+    with AnswerFile(path) as file:
+        assert (file.answers, file.appended) == ([answer("y")], 0)
+        file.append(answer("z"))
+        file.append(answer("w"))
+        assert file.undo() == answer("w")
+        file.append(answer("v"))
+        assert file.appended == 2
+    assert read_answers(path) == [answer("y"), answer("z"), answer("v")]
+
+
+def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(answer("y").to_line().rstrip(b"\n"))
+    with AnswerFile(str(path)) as file:
+        file.append(answer("z"))
+        file.undo()
+        file.append(answer("w"))
+    assert read_answers(str(path)) == [answer("y"), answer("w")]
+
+
+def test_without_an_answer_no_file_is_made(tmp_path: Path) -> None:
+    with AnswerFile(str(tmp_path / "a.jsonl")):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_cannot_write_one_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.jsonl")
+    with AnswerFile(path) as one, AnswerFile(path) as other:
+        one.append(answer("y"))
+        with pytest.raises(OutputError, match="another kbforge label is writing it"):
+            other.append(answer("z"))
+    assert read_answers(path) == [answer("y")]
+
+
+def test_a_packed_file_cannot_grow(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(answer("y").to_line()))
+    assert read_answers(str(path)) == [answer("y")]
+    with pytest.raises(KBForgeError, match="expected a plain file, for it grows"):
+        AnswerFile(str(path))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"same": "yes"}, "same: expected true, false or null, got yes"),
+        ({"same": 1}, "same: expected true, false or null, got 1"),
+        ({"a": ""}, "a: expected the id of a fragment, got an empty string"),
+        ({"b": "x"}, 'b: expected another id than a, got "x" again'),
+        ({"b": None}, "b: expected the id of a fragment, got nothing"),
+        ({"extra": 1}, "extra: expected one of a, b, same, asked, fragments_sha256"),
+        ({"fragments_sha256": "abc"}, "fragments_sha256: expected 64 hexadecimal digits, got abc"),
+        ({"asked": {**ASKED, "how": "x"}}, "asked.how: expected one of informative, audit, got x"),
+        ({"asked": {**ASKED, "joined": 2}}, "asked.joined: expected a number from 0 to 1, got 2"),
+        ({"asked": {**ASKED, "number": 0}}, "asked.number: expected a whole number above 0"),
+        ({"asked": []}, "asked: expected a table"),
+    ],
+)
+def test_what_is_no_answer_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    path = written(tmp_path / "a.jsonl", **changed)
+    with pytest.raises(BadRecord) as error:
+        read_answers(path)
+    assert str(error.value).startswith(f"{path}:2: {said}")
+
+
+def test_a_missing_same_is_no_null(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({k: v for k, v in GOOD.items() if k != "same"}))
+    with pytest.raises(BadRecord, match="same: expected true, false or null, got nothing"):
+        read_answers(str(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize("line", ["[]", "3", '{"a": 1, "a": 2}', "{"])
+def test_what_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text(line)
+    with pytest.raises(BadRecord, match=r"a\.jsonl:1: expected"):
+        read_answers(str(tmp_path / "a.jsonl"))
+
+
+def test_answers_are_placed_by_id() -> None:
+    fragments = [Fragment(name, {"name": (name,)}) for name in ("y", "z", "x")]
+    given = [answer("y"), answer("z", None)]
+    assert placed(given, fragments, "a.jsonl") == [
+        Placed(2, 0, True, audit=True),
+        Placed(2, 1, None, audit=True),
+    ]
+    with pytest.raises(KBForgeError) as error:
+        placed([answer("gone")], fragments, "a.jsonl")
+    assert str(error.value) == (
+        'a.jsonl: expected answers about these fragments, got one about "gone", which is not among '
+        "them; kbforge label asks anew"
+    )
