@@ -44,6 +44,7 @@ def cluster(
         str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
     ] = None,
     confidence_map: options.ConfidenceMap = None,
+    defaults: options.Defaults = None,
     answers: options.Answers = None,
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,

@@ -49,6 +49,14 @@ ConfidenceMap: TypeAlias = Annotated[
         help="File written by kbforge reliability --fit; gives calibrated confidence.",
     ),
 ]
+Defaults: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--defaults",
+        metavar="FOLDER",
+        help="Other models of the default than those that ship, as kbforge train-default writes.",
+    ),
+]
 Answers: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -20,7 +20,8 @@ Three base classes. Take the last that fits; each derives what the one before it
                            statistics (see `kbforge.contracts.additive`); the table is derived
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
-6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit.
+6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit, and
+   log_merge_ratio_of is log_merge_ratio.
 7. *Cannot fail half way*: encode and everything that scores may raise, and leaves the table as it
    was; extend, release, add, remove and merge cannot fail.
 
@@ -92,6 +93,8 @@ class Likelihood(ABC):
         default_alpha: the concentration to use when nothing was calibrated.
         surrogate: proposes for this likelihood when the user names no other; None is none.
         index: says what to compare when the user names no other, fitted with the likelihood.
+        alpha_from_file: whether alpha is told from the file where the user gives none: the
+            likelihood reads properties, and `default_alpha` is of no use.
         takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
         explains: whether `contributions` is there.
         loads_bundles: whether `from_bundle` is.
@@ -101,6 +104,7 @@ class Likelihood(ABC):
     default_alpha: float = 1.0
     surrogate: ConjugateLikelihood | None = None
     index: CandidateIndex | None = None
+    alpha_from_file: ClassVar[bool] = False
     takes_device: ClassVar[bool] = False
     explains: bool = False
     loads_bundles: ClassVar[bool] = False
@@ -235,6 +239,13 @@ class LiveClusters(ABC):
         belongs to the table and may be overwritten by the next call.
         """
         raise NotImplementedError(f"{type(self).__name__} is not mergeable")
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, shape [len(slots)].
+
+        Write it yourself where a few pairs can be scored without looking at the others.
+        """
+        return self.log_merge_ratio(slot, int(slots.max(initial=slot)) + 1)[slots]
 
     def merge(self, slot: int, into: int) -> None:
         """D := D + C, in place, of C in `slot`, which is released, and D in `into`."""

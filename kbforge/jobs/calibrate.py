@@ -114,7 +114,7 @@ def calibrate(
         objective=settings.calibrator,
         value=result.objective,
         at_edge=result.at_edge,
-        likelihood=choices.likelihood_name,
+        likelihood=prepared.likelihood,
         options={key: _option(value) for key, value in choices.of("likelihood").items()},
         fragments=len(fragments),
         sha256=fingerprint(fragments),

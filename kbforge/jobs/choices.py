@@ -26,17 +26,18 @@ class Choices:
     Attributes:
         clusterer: name of a clusterer plugin, or a clusterer.
         likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None takes
-            the attribute model.
+            what suits the file (`kbforge.jobs.choose`).
         surrogate: the model that proposes for the likelihood, likewise; None takes the one the
             likelihood brings, if any.
         index: name of the index that says which clusters a fragment is compared with, or an index;
             "none" compares with all; None takes the one the likelihood brings, if any.
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
-        alpha: concentration; None takes the calibration's, else the likelihood's own default.
+        alpha: concentration; None takes the calibration's, else what suits the file.
         calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
         confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
             file's, else the bundle's, if any.
+        defaults: a folder with other models of the default; what it lacks is what ships.
         answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
             else does.
         temperature: all log likelihoods are divided by it.
@@ -58,6 +59,7 @@ class Choices:
     alpha: float | None = None
     calibration: str | None = None
     confidence_map: str | None = None
+    defaults: str | None = None
     answers: str | None = None
     temperature: float = 1.0
     seed: int = 0

@@ -51,8 +51,15 @@ def cluster(
     seconds = time.perf_counter() - begin
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
-    alpha, confidence, notes = prepared.alpha, prepared.confidence, prepared.notes
-    return KnowledgeBase(reached, posterior, seconds, alpha, confidence, notes)
+    return KnowledgeBase(
+        reached,
+        posterior,
+        seconds,
+        prepared.alpha,
+        prepared.confidence,
+        prepared.notes,
+        prepared.likelihood,
+    )
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class KnowledgeBase:
         alpha: the concentration used, before tempering.
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
+        likelihood: name of the likelihood used, or the path of its bundle.
 
     """
 
@@ -75,6 +83,7 @@ class KnowledgeBase:
     alpha: float
     confidence: Reading | None
     notes: tuple[str, ...]
+    likelihood: str = ""
 
     @property
     def complete(self) -> bool:
@@ -135,6 +144,7 @@ class KnowledgeBase:
             "model_evaluations": posterior.model_evaluations,
             "seconds": self.seconds,
             "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
+            "likelihood": self.likelihood,
             "alpha": self.alpha,
             "complete": posterior.complete,
             "ended": posterior.ended,

@@ -12,6 +12,7 @@ from pathlib import Path
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.errors import UsageError
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.choose import FromFile
 from kbforge.models.calibration import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, Reading, read_confidence
 from kbforge.models.doubt.shipped import shipped_doubt
@@ -34,14 +35,19 @@ def named_calibration(choices: Choices) -> Calibration | None:
 
 
 def alpha_of(
-    likelihood: Likelihood, choices: Choices, named: Calibration | None, notes: list[str]
+    likelihood: Likelihood,
+    choices: Choices,
+    named: Calibration | None,
+    from_file: FromFile,
+    notes: list[str],
 ) -> float:
-    """The alpha chosen, else the calibration's, else the likelihood's own.
+    """The alpha chosen, else the calibration's, else what the file says, else the likelihood's own.
 
     Args:
-        likelihood: gives its default.
+        likelihood: fitted to the file.
         choices: which alpha, calibration and likelihood.
         named: as of `named_calibration`.
+        from_file: what the file says.
         notes: sentences for the user are added to them.
 
     Raises:
@@ -58,11 +64,15 @@ def alpha_of(
         bundled = bundle / CALIBRATION_FILE
         if bundled.is_file():
             return read_calibration(str(bundled)).alpha
-        if bundle.is_dir():
-            notes.append(
-                f"{choices.likelihood} has no calibration, so alpha is a guess; "
-                "kbforge calibrate finds it (then --calibration or --alpha)"
-            )
+    found = from_file.alpha(choices.likelihood_name, likelihood)
+    if found is not None:
+        notes += [found[1]] if found[1] else []
+        return found[0]
+    if bundle is not None and bundle.is_dir():
+        notes.append(
+            f"{choices.likelihood} has no calibration, so alpha is a guess; "
+            "kbforge calibrate finds it (then --calibration or --alpha)"
+        )
     return float(likelihood.default_alpha)
 
 

@@ -48,6 +48,7 @@ class Chosen(TypedDict, total=False):
     alpha: float | None
     calibration: str | Path | None
     confidence_map: str | Path | None
+    defaults: str | Path | None
     answers: str | Path | None
     temperature: float
     seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kbforge import registry
@@ -19,8 +19,11 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.jobs.answered import by_answers
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
+from kbforge.jobs.choose import Chosen, FromFile, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
+from kbforge.judge.judging import Judged
 from kbforge.models.bundle import bundles_read_once
+from kbforge.models.calibration import Calibration
 from kbforge.models.confidence import Reading
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
@@ -28,7 +31,6 @@ from kbforge.models.tempering import tempered
 
 Plugin = TypeVar("Plugin")
 
-_ATTRIBUTES_OF_A_RECORD = 3
 _GREEDY_MAX_EVALS = 100
 
 
@@ -40,6 +42,8 @@ class Prepared:
         problem: at the temperature chosen.
         alpha: the concentration before tempering.
         confidence: the map that goes with the choices, if any.
+        likelihood: name of the likelihood, or the path of its bundle.
+        judged: what was judged to suit the file, None if nothing had to be.
         notes: sentences for the user: what was fitted, what was ignored.
 
     """
@@ -48,6 +52,8 @@ class Prepared:
     problem: Problem
     alpha: float
     confidence: Reading | None
+    likelihood: str
+    judged: Judged | None
     notes: tuple[str, ...]
 
 
@@ -65,11 +71,18 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
+    named = named_calibration(choices)
+    chosen = None
     with bundles_read_once():
-        likelihood = _likelihood(fragments, choices, notes)
+        if choices.likelihood is None:
+            chosen = _default(fragments, choices, named)
+            choices = replace(choices, likelihood=chosen.name)
+            notes += [chosen.note] if chosen.note else []
+        fitted = chosen is not None and chosen.likelihood is not None
+        likelihood = (chosen and chosen.likelihood) or _likelihood(choices, notes)
         surrogate = _surrogate(choices, likelihood)
     index = _index(fragments, choices, likelihood, clusterer)
-    for model in (likelihood, surrogate):
+    for model in (None if fitted else likelihood, surrogate):
         said = None if model is None else model.fit(fragments)
         if said:
             notes.append(said)
@@ -77,11 +90,31 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
-    named = named_calibration(choices)
-    alpha = alpha_of(likelihood, choices, named, notes)
+    from_file = FromFile(fragments, chosen, choices.defaults)
+    alpha = alpha_of(likelihood, choices, named, from_file, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
     confidence = confidence_of(fragments, choices, named, notes)
-    return Prepared(clusterer, problem, alpha, confidence, tuple(notes))
+    return Prepared(
+        clusterer,
+        problem,
+        alpha,
+        confidence,
+        choices.likelihood_name,
+        from_file.judged,
+        tuple(notes),
+    )
+
+
+def _default(fragments: Sequence[Fragment], choices: Choices, named: Calibration | None) -> Chosen:
+    """The likelihood of a user who names none.
+
+    Options are those of the attribute model, and a calibration says whose it is.
+    """
+    if choices.of("likelihood"):
+        return Chosen(DEFAULT_LIKELIHOOD, None, None, "", None)
+    if named is not None:
+        return Chosen(named.likelihood, None, None, "", None)
+    return choose(fragments, choices.defaults, any_alpha=choices.alpha is None)
 
 
 def _clusterer(choices: Choices) -> Clusterer:
@@ -96,11 +129,11 @@ def _clusterer(choices: Choices) -> Clusterer:
     return made
 
 
-def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str]) -> Likelihood:
+def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
     options = choices.of("likelihood")
-    if not (choices.likelihood is None or isinstance(choices.likelihood, str)):
-        return _own(choices.likelihood, Likelihood, "likelihood", options)
-    name = choices.likelihood or _default_likelihood(fragments, notes)
+    name = choices.likelihood or DEFAULT_LIKELIHOOD
+    if not isinstance(name, str):
+        return _own(name, Likelihood, "likelihood", options)
     if choices.device != "cpu":
         require_device(choices.device)
         if takes_device(name):
@@ -108,22 +141,6 @@ def _likelihood(fragments: Sequence[Fragment], choices: Choices, notes: list[str
         else:
             notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
     return make_likelihood(name, options)
-
-
-def _default_likelihood(fragments: Sequence[Fragment], notes: list[str]) -> str:
-    if not any(fragment.properties for fragment in fragments):
-        raise UsageError(
-            "the fragments have vectors and no properties: name a numeric likelihood, "
-            "such as --likelihood gaussian"
-        )
-    few = sum(len(fragment.properties) < _ATTRIBUTES_OF_A_RECORD for fragment in fragments)
-    if 2 * few > len(fragments):
-        notes.append(
-            f"most fragments have fewer than {_ATTRIBUTES_OF_A_RECORD} attributes, which is "
-            f"little for {DEFAULT_LIKELIHOOD} to learn from; --likelihood bigram compares names by "
-            "their characters, --likelihood gpt reads them"
-        )
-    return DEFAULT_LIKELIHOOD
 
 
 def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:

@@ -249,6 +249,8 @@ class LikelihoodContract(Contract):
                 assert ratios.shape == (len(items),)
                 assert not np.isnan(ratios).any()
                 others = [s for s in slots if s != slot]
+                few = table.log_merge_ratio_of(slot, np.array(others[::-1]))
+                assert few.tolist() == ratios[others[::-1]].tolist()
                 both = likelihood.log_marginal([held[slot] + held[s] for s in others])
                 apart = np.array([alone[s] for s in others]) + alone[slot]
                 scale = 1e-8 * np.maximum(1.0, np.abs(both))

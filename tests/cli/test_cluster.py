@@ -17,6 +17,7 @@ from kbforge.contracts import Interrupted, Progress
 from tests.program import Run
 
 SUMMARY = {
+    "likelihood",
     "fragments",
     "entities",
     "subproblems",
@@ -150,7 +151,6 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
         (("--likelihood", "gaussian", "--calibration", "nowhere.toml"), "nowhere.toml"),
         ((*GAUSSIAN, "--max-evals", "5"), "but there is none"),
         ((*GAUSSIAN, "-P", "5", "--set", "clusterer.particles=7"), "choose one"),
-        ((), "name a numeric likelihood"),
     ],
 )
 def test_bad_choices_get_one_sentence(
@@ -205,11 +205,13 @@ def test_what_the_user_should_know_of_alpha_is_said(
     fragments.write_bytes(named)
     assert program("train-ngram", fragments, "-o", model).code == 0
     guessed = program("cluster", fragments, "-o", kb, "--likelihood", model)
-    assert "has no calibration, so alpha is a guess" in guessed.err
+    assert "suits this file; --alpha says another" in guessed.err
     calibrated = program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
     assert calibrated.code == 0
-    assert "guess" not in program("calibrate", fragments, "--likelihood", model, "-o", "-").err
-    mixed = program("cluster", fragments, "-o", kb, "--calibration", calibration)
+    calibrating = program("calibrate", fragments, "--likelihood", model, "-o", "-")
+    assert "suits this file" not in calibrating.err
+    named_other = ("--likelihood", "attributes", "--calibration", calibration)
+    mixed = program("cluster", fragments, "-o", kb, *named_other)
     assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err
 
 
@@ -230,19 +232,24 @@ def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
 ) -> None:
     people, kb = write_people(tmp_path / "people.jsonl", 12), tmp_path / "kb.jsonl"
     default = program("cluster", people, "-o", kb, "--json")
-    assert "attributes: rates and alpha are learned from 12 of the 12 fragments" in default.err
-    assert "fewer than 3 attributes" not in default.err
+    assert "note: chosen: " in default.err
+    assert "name another with --likelihood" in default.err
     found = sorted(sorted(json.loads(line)["fragments"]) for line in kb.read_text().splitlines())
     assert found == [[f"f{i}" for i in sorted(range(k, 12, 3), key=str)] for k in range(3)]
-    named = program("cluster", people, "-o", kb, "--likelihood", "attributes", "--json")
-    without_times = ("seconds", "fragments_per_second")
-    assert {k: v for k, v in named.json.items() if k not in without_times} == {
-        k: v for k, v in default.json.items() if k not in without_times
-    }
+    attributes = ("--likelihood", "attributes", "--json")
+    named = program("cluster", people, "-o", kb, *attributes)
+    assert "attributes: rates are learned from 12 of the 12 fragments" in named.err
+    assert "suits this file" in named.err
+    assert named.json["likelihood"] == "attributes"
     given = program("cluster", people, "-o", kb, "--alpha", "7", "--json")
-    assert given.json["alpha"] == 7 != default.json["alpha"]
-    fewer = program("cluster", people, "-o", kb, "--limit", "6", "--json")
-    assert fewer.json["alpha"] not in (7, default.json["alpha"]), "alpha is of the input"
+    assert given.json["alpha"] == 7 != named.json["alpha"]
+    assert given.json["likelihood"] != "names", "equal names know no alpha"
+
+
+def test_vectors_are_gaussian(program: Run, points: Path, tmp_path: Path) -> None:
+    ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", "--json")
+    assert ran.json["likelihood"] == "gaussian"
+    assert "chosen: gaussian, as the fragments have vectors and no properties" in ran.err
 
 
 @pytest.mark.parametrize(("centres", "said"), [(1, True), (6, False)])
@@ -254,14 +261,6 @@ def test_one_entity_of_nearly_everything_is_said(
     assert ran.code == 0, ran.err
     assert ("one entity holds" in ran.err) is said
     assert ("try a larger --alpha than 1" in ran.err) is said
-
-
-def test_little_to_learn_from_is_said(program: Run, tmp_path: Path) -> None:
-    people, kb = write_people(tmp_path / "people.jsonl", 5), tmp_path / "kb.jsonl"
-    assert "most fragments have fewer than 3 attributes" in program("cluster", people, "-o", kb).err
-    for likelihood in ("attributes", "bigram"):  # whoever names one has chosen
-        named = program("cluster", people, "-o", kb, "--likelihood", likelihood)
-        assert "fewer than 3 attributes" not in named.err
 
 
 def test_control_c_before_the_first_step_ends_at_once() -> None:

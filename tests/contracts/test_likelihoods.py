@@ -28,6 +28,10 @@ class TestTrigram(LikelihoodContract):
     name = "trigram"
 
 
+class TestNames(LikelihoodContract):
+    name = "names"
+
+
 class TestDirichletMultinomial(LikelihoodContract):
     name = "dirichlet-multinomial"
 

@@ -42,6 +42,7 @@ VALUES = {
     "alpha": 2.5,
     "calibration": "c.toml",
     "confidence_map": "m.toml",
+    "defaults": "models/",
     "answers": "a.jsonl",
     "temperature": 1.5,
     "seed": 3,

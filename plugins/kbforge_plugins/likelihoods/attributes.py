@@ -56,7 +56,7 @@ class Attributes(ConjugateLikelihood):
 
     """
 
-    explains = loads_bundles = True
+    explains = loads_bundles = alpha_from_file = True
 
     def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
         if len(set(attributes)) < len(attributes):
@@ -154,7 +154,7 @@ class Attributes(ConjugateLikelihood):
         self.default_alpha = fitted.alpha
         self._use(fitted.vocabularies, fitted.rates)
         return (
-            f"attributes: rates and alpha are learned from {fitted.sample:,} of the "
+            f"attributes: rates are learned from {fitted.sample:,} of the "
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
 

@@ -61,7 +61,7 @@ class Gpt(Likelihood):
 
     """
 
-    takes_device = loads_bundles = True
+    takes_device = loads_bundles = alpha_from_file = True
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class _NgramLikelihood(ConjugateLikelihood):
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
-    loads_bundles = True
+    explains = loads_bundles = alpha_from_file = True
 
     def __init__(self, attributes: tuple[str, ...] = ("name",), scale: float | None = None) -> None:
         if scale is not None and not 0 < scale <= _LARGEST_SCALE:
@@ -137,9 +137,27 @@ class _NgramLikelihood(ConjugateLikelihood):
         """L(C), shape [len(clusters)]: the closed form."""
         return self._rows.log_marginal(clusters)
 
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What the characters of each attribute say for the fragment's joining the cluster, nats.
+
+        Attributes have chains of their own, so the sum is L(C + x) - L(C) - L({x}).
+        """
+        out = {}
+        for attribute in self.attributes:
+            if attribute in fragment.properties:
+                x, *others = (_only(f, attribute) for f in (fragment, *cluster))
+                both, rest, alone = self.log_marginal([[x, *others], others, [x]])
+                out[attribute] = float(both - rest - alone)
+        return out
+
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
         return LiveRows(self._rows)
+
+
+def _only(fragment: Fragment, attribute: str) -> Fragment:
+    values = fragment.properties.get(attribute)
+    return Fragment(fragment.id, {} if values is None else {attribute: values})
 
 
 class Bigram(_NgramLikelihood):

@@ -39,7 +39,7 @@ class Pairs(ConjugateLikelihood):
 
     """
 
-    explains = True
+    explains = alpha_from_file = True
 
     def __init__(self, model: str | None = None) -> None:
         self._trees = _read(model)

@@ -108,6 +108,10 @@ class AttributeTable(LiveClusters):
                 out[other] = self._merge_ratio(own, urns)
         return out
 
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        own = self._held(slot)
+        return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
+
     def merge(self, slot: int, into: int) -> None:
         self._clusters[into] = self._together(self._held(slot), self._held(into))
         self._clusters[slot] = None

@@ -118,13 +118,22 @@ class LiveRows(LiveClusters):
         self._write(np.array([slot]), owners, rows.take(left), counts.take(left))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots].
+        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
+        return self.log_merge_ratio_of(slot, np.arange(slots))
 
-        C's draws count as if they were one fragment's.
-        """
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and these D: the rows that both have."""
+        self._fit_slots(int(slots.max(initial=-1)) + 1)
         rows, counts = self._held(slot)
-        pairs = list(zip(rows.tolist(), counts.tolist(), strict=True))
-        return self.log_predictive(RowCounts(rows, counts, pairs, 0.0), slots)
+        own = np.zeros(self._rows.size, dtype=np.int64)
+        own[rows] = counts
+        owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))
+        more = own.take(theirs)
+        shared = more.nonzero()[0]
+        gains = self._rows.gains(theirs.take(shared), held.take(shared), more.take(shared))
+        summed: Any = np.bincount(owners.take(shared), gains, minlength=len(slots))
+        ratio: FloatArray = summed
+        return ratio
 
     def merge(self, slot: int, into: int) -> None:
         """D := D + C; D's slot moves on to a new cell, C's is released."""

@@ -1,0 +1,75 @@
+"""A sample of fragments with whole neighbourhoods, whatever order the fragments come in.
+
+A sample drawn fragment by fragment would tear entities apart. So seeds are drawn, and all that
+share a key of an index with a seed come along: what was learned of the seeds' clusters holds for
+the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from kbforge.contracts import CandidateIndex, Fragment
+
+MOST_RELATIVES = 60
+"""A key that more fragments share does not widen the sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some of the fragments.
+
+    Attributes:
+        fragments: seeds first.
+        places: of each in the sequence that was sampled.
+        seeds: how many of them are seeds; of all fragments if none were left out.
+
+    """
+
+    fragments: tuple[Fragment, ...]
+    places: tuple[int, ...]
+    seeds: int
+
+
+def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: int) -> Sample:
+    """All fragments if there are at most so many, else seeds and all that share a key with them.
+
+    Seeds are taken until the sample is full, so that the neighbourhoods of all of them are whole
+    but for keys that very many share. Which ones they are depends on what their properties hash to,
+    so that it does not matter what a fragment is called.
+
+    Args:
+        fragments: distinct ids.
+        index: fitted to the fragments.
+        most: fragments from which on no seed is added.
+
+    """
+    digests = list(map(_digest, fragments))
+    order = sorted(range(len(fragments)), key=digests.__getitem__)
+    if len(order) <= most:
+        return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
+    keys = [index.keys(fragments[i]) for i in order]
+    holders: dict[int, list[int]] = {}
+    for i, of_fragment in enumerate(keys):
+        for key in of_fragment:
+            holders.setdefault(key, []).append(i)
+    sample: set[int] = set()
+    seeds = 0
+    while len(sample) < most and seeds < len(order):
+        sample.add(seeds)
+        for key in keys[seeds]:
+            if len(holders[key]) <= MOST_RELATIVES:
+                sample.update(holders[key])
+        seeds += 1
+    rest = sorted(i for i in sample if i >= seeds)
+    places = tuple(order[i] for i in [*range(seeds), *rest])
+    return Sample(tuple(fragments[i] for i in places), places, seeds)
+
+
+def _digest(fragment: Fragment) -> bytes:
+    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(stated, digest_size=8).digest()

@@ -1,0 +1,181 @@
+"""The default that chooses: likelihood and alpha from the file, if the user names none.
+
+Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file without labels
+(`kbforge.judge`). A likelihood that the user names is judged by its own groupings alone, which
+gives its alpha; one whose clusters cannot be merged gets the alpha under which as many entities are
+expected as the judged grouping has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from kbforge import registry
+from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood
+from kbforge.errors import ModelError, UsageError
+from kbforge.files.io import read_small
+from kbforge.judge.hypotheses import NAMES
+from kbforge.judge.judging import Judged, alpha_for, judge
+from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
+from kbforge.models.resolve import make_likelihood
+
+_CHOOSES_FROM = ("bigram", "attributes", "pairs")
+_LIKE = {"trigram": "bigram"}
+"""Likelihoods that are judged as if they were another one's."""
+_OF_VECTORS = "gaussian"
+_MOST_BYTES = 1 << 26
+_OVERRIDE = "name another with --likelihood"
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What suits a file.
+
+    Attributes:
+        name: of the likelihood.
+        likelihood: fitted to the file; None if it is still to be made.
+        alpha: None if nothing tells; then the likelihood's own holds.
+        note: one sentence for the user.
+        judged: what it was chosen from; None for vectors.
+
+    """
+
+    name: str
+    likelihood: Likelihood | None
+    alpha: float | None
+    note: str
+    judged: Judged | None
+
+
+def choose(
+    fragments: Sequence[Fragment], defaults: str | None = None, any_alpha: bool = True
+) -> Chosen:
+    """The likelihood and the alpha for a file of which the user says nothing.
+
+    Args:
+        fragments: the file.
+        defaults: a folder with other models than those that ship.
+        any_alpha: whether alpha is open; if it is given, exact names are no choice, as they know
+            no alpha.
+
+    Raises:
+        UsageError: the fragments have vectors of no likelihood's, or nothing at all.
+
+    """
+    if not any(fragment.properties for fragment in fragments):
+        note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
+        return Chosen(_OF_VECTORS, None, None, f"{note}; {_OVERRIDE}", None)
+    fitted = _fitted(fragments, defaults)
+    judged = _judged(fragments, fitted, defaults)
+    if not any_alpha:
+        judged = judged.without_names()
+    best = judged.chosen
+    if best.likelihood == NAMES:
+        likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
+        likelihood.fit(fragments)
+        return Chosen(NAMES, likelihood, likelihood.default_alpha, _why(judged), judged)
+    return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, _why(judged), judged)
+
+
+class FromFile:
+    """What a file says of alpha, found out when it is asked for.
+
+    Args:
+        fragments: the file.
+        chosen: what was chosen for it; None if the user named the likelihood.
+        defaults: a folder with other models than those that ship.
+
+    Attributes:
+        judged: what was judged, None if nothing was asked for.
+
+    """
+
+    def __init__(
+        self, fragments: Sequence[Fragment], chosen: Chosen | None, defaults: str | None
+    ) -> None:
+        self._fragments, self._chosen, self._defaults = fragments, chosen, defaults
+        self.judged = None if chosen is None else chosen.judged
+
+    def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
+        """The alpha for a likelihood, and one sentence, "" if it was said; None if nothing tells.
+
+        Args:
+            name: of the likelihood, or the path of its bundle.
+            likelihood: fitted to the file.
+
+        """
+        if self._chosen is not None and self._chosen.alpha is not None:
+            return self._chosen.alpha, ""
+        fragments, defaults = self._fragments, self._defaults
+        if not likelihood.alpha_from_file or not any(f.properties for f in fragments):
+            return None
+        fitted = _fitted(fragments, defaults, without=name)
+        if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
+            judged = _judged(fragments, {**fitted, name: likelihood}, defaults).only(name)
+            alpha, why = judged.chosen.alpha, "suits this file"
+        else:
+            judged = _judged(fragments, fitted, defaults)
+            alpha = alpha_for(len(fragments), judged.entities)
+            why = f"expects as many entities as {judged.chosen.likelihood} finds in this file"
+        self.judged = judged
+        return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
+
+
+def _fitted(
+    fragments: Sequence[Fragment], defaults: str | None, without: str = ""
+) -> dict[str, ConjugateLikelihood]:
+    """The likelihoods to choose from that can read the file."""
+    out: dict[str, ConjugateLikelihood] = {}
+    for name in _CHOOSES_FROM:
+        if name == without or name not in registry.names("likelihoods"):
+            continue
+        options: dict[str, Any] = {}
+        held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
+        if held is not None and held.is_file():
+            options["model"] = str(held)
+        likelihood = make_likelihood(name, options)
+        assert isinstance(likelihood, ConjugateLikelihood)
+        try:
+            likelihood.fit(fragments)
+        except UsageError:  # it finds nothing to read
+            continue
+        out[name] = likelihood
+    return out
+
+
+def _judged(
+    fragments: Sequence[Fragment],
+    fitted: dict[str, ConjugateLikelihood],
+    defaults: str | None,
+) -> Judged:
+    index = registry.create("indexes", "selective", {})
+    index.fit(fragments)
+    return judge(fragments, fitted, index, _scorer(defaults), _LIKE)
+
+
+def _why(judged: Judged) -> str:
+    best, gain = judged.chosen, judged.expected_gain
+    if best.likelihood == NAMES:
+        return f"chosen: {NAMES}, as nothing is expected to beat equal names here; {_OVERRIDE}"
+    return (
+        f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
+        f"{judged.expected_f1:.2f}, {gain:+.2f} over equal names; {_OVERRIDE})"
+    )
+
+
+def _scorer(defaults: str | None) -> Scorer:
+    held = None if defaults is None else Path(defaults) / JUDGE_FILE
+    if held is not None and held.is_file():
+        return _read(read_small(str(held), "a judge", _MOST_BYTES, ModelError), str(held))
+    path = files("kbforge_plugins").joinpath("bundles", "default", JUDGE_FILE)
+    return _read(path.read_bytes(), f"the shipped {JUDGE_FILE}")
+
+
+@lru_cache(maxsize=2)
+def _read(content: bytes, where: str) -> Scorer:
+    return read_scorer(content, where)

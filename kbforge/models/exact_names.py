@@ -1,0 +1,42 @@
+"""Exact names: what puts fragments together that say the same first name, and nothing else.
+
+It is what anyone would try first by hand, so every default is measured against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbforge.contracts import Fragment
+
+_LONGEST = 4_096
+
+
+def exact_name(fragment: Fragment) -> str:
+    """The first name with folded case and single spaces; "" if the fragment has none.
+
+    Where there is no attribute `name`, the attributes whose names contain "name" make one together
+    (first_name, surname), in the order of the fragment; the last resort is all that it states.
+    """
+    names = fragment.names
+    if names:
+        return _folded(names[0])
+    properties = fragment.properties
+    parts = [values[0] for key, values in properties.items() if "name" in key.casefold()]
+    if parts:
+        return _folded(" ".join(parts))
+    stated = (f"{key}: {values[0]}" for key, values in sorted(properties.items()))
+    return _folded("; ".join(stated))
+
+
+def exact_groups(fragments: Sequence[Fragment]) -> list[int]:
+    """By fragment, the first fragment with the same exact name; one without any is by itself."""
+    first: dict[str, int] = {}
+    return [
+        first.setdefault(name, i) if (name := exact_name(fragment)) else i
+        for i, fragment in enumerate(fragments)
+    ]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text[:_LONGEST].casefold().split())

@@ -1,0 +1,210 @@
+"""Equal names are one entity: the likelihood of who puts fragments together by hand.
+
+A fragment says its exact name (`kbforge.models.exact_names`) and nothing else. Two fragments with
+equal names are one entity with the probability q(name): of a cluster with k different names
+
+    L(C) = sum over names of log base + (bearers - 1) [log base + log q / (1 - q)]  -  60 (k - 1)
+
+so that at alpha 1 the odds of two equal names are q to 1 - q, and another name is as good as
+impossible. q is the rarer the name, the nearer to one. How many other entities should bear a name
+is told from its words: if a name is what its words make by chance, of D different names so many
+are expected to be this one,
+
+    expected(name) = D P(so many words) prod over words of P(word)
+
+(words of different names, each counted once a name), and q = 1 / (1 + expected), within bounds: it
+stays above one half, as this likelihood is of equal names that are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    LiveClusters,
+)
+from kbforge.errors import UsageError
+from kbforge.models.exact_names import exact_name
+
+_LEAST, _MOST = 0.6, 0.98
+"""What q may be."""
+_ANOTHER_NAME = 60.0
+"""Nats that speak against each name of an entity but one."""
+
+
+class Names(ConjugateLikelihood):
+    """Fragments with equal names, case and spaces apart, are one entity; all others are apart.
+
+    Args:
+        together: the probability that two equal names are one entity; `none` tells it from the
+            words of the names in the input, rarer names being surer.
+
+    Raises:
+        UsageError: a probability outside .5 and 1.
+
+    """
+
+    default_alpha = 1.0
+    explains = True
+
+    def __init__(self, together: float | None = None) -> None:
+        if together is not None and not 0.5 < together < 1:
+            raise UsageError(
+                f"likelihood names: together: expected a probability between .5 and 1, got "
+                f"{together:g}"
+            )
+        self._together = together
+        self._book = _Book(Counter(), together)
+        self._by_name = ByName(self._book)
+        self.index: CandidateIndex = self._by_name
+
+    def fit(self, fragments: Sequence[Fragment]) -> None:
+        """Count the words of the names, which say how rare a name is."""
+        different = {exact_name(fragment) for fragment in fragments} - {""}
+        self._book = _Book(Counter(tuple(name.split()) for name in different), self._together)
+        self._by_name.book = self._book
+
+    def live_clusters(self) -> NameTable:
+        """A new, empty table."""
+        return NameTable(self._book)
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What the equal name says, in nats; the attribute is `name`, or the first one stated."""
+        both, without, alone = self.log_marginal([[*cluster, fragment], cluster, [fragment]])
+        attribute = "name" if fragment.names else next(iter(fragment.properties), "name")
+        return {attribute: float(both - without - alone)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name: its number, log base, and what another fragment with it adds, in nats."""
+
+    number: int
+    log_base: float
+    log_again: float
+
+
+class _Book:
+    """Names by number, and how rare they are.
+
+    Args:
+        different: the words of each different name of the file.
+        together: q, if it is given.
+
+    """
+
+    def __init__(self, different: Counter[tuple[str, ...]], together: float | None) -> None:
+        self._together = together
+        self._names: dict[str, _Name] = {}
+        self._total = max(len(different), 1)
+        self._lengths = Counter(len(words) for words in different)
+        self._words = Counter(word for words in different for word in words)
+        self._all_words = max(self._words.total(), 1)
+
+    def named(self, name: str) -> _Name:
+        """The name; one that is new gets the next number."""
+        found = self._names.get(name)
+        if found is None:
+            log_base = -math.log(self._total + 1)
+            q = self._together or self._probability(name)
+            found = self._names[name] = _Name(
+                len(self._names), log_base, log_base + math.log(q / (1 - q))
+            )
+        return found
+
+    def _probability(self, name: str) -> float:
+        words = name.split()
+        log_expected = math.log(self._total) + math.log(
+            (self._lengths[len(words)] + 1) / (self._total + 1)
+        )
+        for word in words:
+            log_expected += math.log((self._words[word] + 1) / (self._all_words + 1))
+        q = 1 / (1 + math.exp(min(log_expected, 50.0)))
+        return min(max(q, _LEAST), _MOST)
+
+
+class ByName(CandidateIndex):
+    """One key: the name. A fragment without any has none."""
+
+    def __init__(self, book: _Book) -> None:
+        self.book = book
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """See `kbforge.contracts.index`."""
+        name = exact_name(fragment)
+        return [self.book.named(name).number] if name else []
+
+
+class NameTable(LiveClusters):
+    """The live clusters: of each its names, and how many fragments bear them."""
+
+    editable = mergeable = True
+
+    def __init__(self, book: _Book) -> None:
+        self._book = book
+        self._held: list[dict[_Name, int]] = []
+
+    def encode(self, fragment: Fragment) -> _Name:
+        return self._book.named(exact_name(fragment))
+
+    def log_predictive(self, x: _Name, slots: int) -> FloatArray:
+        return self.log_predictive_of(x, np.arange(slots))
+
+    def log_predictive_of(self, x: _Name, slots: IntArray) -> FloatArray:
+        other = x.log_base - _ANOTHER_NAME
+        held = self._held
+        return np.array([x.log_again if x in held[slot] else other for slot in slots.tolist()])
+
+    def log_predictive_new(self, x: _Name) -> float:
+        return x.log_base
+
+    def extend(self, x: _Name, parents: IntArray, children: IntArray) -> None:
+        top = int(children.max(initial=-1))
+        self._held.extend({} for _ in range(top + 1 - len(self._held)))
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            names = dict(self._held[parent]) if parent >= 0 else {}
+            names[x] = names.get(x, 0) + 1
+            self._held[child] = names
+
+    def log_predictive_held(self, x: _Name, slot: int) -> float:
+        names = self._held[slot]
+        if names[x] > 1:
+            return x.log_again
+        return x.log_base if len(names) == 1 else x.log_base - _ANOTHER_NAME
+
+    def add(self, x: _Name, slot: int) -> None:
+        names = self._held[slot]
+        names[x] = names.get(x, 0) + 1
+
+    def remove(self, x: _Name, slot: int) -> None:
+        names = self._held[slot]
+        names[x] -= 1
+        if not names[x]:
+            del names[x]
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        return self.log_merge_ratio_of(slot, np.arange(slots))
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        own, held = self._held[slot], self._held
+        out = np.empty(len(slots))
+        for k, other in enumerate(slots.tolist()):
+            shared = [name for name in own if name in held[other]]
+            again = sum(name.log_again - name.log_base for name in shared)
+            out[k] = again - _ANOTHER_NAME * (1 - len(shared))
+        return out
+
+    def merge(self, slot: int, into: int) -> None:
+        names = self._held[into]
+        for name, n in self._held[slot].items():
+            names[name] = names.get(name, 0) + n

@@ -1,0 +1,320 @@
+"""Training the judge: run every hypothesis on many labelled files, learn what they gain.
+
+    runs         by file, the groupings along each merge path, kept on disk
+    statistics   by file, what the judge reads of them, and their F1, kept on disk
+    scorers      one for each family, trained without it, and the one that ships
+
+A run that was interrupted goes on where it was; deleting a folder makes its part anew. The pair
+likelihood of a file is one that has not seen its family (`without/FAMILY/pairs.safetensors`), so
+that the judge learns what to think of pairs on data that nobody has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.errors import UsageError
+from kbforge.judge.hypotheses import (
+    KINDS,
+    NAMES,
+    Hypothesis,
+    hypotheses,
+    log_alphas_of,
+    statistics_of,
+)
+from kbforge.judge.paths import MergePath, merge_path
+from kbforge.judge.scorer import JUDGE_FILE, Scorer, best_of
+from kbforge.judge.seen import see
+from kbforge.judge.statistics import agreement
+from kbforge.models.resolve import make_likelihood
+from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled, small
+from kbforge_training.defaults.trees import fit_trees
+
+_PARAMETERS = {
+    "objective": "l2",
+    "learning_rate": 0.05,
+    "num_leaves": 15,
+    "min_data_in_leaf": 40,
+    "feature_fraction": 0.3,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 5.0,
+    "max_bin": 63,
+    "seed": 1,
+}
+_ROUNDS = 250
+_DREAD = 0.05
+"""F1 that a share of files far below exact names is worth: all of them as much as this."""
+_MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06)
+
+
+FILES, SMALL_FILES, SEED = 16, 6, 0
+"""Resampled files a family, and small ones; the files that are drawn depend on the seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedFile:
+    """A labelled file with all that the judge reads of it, and what is true.
+
+    Attributes:
+        family: of the file.
+        name: of the file.
+        found: the hypotheses.
+        names: of the statistics.
+        statistics: [hypotheses, statistics].
+        f1: [hypotheses] mean B-cubed F1 against gold.
+
+    """
+
+    family: str
+    name: str
+    found: tuple[Hypothesis, ...]
+    names: tuple[str, ...]
+    statistics: FloatArray
+    f1: FloatArray
+
+    @property
+    def gain(self) -> FloatArray:
+        """F1 over that of exact names, [hypotheses]."""
+        exact = next(i for i, h in enumerate(self.found) if h.likelihood == NAMES)
+        return np.asarray(self.f1 - self.f1[exact])
+
+
+def paths_of(fragments: Sequence[Fragment], pairs: Path | None) -> dict[str, MergePath]:
+    """The merge path of each likelihood that finds something to read, fitted to the fragments.
+
+    Args:
+        fragments: of a file.
+        pairs: the pair model to use; None is the one that ships.
+
+    """
+    out = {}
+    for kind in KINDS:
+        if kind == NAMES:
+            continue
+        options = {"model": str(pairs)} if kind == "pairs" and pairs is not None else {}
+        likelihood = make_likelihood(kind, options)
+        assert isinstance(likelihood, ConjugateLikelihood)
+        try:
+            likelihood.fit(fragments)
+        except UsageError:
+            continue
+        out[kind] = merge_path(likelihood, fragments, likelihood.index, log_alphas_of(kind)[0])
+    return out
+
+
+def judged(file: LabelledFile, folder: Path) -> JudgedFile:
+    """A file with its runs and statistics, from disk if they are there.
+
+    Args:
+        file: to judge.
+        folder: keeps runs and statistics. The pair model in its `without/FAMILY` has not seen the
+            file's family; where there is none the one that ships is used.
+
+    """
+    stem = f"{file.family}/{file.name}.npz"
+    pairs = folder / "without" / file.family / "pairs.safetensors"
+    labels, kinds, log_alphas = _run(
+        file, folder / "runs" / stem, pairs if pairs.is_file() else None
+    )
+    found = tuple(
+        Hypothesis(str(kind), float(a), row)
+        for kind, a, row in zip(kinds, log_alphas, labels, strict=True)
+    )
+    kept = folder / "statistics" / stem
+    if kept.is_file():
+        with np.load(kept, allow_pickle=False) as held:
+            names = tuple(map(str, held["names"]))
+            return JudgedFile(file.family, file.name, found, names, held["x"], held["f1"])
+    index = registry.create("indexes", "selective", {})
+    index.fit(file.fragments)
+    seen = see(file.fragments, index, file.fragments)
+    names, x = statistics_of(seen, found, file.fragments)
+    gold = _gold(file)
+    f1 = np.array([agreement(h.labels, gold)[2] for h in found])
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(kept, names=np.array(names), x=x, f1=f1)
+    return JudgedFile(file.family, file.name, found, names, x, f1)
+
+
+def _run(
+    file: LabelledFile, kept: Path, pairs: Path | None
+) -> tuple[IntArray, Sequence[str], FloatArray]:
+    """Groupings [hypotheses, n], their likelihoods and log alphas."""
+    if not kept.is_file():
+        paths = paths_of(file.fragments, pairs)
+        index = registry.create("indexes", "selective", {})
+        index.fit(file.fragments)
+        found = hypotheses(see(file.fragments, index, file.fragments), paths)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(
+            kept,
+            labels=np.stack([h.labels for h in found]).astype(np.int32),
+            kinds=np.array([h.likelihood for h in found]),
+            log_alphas=np.array([h.log_alpha for h in found]),
+        )
+    with np.load(kept, allow_pickle=False) as held:
+        return held["labels"].astype(np.int64), held["kinds"].tolist(), held["log_alphas"]
+
+
+def _gold(file: LabelledFile) -> IntArray:
+    number: dict[str | None, int] = {}
+    return np.array([number.setdefault(f.label, len(number)) for f in file.fragments])
+
+
+def judged_files(
+    root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
+) -> list[JudgedFile]:
+    """So many resampled files of every family and some small ones, judged.
+
+    Args:
+        root: the folder of all data.
+        out: keeps runs and statistics.
+        count: resampled files a family.
+        on_file: called with each file when it is done.
+
+    """
+    found = []
+    for family in FAMILIES:
+        drawn = resampled(root, family, count, SEED)
+        for file in chain(drawn, small(root, family, min(count, SMALL_FILES), SEED + 100)):
+            found.append(judged(file, out))
+            if on_file is not None:
+                on_file(found[-1])
+    return found
+
+
+def write(trained: Trained, out: Path) -> None:
+    """Write the scorer that ships into the folder, and the others below `without/FAMILY`."""
+    scorers = {out: trained.ships} | {
+        out / "without" / family: scorer for family, scorer in trained.without.items()
+    }
+    for folder, scorer in scorers.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JUDGE_FILE).write_bytes(scorer.to_bytes())
+
+
+def train(files: Sequence[JudgedFile]) -> Scorer:
+    """A scorer of these files, without a margin.
+
+    Files weigh the same, however many hypotheses they have.
+    """
+    names = files[0].names
+    rows = np.concatenate([file.statistics for file in files])
+    weights = np.concatenate([np.full(len(f.f1), 1 / len(f.f1)) for f in files])
+    weights /= weights.mean()
+    gain, level = (np.concatenate([getattr(f, key) for f in files]) for key in ("gain", "f1"))
+    ensembles = [
+        fit_trees(names, rows, target, _PARAMETERS, _ROUNDS, weights) for target in (gain, level)
+    ]
+    return Scorer(ensembles[0], ensembles[1], 0.0, 0.0)
+
+
+def predicted(scorer: Scorer, file: JudgedFile) -> FloatArray:
+    """The smoothed gains that a scorer expects of a file's hypotheses."""
+    return scorer.gains(file.names, file.statistics, file.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What choosing came to, mean over families.
+
+    Attributes:
+        exact: F1 of exact names.
+        chosen: F1 of what was chosen.
+        best: F1 of the best in hindsight.
+        below: share of files more than .005 below exact names.
+        far_below: share of files more than .01 below.
+
+    """
+
+    exact: float
+    chosen: float
+    best: float
+    below: float
+    far_below: float
+
+
+def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin: float) -> Outcome:
+    """How the choices by these gains (by file name) fare."""
+    by_family: dict[str, list[tuple[float, ...]]] = {}
+    for file in files:
+        chosen = best_of(gains[f"{file.family}/{file.name}"], file.found, margin)
+        gain = file.gain
+        exact = float((file.f1 - gain)[0])
+        row = exact, float(file.f1[chosen]), float(file.f1.max()), gain[chosen] < -0.005
+        by_family.setdefault(file.family, []).append((*row, gain[chosen] < -0.01))
+    means = [np.mean(rows, axis=0) for rows in by_family.values()]
+    return Outcome(*map(float, np.mean(means, axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Scorers and how they fare, each on families that it has not seen.
+
+    Attributes:
+        ships: the scorer of all families that ship.
+        without: family -> the scorer that has not seen it.
+        margins: (margin, outcome) for every margin that was tried.
+        by_family: family -> outcome with the margin that was taken.
+
+    """
+
+    ships: Scorer
+    without: Mapping[str, Scorer]
+    margins: tuple[tuple[float, Outcome], ...]
+    by_family: Mapping[str, Outcome]
+
+
+def train_each(
+    files: Sequence[JudgedFile], ships: frozenset[str], leave_out: Sequence[str] = ()
+) -> Trained:
+    """The scorer that ships, one without each family, and their margin.
+
+    The margin is the one with which files of unseen families fare best, those counted twice that
+    end below exact names. The spread is what is left of gains when they are predicted so.
+
+    Args:
+        files: of all families.
+        ships: names of the families that scorers may be trained on.
+        leave_out: leave out these families one by one; none leaves out each.
+
+    """
+    used = [file for file in files if file.family in ships]
+    shipped = train(used)
+    without, gains = {}, {}
+    for family in leave_out or sorted({file.family for file in files}):
+        rest = [file for file in used if file.family != family]
+        without[family] = train(rest) if family in ships else shipped
+        for file in files:
+            if file.family == family:
+                gains[f"{family}/{file.name}"] = predicted(without[family], file)
+    margins = tuple((margin, outcome(used, gains, margin)) for margin in _MARGINS)
+    margin = max(margins, key=lambda item: item[1].chosen - _DREAD * item[1].far_below)[0]
+    spread = _spread(used, gains)
+    return Trained(
+        replace(shipped, margin=margin, spread=spread),
+        {name: replace(scorer, margin=margin, spread=spread) for name, scorer in without.items()},
+        margins,
+        {
+            family: outcome([f for f in files if f.family == family], gains, margin)
+            for family in without
+        },
+    )
+
+
+def _spread(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray]) -> float:
+    """Of the better half of the hypotheses of each file: what true gains differ by, all in all."""
+    errors = []
+    for file in files:
+        expected = gains[f"{file.family}/{file.name}"]
+        better = expected >= np.median(expected)
+        errors.append(np.std((file.gain - expected)[better]))
+    return float(np.mean(errors))
