@@ -34,7 +34,7 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import ScoreCache
 
-DECISIONS = 100
+DECISIONS = 200
 OTHERS = 2  # clusters other than its own that a fragment is compared with
 MEMBERS = 8  # of a cluster that are scored
 
