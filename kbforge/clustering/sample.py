@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_RELATIVES = 60
@@ -37,7 +39,8 @@ def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: i
     """All fragments if there are at most so many, else seeds and all that share a key with them.
 
     Seeds are taken until the sample is full, so that the neighbourhoods of all of them are whole
-    but for keys that very many share. Which ones they are depends on what their ids hash to.
+    but for keys that very many share. Which ones they are depends on what their properties hash to,
+    so that it does not matter what a fragment is called.
 
     Args:
         fragments: distinct ids.
@@ -45,7 +48,8 @@ def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: i
         most: fragments from which on no seed is added.
 
     """
-    order = sorted(range(len(fragments)), key=lambda i: _digest(fragments[i]))
+    digests = list(map(_digest, fragments))
+    order = sorted(range(len(fragments)), key=digests.__getitem__)
     if len(order) <= most:
         return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
     keys = [index.keys(fragments[i]) for i in order]
@@ -67,4 +71,5 @@ def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: i
 
 
 def _digest(fragment: Fragment) -> bytes:
-    return hashlib.blake2b(fragment.id.encode(), digest_size=8).digest()
+    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(stated, digest_size=8).digest()

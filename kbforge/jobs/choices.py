@@ -37,7 +37,7 @@ class Choices:
         calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
         confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
             file's, else the bundle's, if any.
-        defaults: a folder with other models of the default than those that ship.
+        defaults: a folder with other models of the default; what it lacks is what ships.
         answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
             else does.
         temperature: all log likelihoods are divided by it.

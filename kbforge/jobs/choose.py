@@ -25,14 +25,13 @@ from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, alpha_for, judge
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
 from kbforge.models.resolve import make_likelihood
-from kbforge.registry.options import option_parameters
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
 _OF_VECTORS = "gaussian"
 _MOST_BYTES = 1 << 26
-_OVERRIDE = "--likelihood names another"
+_OVERRIDE = "name another with --likelihood"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +153,9 @@ def _fitted(
         if name == without or name not in registry.names("likelihoods"):
             continue
         options: dict[str, Any] = {}
-        if defaults is not None and "model" in option_parameters(
-            registry.load("likelihoods", name)
-        ):
-            options["model"] = defaults
+        held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
+        if held is not None and held.is_file():
+            options["model"] = str(held)
         likelihood = make_likelihood(name, options)
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
@@ -189,11 +187,11 @@ def _why(judged: Judged) -> str:
 
 
 def _scorer(defaults: str | None) -> Scorer:
-    if defaults is None:
-        path = files("kbforge_plugins").joinpath("bundles", "default", JUDGE_FILE)
-        return _read(path.read_bytes(), f"the shipped {JUDGE_FILE}")
-    where = str(Path(defaults) / JUDGE_FILE)
-    return _read(read_small(where, "a judge", _MOST_BYTES, ModelError), where)
+    held = None if defaults is None else Path(defaults) / JUDGE_FILE
+    if held is not None and held.is_file():
+        return _read(read_small(str(held), "a judge", _MOST_BYTES, ModelError), str(held))
+    path = files("kbforge_plugins").joinpath("bundles", "default", JUDGE_FILE)
+    return _read(path.read_bytes(), f"the shipped {JUDGE_FILE}")
 
 
 @lru_cache(maxsize=2)

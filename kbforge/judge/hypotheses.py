@@ -26,8 +26,23 @@ from kbforge.judge.statistics import (
 NAMES = "names"
 KINDS = (NAMES, "bigram", "attributes", "pairs")
 """Likelihoods that the judge was trained with; another is judged as the one it is like."""
-LOG_ALPHAS = tuple(float(a) for a in range(27))
-"""Where a merge path is looked at."""
+_LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
+    "bigram": tuple(float(a) for a in range(27)),
+    "attributes": tuple(float(a) for a in range(1, 22)),
+    "pairs": tuple(a / 2 for a in range(-12, 13)),
+}
+
+
+def log_alphas_of(likelihood: str, like: Mapping[str, str] | None = None) -> tuple[float, ...]:
+    """Where the merge path of a likelihood is looked at, ascending.
+
+    Args:
+        likelihood: its name.
+        like: likelihood -> the one of `KINDS` that it is judged as; another is as attributes are.
+
+    """
+    judged_as = (like or {}).get(likelihood, likelihood)
+    return _LOG_ALPHAS.get(judged_as, _LOG_ALPHAS["attributes"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +74,22 @@ class Hypothesis:
         return tuple(tuple(held[label]) for label in sorted(held))
 
 
-def hypotheses(seen: Seen, paths: Mapping[str, MergePath]) -> list[Hypothesis]:
+def hypotheses(
+    seen: Seen, paths: Mapping[str, MergePath], like: Mapping[str, str] | None = None
+) -> list[Hypothesis]:
     """Exact names, then each path's groupings by alpha; those that repeat the one before are out.
 
     Of groupings that repeat each other along a path the one in the middle of their alphas stays.
     """
     out = [Hypothesis(NAMES, 0.0, seen.exact)]
     for name, path in paths.items():
-        groupings = path.labels(LOG_ALPHAS)
+        log_alphas = log_alphas_of(name, like)
+        groupings = path.labels(log_alphas)
         first = 0
-        for k in range(len(LOG_ALPHAS)):
-            last = k + 1 == len(LOG_ALPHAS)
+        for k in range(len(log_alphas)):
+            last = k + 1 == len(log_alphas)
             if last or not np.array_equal(groupings[k], groupings[k + 1]):
-                log_alpha = 0.5 * (LOG_ALPHAS[first] + LOG_ALPHAS[k])
+                log_alpha = 0.5 * (log_alphas[first] + log_alphas[k])
                 out.append(Hypothesis(name, log_alpha, groupings[k]))
                 first = k + 1
     return out

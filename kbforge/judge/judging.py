@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.files.answers import Placed
-from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, statistics_of
+from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer, best_of
 from kbforge.judge.seen import see
@@ -209,11 +209,13 @@ def judge(
     """
     sample = neighbourhoods(fragments, index, MOST_FRAGMENTS)
     paths = {
-        name: merge_path(likelihood, sample.fragments, likelihood.index)
+        name: merge_path(
+            likelihood, sample.fragments, likelihood.index, log_alphas_of(name, like)[0]
+        )
         for name, likelihood in likelihoods.items()
     }
     seen = see(sample.fragments, index, fragments)
-    found = hypotheses(seen, paths)
+    found = hypotheses(seen, paths, like)
     names, statistics = statistics_of(seen, found, fragments, like)
     return Judged(
         sample=sample,

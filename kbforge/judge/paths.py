@@ -23,8 +23,6 @@ from kbforge.errors import LikelihoodError
 
 _MOST_HOLDERS = 60
 """A key that more fragments hold leads nowhere, unless no other key leads anywhere."""
-_LEAST_LOG_ALPHA = 0.0
-"""Merges that need a smaller alpha are not looked for; 500 fragments are seven entities there."""
 _OUT_OF_REACH = 8.0
 """A pair whose merge would lose so many nats at the least alpha is forgotten, and what its clusters
 grow into is not compared either, unless another pair leads there."""
@@ -70,8 +68,9 @@ def merge_path(
     likelihood: ConjugateLikelihood,
     fragments: Sequence[Fragment],
     index: CandidateIndex | None,
+    least: float,
 ) -> MergePath:
-    """Agglomerate fragments, all the way down.
+    """Agglomerate fragments until nothing is left to gain.
 
     Takes 16 bytes for each pair of fragments.
 
@@ -79,12 +78,13 @@ def merge_path(
         likelihood: fitted; its tables are mergeable.
         fragments: some thousand at most.
         index: says which pairs are looked at; None looks at all.
+        least: log alpha; merges that need a smaller one are not looked for.
 
     Raises:
         LikelihoodError: NaN or infinity, or a fragment that the likelihood cannot read.
 
     """
-    run = _Agglomeration(likelihood, fragments, index)
+    run = _Agglomeration(likelihood, fragments, index, least)
     matrix = PairMatrix(run.n)
     for slot, gains in enumerate(run.first_gains()):
         matrix.fill(slot, gains)
@@ -93,7 +93,7 @@ def merge_path(
     found: list[float] = []
     while len(merges) < run.n - 1:
         into, slot, gain = matrix.best()
-        if not gain > _LEAST_LOG_ALPHA:
+        if not gain > least:
             break
         merges.append((into, slot))
         found.append(gain)
@@ -114,7 +114,9 @@ class _Agglomeration:
         likelihood: ConjugateLikelihood,
         fragments: Sequence[Fragment],
         index: CandidateIndex | None,
+        least: float,
     ) -> None:
+        self._least = least - _OUT_OF_REACH
         n = self.n = len(fragments)
         self._table = likelihood.live_clusters()
         for slot, fragment in enumerate(fragments):
@@ -133,7 +135,7 @@ class _Agglomeration:
             others = slot + 1 + np.flatnonzero(self._near[slot, slot + 1 :])
             if len(others):
                 gains[slot, others] = gains[others, slot] = self._gains(slot, others)
-        self._near &= gains > _LEAST_LOG_ALPHA - _OUT_OF_REACH
+        self._near &= gains > self._least
         return gains
 
     def merge(self, slot: int, into: int) -> FloatArray:
@@ -149,7 +151,7 @@ class _Agglomeration:
         others = np.flatnonzero(near[into])
         if len(others):
             gains[others] = self._gains(into, others)
-        near[into] &= gains > _LEAST_LOG_ALPHA - _OUT_OF_REACH
+        near[into] &= gains > self._least
         near[:, into] = near[into]
         near[slot] = near[:, slot] = False
         return gains

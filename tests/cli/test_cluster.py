@@ -233,7 +233,7 @@ def test_the_default_likelihood_learns_from_the_input_and_sets_alpha_itself(
     people, kb = write_people(tmp_path / "people.jsonl", 12), tmp_path / "kb.jsonl"
     default = program("cluster", people, "-o", kb, "--json")
     assert "note: chosen: " in default.err
-    assert "--likelihood names another" in default.err
+    assert "name another with --likelihood" in default.err
     found = sorted(sorted(json.loads(line)["fragments"]) for line in kb.read_text().splitlines())
     assert found == [[f"f{i}" for i in sorted(range(k, 12, 3), key=str)] for k in range(3)]
     attributes = ("--likelihood", "attributes", "--json")

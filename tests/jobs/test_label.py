@@ -76,14 +76,6 @@ def test_labels_are_neither_read_nor_shown(answers: Path, tmp_path: Path) -> Non
             assert "label" not in question.to_json()["a"].keys() | question.to_json()["b"].keys()
 
 
-def test_the_order_of_the_file_does_not_matter(answers: Path, tmp_path: Path) -> None:
-    with AnswerFile(str(tmp_path / "turned.jsonl")) as file:
-        question = Labelling(PEOPLE[::-1], Choices(), file).question()
-    first = read_answers(str(answers))[0]
-    assert question is not None
-    assert (question.a.id, question.b.id) == (first.a, first.b)
-
-
 def test_a_named_likelihood_is_the_only_one_chosen_from(answers: Path) -> None:
     said = labelled(answers, 0, Choices(likelihood="bigram")).changed()
     assert {said.before.likelihood, said.after.likelihood} == {"bigram"}

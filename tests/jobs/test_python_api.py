@@ -201,7 +201,7 @@ def test_sentences_in_keywords(sentence: str, said: str) -> None:
 
 def test_notes_speak_of_keywords(people: Path) -> None:
     (note, *_) = cluster(load(people)).notes
-    assert "likelihood names another" in note
+    assert "name another with likelihood" in note
     assert "--" not in note
 
 

@@ -22,6 +22,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge_training.defaults.generated import GENERATED, generated_files, slip
 
 _FEWEST, _MOST = 150, 600
+_SMALLEST, _SMALL = 12, 120
 _LARGEST_CLUSTER = 40
 _MOST_BEARERS = 300
 _MOST_NEIGHBOURS = 12
@@ -153,6 +154,31 @@ def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[Lab
         rng = random.Random(f"{family.name}/{seed}/{number}")
         fragments = _draw(_clusters(root / path), rng)
         yield LabelledFile(family.name, f"{stem}-{seed}-{number}", fragments)
+
+
+def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
+    """Files as of `resampled`, of which some entities are kept: 12 to 120 fragments.
+
+    Args:
+        root: the folder of all data.
+        family: of the files.
+        count: of files.
+        seed: of the draws.
+
+    """
+    for file in resampled(root, family, count, seed):
+        rng = random.Random(f"small/{file.family}/{file.name}")
+        size = round(_SMALLEST * (_SMALL / _SMALLEST) ** rng.random())
+        labels = list(dict.fromkeys(f.label for f in file.fragments))
+        counts = Counter(f.label for f in file.fragments)
+        rng.shuffle(labels)
+        kept, held = set(), 0
+        for label in labels:
+            if held < size:
+                kept.add(label)
+                held += counts[label]
+        fragments = tuple(f for f in file.fragments if f.label in kept)
+        yield LabelledFile(file.family, f"small-{file.name}", fragments)
 
 
 def generated(count: int, seed: int) -> Iterator[LabelledFile]:

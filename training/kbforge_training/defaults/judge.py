@@ -4,26 +4,37 @@
     statistics   by file, what the judge reads of them, and their F1, kept on disk
     scorers      one for each family, trained without it, and the one that ships
 
-A run that was interrupted goes on where it was; deleting a folder makes its part anew.
+A run that was interrupted goes on where it was; deleting a folder makes its part anew. The pair
+likelihood of a file is one that has not seen its family (`without/FAMILY/pairs.safetensors`), so
+that the judge learns what to think of pairs on data that nobody has seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
-from kbforge.judge.hypotheses import KINDS, NAMES, Hypothesis, hypotheses, statistics_of
+from kbforge.errors import UsageError
+from kbforge.judge.hypotheses import (
+    KINDS,
+    NAMES,
+    Hypothesis,
+    hypotheses,
+    log_alphas_of,
+    statistics_of,
+)
 from kbforge.judge.paths import MergePath, merge_path
-from kbforge.judge.scorer import Scorer, best_of
+from kbforge.judge.scorer import JUDGE_FILE, Scorer, best_of
 from kbforge.judge.seen import see
 from kbforge.judge.statistics import agreement
 from kbforge.models.resolve import make_likelihood
-from kbforge_training.defaults.families import LabelledFile
+from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled, small
 from kbforge_training.defaults.trees import fit_trees
 
 _PARAMETERS = {
@@ -42,6 +53,10 @@ _ROUNDS = 250
 _DREAD = 0.05
 """F1 that a share of files far below exact names is worth: all of them as much as this."""
 _MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06)
+
+
+FILES, SMALL_FILES, SEED = 16, 6, 0
+"""Resampled files a family, and small ones; the files that are drawn depend on the seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,21 +87,43 @@ class JudgedFile:
         return np.asarray(self.f1 - self.f1[exact])
 
 
-def paths_of(fragments: Sequence[Fragment], kinds: Sequence[str]) -> dict[str, MergePath]:
-    """The merge path of each likelihood, fitted to the fragments."""
+def paths_of(fragments: Sequence[Fragment], pairs: Path | None) -> dict[str, MergePath]:
+    """The merge path of each likelihood that finds something to read, fitted to the fragments.
+
+    Args:
+        fragments: of a file.
+        pairs: the pair model to use; None is the one that ships.
+
+    """
     out = {}
-    for kind in kinds:
-        likelihood = make_likelihood(kind)
+    for kind in KINDS:
+        if kind == NAMES:
+            continue
+        options = {"model": str(pairs)} if kind == "pairs" and pairs is not None else {}
+        likelihood = make_likelihood(kind, options)
         assert isinstance(likelihood, ConjugateLikelihood)
-        likelihood.fit(fragments)
-        out[kind] = merge_path(likelihood, fragments, likelihood.index)
+        try:
+            likelihood.fit(fragments)
+        except UsageError:
+            continue
+        out[kind] = merge_path(likelihood, fragments, likelihood.index, log_alphas_of(kind)[0])
     return out
 
 
 def judged(file: LabelledFile, folder: Path) -> JudgedFile:
-    """A file with its runs and statistics, from disk if they are there."""
+    """A file with its runs and statistics, from disk if they are there.
+
+    Args:
+        file: to judge.
+        folder: keeps runs and statistics. The pair model in its `without/FAMILY` has not seen the
+            file's family; where there is none the one that ships is used.
+
+    """
     stem = f"{file.family}/{file.name}.npz"
-    labels, kinds, log_alphas = _run(file, folder / "runs" / stem)
+    pairs = folder / "without" / file.family / "pairs.safetensors"
+    labels, kinds, log_alphas = _run(
+        file, folder / "runs" / stem, pairs if pairs.is_file() else None
+    )
     found = tuple(
         Hypothesis(str(kind), float(a), row)
         for kind, a, row in zip(kinds, log_alphas, labels, strict=True)
@@ -107,12 +144,12 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
     return JudgedFile(file.family, file.name, found, names, x, f1)
 
 
-def _run(file: LabelledFile, kept: Path) -> tuple[IntArray, Sequence[str], FloatArray]:
+def _run(
+    file: LabelledFile, kept: Path, pairs: Path | None
+) -> tuple[IntArray, Sequence[str], FloatArray]:
     """Groupings [hypotheses, n], their likelihoods and log alphas."""
     if not kept.is_file():
-        named = any(f.names for f in file.fragments)
-        kinds = [k for k in KINDS if k in registry.names("likelihoods") and k != NAMES]
-        paths = paths_of(file.fragments, [k for k in kinds if named or k != "bigram"])
+        paths = paths_of(file.fragments, pairs)
         index = registry.create("indexes", "selective", {})
         index.fit(file.fragments)
         found = hypotheses(see(file.fragments, index, file.fragments), paths)
@@ -130,6 +167,38 @@ def _run(file: LabelledFile, kept: Path) -> tuple[IntArray, Sequence[str], Float
 def _gold(file: LabelledFile) -> IntArray:
     number: dict[str | None, int] = {}
     return np.array([number.setdefault(f.label, len(number)) for f in file.fragments])
+
+
+def judged_files(
+    root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
+) -> list[JudgedFile]:
+    """So many resampled files of every family and some small ones, judged.
+
+    Args:
+        root: the folder of all data.
+        out: keeps runs and statistics.
+        count: resampled files a family.
+        on_file: called with each file when it is done.
+
+    """
+    found = []
+    for family in FAMILIES:
+        drawn = resampled(root, family, count, SEED)
+        for file in chain(drawn, small(root, family, min(count, SMALL_FILES), SEED + 100)):
+            found.append(judged(file, out))
+            if on_file is not None:
+                on_file(found[-1])
+    return found
+
+
+def write(trained: Trained, out: Path) -> None:
+    """Write the scorer that ships into the folder, and the others below `without/FAMILY`."""
+    scorers = {out: trained.ships} | {
+        out / "without" / family: scorer for family, scorer in trained.without.items()
+    }
+    for folder, scorer in scorers.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JUDGE_FILE).write_bytes(scorer.to_bytes())
 
 
 def train(files: Sequence[JudgedFile]) -> Scorer:
@@ -204,7 +273,9 @@ class Trained:
     by_family: Mapping[str, Outcome]
 
 
-def train_each(files: Sequence[JudgedFile], ships: frozenset[str]) -> Trained:
+def train_each(
+    files: Sequence[JudgedFile], ships: frozenset[str], leave_out: Sequence[str] = ()
+) -> Trained:
     """The scorer that ships, one without each family, and their margin.
 
     The margin is the one with which files of unseen families fare best, those counted twice that
@@ -213,12 +284,13 @@ def train_each(files: Sequence[JudgedFile], ships: frozenset[str]) -> Trained:
     Args:
         files: of all families.
         ships: names of the families that scorers may be trained on.
+        leave_out: leave out these families one by one; none leaves out each.
 
     """
     used = [file for file in files if file.family in ships]
     shipped = train(used)
     without, gains = {}, {}
-    for family in sorted({file.family for file in files}):
+    for family in leave_out or sorted({file.family for file in files}):
         rest = [file for file in used if file.family != family]
         without[family] = train(rest) if family in ships else shipped
         for file in files:
