@@ -28,9 +28,11 @@ from kbforge.judge.scorer import Scorer, best_of
 from kbforge.judge.seen import see
 from kbforge.judge.statistics import expected_entities
 from kbforge.models.answers.queue import Queue, alike
+from kbforge.models.doubt.heard import Predicted
 
 MOST_FRAGMENTS = 1_500
 """A file with more is sampled."""
+_LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,22 @@ class Judged:
     def statistics_of_chosen(self) -> dict[str, float]:
         """The statistics of the file and of the chosen grouping, by name; NaN is missing."""
         return dict(zip(self.names, self.statistics[self.place].tolist(), strict=True))
+
+    def predicted(self, likelihood: str) -> Predicted | None:
+        """What is expected of the chosen grouping, beside all others, for maps of doubt.
+
+        Args:
+            likelihood: the one that clusters; None is told if no grouping of it was judged.
+
+        """
+        if self.chosen.likelihood != likelihood:
+            return None
+        place = np.full(self.of, -1, np.int64)
+        place[list(self.sample.places)] = np.arange(len(self.sample.places))
+        labels = np.stack([h.labels for h in self.found])
+        weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
+        weights /= weights.sum()
+        return Predicted(self.expected_f1, self.expected_gain, weights, labels, place)
 
     def answered(self, answers: Iterable[Placed]) -> Judged:
         """The same, with more answers.

@@ -35,7 +35,7 @@ OF_FILES = (
     *("file_kept", "file_equal", "file_near", "file_borne", "file_agree", "file_name_agree"),
     *("file_chance", "file_linked", "file_linked_some", "file_foreign", "file_words"),
     *("file_letters", "file_digits", "file_cohesion", "file_alike", "file_linked_alike"),
-    *("file_reported", "predicted"),
+    "file_reported",
 )
 LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
 _ALIKE = 0.5  # cosine from which two names are called alike
@@ -97,7 +97,7 @@ def pair_columns(told: Told, pairs: Pairs) -> Columns:
     }
 
 
-def file_columns(told: Told, entities: Entities, predicted: float | None) -> dict[str, float]:
+def file_columns(told: Told, entities: Entities) -> dict[str, float]:
     """The covariates of a file and of its grouping as a whole."""
     grouped = _grouped(told, entities.clusters)
     n, found = len(told), len(entities)
@@ -127,7 +127,6 @@ def file_columns(told: Told, entities: Entities, predicted: float | None) -> dic
         "file_alike": _mean(_alike_agreement(told)),
         "file_linked_alike": _linked_likeness(told),
         "file_reported": float(entities.probability.mean()),
-        "predicted": np.nan if predicted is None else predicted,
     }
 
 
