@@ -155,7 +155,7 @@ def _judged(
 ) -> Judged:
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
-    return judge(fragments, fitted, index, _scorer(defaults), _LIKE)
+    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE)
 
 
 def _why(judged: Judged) -> str:
@@ -168,7 +168,13 @@ def _why(judged: Judged) -> str:
     )
 
 
-def _scorer(defaults: str | None) -> Scorer:
+def shipped_scorer(defaults: str | None) -> Scorer:
+    """The scorer of a folder, or the one that ships if the folder has none.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
     held = None if defaults is None else Path(defaults) / JUDGE_FILE
     if held is not None and held.is_file():
         return _read(read_small(str(held), "a judge", _MOST_BYTES, ModelError), str(held))
