@@ -1,5 +1,6 @@
 # make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
 # make test   installs what development needs and runs the linters, the type checker and the tests
+# make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
 #
 # On Linux pip takes a PyTorch with gigabytes of CUDA libraries, which the demo does not need.
 # This takes the CPU build:
@@ -17,7 +18,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 DEMO := examples/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test gpu lint docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -33,6 +34,10 @@ test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory lint || status=1; \
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile || status=1; \
 	exit $$status
+
+# -rs prints why checks were skipped
+gpu: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/gpu -rs
 
 lint: $(VENV)/.installed-dev
 	@status=0; \

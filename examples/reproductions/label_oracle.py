@@ -3,7 +3,7 @@
     KBFORGE_DATA=... python examples/reproductions/label_oracle.py
     python examples/reproductions/label_oracle.py --families ror wd --files 4 --errors 0.05
 
-Files are resampled from labelled families as for training. Of each, the candidate groupings are
+Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
 scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
 gap between the two without answers is what answers can close. Prints a line a family, then the
 means over families as Markdown.
@@ -57,11 +57,13 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=2, help="of each family")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong answers")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--defaults", help="folder of the models that judge; else those that ship")
     options = parser.parse_args()
+    choices = Choices(defaults=options.defaults, seed=options.seed)
     everything: list[Answered] = []
     for name in options.families:
         found = [
-            ask(file, options.errors, options.seed)
+            ask(file, options.errors, choices)
             for file in resampled(data_folder(), family_named(name), options.files, options.seed)
         ]
         everything += found
@@ -69,18 +71,18 @@ def main() -> None:
     print("\n" + table_of(everything))
 
 
-def ask(file: LabelledFile, errors: float, seed: int) -> Answered:
+def ask(file: LabelledFile, errors: float, choices: Choices) -> Answered:
     """Answer the questions about one file by gold, some of them wrongly."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(choices.seed)
     with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
-        labelling = Labelling(file.fragments, Choices(seed=seed), answers)
-        found = labelling.chooser.found
-        gold = [file.fragments[k].label for k in found.sample.tolist()]
-        scores = [compare(g.tolist(), gold).bcubed_f1_item_mean for g in found.groupings]
+        labelling = Labelling(file.fragments, choices, answers)
+        judged = labelling.judged
+        gold = [fragment.label for fragment in judged.sample.fragments]
+        scores = [compare(h.labels.tolist(), gold).bcubed_f1_item_mean for h in judged.found]
         chosen = []
         for count in range(STOPS[-1] + 1):
             if count in STOPS:
-                chosen.append(scores[labelling.chooser.best])
+                chosen.append(scores[labelling.judged.place])
             question = labelling.question()
             if question is not None:
                 same = question.a.label == question.b.label

@@ -179,8 +179,13 @@ class _Table:
         return next((m.name for m in self._methods if m.baseline == wanted), None)
 
     def _best(self, task: str) -> Line | None:
-        """The best of all methods with alphas, the first of them among equals."""
-        found = [self._by.get((task, m.name)) for m in self._methods if m.alphas]
+        """The best of all methods that cluster, the first among equals; None without a grid.
+
+        Greedy clustering at the best alpha may be worse than particles at the default's.
+        """
+        if not any((task, m.name) in self._by for m in self._methods if m.alphas):
+            return None
+        found = [self._by.get((task, m.name)) for m in self._methods if m.baseline is None]
         whole = [line for line in found if line is not None and line.compares]
         return max(whole, key=lambda line: line.f1.mean, default=None)
 

@@ -35,8 +35,9 @@ _OVERVIEW = (
     "B-cubed F1, the mean of the fragments' own: mean over the orders (standard deviation, if more "
     f"than one). *!*: more than {BELOW:g} below exact name. *exact name* and *ceiling* are no "
     "models: fragments of one name, and the best that the labels allow anybody who sees what the "
-    "fragments say. *best alpha* is in hindsight, chosen by the labels on a grid, greedily "
-    "clustered, of all likelihoods that have one; behind it the likelihood and its alpha."
+    "fragments say. *best alpha* is in hindsight: of all that was run, greedily at each alpha of a "
+    "grid and by the methods beside it, what is best by the labels; behind it the likelihood and "
+    "its alpha."
 )
 _DETAILS = (
     "Seconds with fitting; MiB at the peak; expected calibration error (ECE) of pairs and of "

@@ -22,17 +22,20 @@ from kbforge.bench.results import Row
 from kbforge.bench.runs import Run
 from kbforge.contracts import Fragment, Interrupted, OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError
-from kbforge.evaluation.monotone import MonotoneMap
 from kbforge.evaluation.reliability import (
     LEAST,
     Claims,
+    Pairs,
     entity_claims,
+    entity_probabilities,
     pair_claims,
+    pair_probabilities,
     reliability,
 )
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.models.confidence import Reported
 
 
 def measured(run: Run) -> Row:
@@ -74,7 +77,7 @@ def measured(run: Run) -> Row:
         model_evaluations=posterior.model_evaluations,
         model=_model(run, prepared),
         alpha=found.alpha,
-        **_doubt(posterior, gold, prepared),
+        **_doubt(fragments, posterior, gold, prepared),
     )
 
 
@@ -178,25 +181,29 @@ def _costs(begin: Clocks) -> dict[str, Any]:
     return {"seconds": spent.wall, "cpu_seconds": spent.cpu, "peak_mib": peak_mib()}
 
 
-def _doubt(posterior: Posterior, gold: Sequence[str], prepared: Prepared) -> dict[str, Any]:
+def _doubt(
+    fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: Prepared
+) -> dict[str, Any]:
     """The expected calibration errors, None of what there are no claims or too many of."""
-    found = prepared.confidence
+    entities = entity_probabilities([posterior])
+    out: dict[str, Any] = {"entities_ece": _ece(entity_claims(entities, gold))}
     try:
-        pairs: Claims | None = pair_claims([posterior], gold, LEAST)
+        pairs: Pairs | None = pair_probabilities([posterior], LEAST)
     except KBForgeError:
         pairs = None
-    entities = entity_claims([posterior], gold)
-    return {
-        "pairs_ece": _ece(pairs),
-        "pairs_ece_mapped": None if found is None else _ece(pairs, found.pairs),
-        "entities_ece": _ece(entities),
-        "entities_ece_mapped": None if found is None else _ece(entities, found.entities),
-    }
+    if pairs is not None:
+        out["pairs_ece"] = _ece(pair_claims(pairs, gold))
+    by = prepared.confidence
+    if by is None:
+        return out
+    reported = Reported(fragments[: posterior.n_fragments], entities)
+    sure = replace(entities, probability=by.of_entities(reported))
+    out["entities_ece_mapped"] = _ece(entity_claims(sure, gold))
+    if pairs is not None:
+        mapped = replace(pairs, probability=by.of_pairs(reported, pairs))
+        out["pairs_ece_mapped"] = _ece(pair_claims(mapped, gold))
+    return out
 
 
-def _ece(claims: Claims | None, by: MonotoneMap | None = None) -> float | None:
-    if claims is None or not len(claims):
-        return None
-    if by is not None:
-        claims = replace(claims, probability=by.apply(claims.probability, claims.size))
-    return reliability(claims).ece
+def _ece(claims: Claims) -> float | None:
+    return reliability(claims).ece if len(claims) else None

@@ -175,8 +175,9 @@ def _print(done: Benched, folder: str) -> None:
 
     screen: Any = console.stdout()
     if done.plan.of_ways:
-        # as wide as it is: figures that are cut short are none
-        screen.print(_overview_table(done), width=_WIDEST, soft_wrap=True)
+        wide: Any = console.stdout()
+        wide.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
+        wide.print(_overview_table(done))
     else:
         screen.print(_methods_table(done))
     # below, because a column for this leaves no terminal enough for the rest

@@ -18,7 +18,9 @@ from typing import Any
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError
+from kbforge.files.answers import Placed
 from kbforge.files.io import read_small
+from kbforge.jobs.answered import changed_by
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, alpha_for, judge
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
@@ -53,7 +55,10 @@ class Chosen:
 
 
 def choose(
-    fragments: Sequence[Fragment], defaults: str | None = None, any_alpha: bool = True
+    fragments: Sequence[Fragment],
+    defaults: str | None = None,
+    any_alpha: bool = True,
+    answers: Sequence[Placed] = (),
 ) -> Chosen:
     """The likelihood and the alpha for a file of which the user says nothing.
 
@@ -62,6 +67,7 @@ def choose(
         defaults: a folder with other models than those that ship.
         any_alpha: whether alpha is open; if it is given, exact names are no choice, as they know
             no alpha.
+        answers: about the fragments.
 
     Raises:
         UsageError: the fragments have vectors of no likelihood's, or nothing at all.
@@ -74,12 +80,14 @@ def choose(
     judged = _judged(fragments, fitted, defaults)
     if not any_alpha:
         judged = judged.without_names()
+    before, judged = judged, judged.answered(answers)
+    why = str(changed_by(before, judged)) if answers else _why(judged)
     best = judged.chosen
     if best.likelihood == NAMES:
         likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
         likelihood.fit(fragments)
-        return Chosen(NAMES, likelihood, likelihood.default_alpha, _why(judged), judged)
-    return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, _why(judged), judged)
+        return Chosen(NAMES, likelihood, likelihood.default_alpha, why, judged)
+    return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, why, judged)
 
 
 class FromFile:
@@ -89,6 +97,7 @@ class FromFile:
         fragments: the file.
         chosen: what was chosen for it; None if the user named the likelihood.
         defaults: a folder with other models than those that ship.
+        answers: about the fragments.
 
     Attributes:
         judged: what was judged, None if nothing was asked for.
@@ -96,9 +105,14 @@ class FromFile:
     """
 
     def __init__(
-        self, fragments: Sequence[Fragment], chosen: Chosen | None, defaults: str | None
+        self,
+        fragments: Sequence[Fragment],
+        chosen: Chosen | None,
+        defaults: str | None,
+        answers: Sequence[Placed] = (),
     ) -> None:
         self._fragments, self._chosen, self._defaults = fragments, chosen, defaults
+        self._answers = answers
         self.judged = None if chosen is None else chosen.judged
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
@@ -116,13 +130,17 @@ class FromFile:
             return None
         fitted = _fitted(fragments, defaults, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
-            judged = _judged(fragments, {**fitted, name: likelihood}, defaults).only(name)
+            before = _judged(fragments, {**fitted, name: likelihood}, defaults).only(name)
+            judged = before.answered(self._answers)
             alpha, why = judged.chosen.alpha, "suits this file"
         else:
-            judged = _judged(fragments, fitted, defaults)
+            before = _judged(fragments, fitted, defaults)
+            judged = before.answered(self._answers)
             alpha = alpha_for(len(fragments), judged.entities)
             why = f"expects as many entities as {judged.chosen.likelihood} finds in this file"
         self.judged = judged
+        if self._answers:
+            why = f"{why}: {changed_by(before, judged)}"
         return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
 
 

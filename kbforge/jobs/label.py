@@ -6,22 +6,24 @@
             labelling.answer(question, same=ask_somebody(question))
         print(labelling.changed())
 
-The questions are about the candidate groupings of the file (`kbforge.jobs.candidates`), of which
-the answers choose one. `kbforge cluster --answers` chooses by the same rule.
+The questions are about the hypotheses that the judge chooses from (`kbforge.judge`).
+`kbforge cluster --answers` chooses by the same rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kbforge.contracts import Fragment
-from kbforge.errors import KBForgeError
-from kbforge.files.answers import Answer, AnswerFile, Asked, placed
-from kbforge.jobs.answered import Changed, Chooser
-from kbforge.jobs.candidates import candidates
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.files.answers import AUDIT, Answer, AnswerFile, Asked, Placed, placed
+from kbforge.jobs.answered import Changed, changed_by
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
+from kbforge.judge.judging import Judged
+from kbforge.models.answers.queue import Drawn
 from kbforge.models.calibration import fingerprint
 
 
@@ -30,12 +32,14 @@ class Question:
     """A pair to ask about; whoever asks shows no labels.
 
     Attributes:
+        drawn: the pair as it came out of the queue.
         a: a fragment.
         b: another one.
         asked: why.
 
     """
 
+    drawn: Drawn
     a: Fragment
     b: Fragment
     asked: Asked
@@ -57,11 +61,9 @@ class Labelling:
         choices: a likelihood that they name is the only one that is chosen from.
         file: where the answers go; those that it holds count.
 
-    Attributes:
-        chooser: the candidates, and which one is best by the answers.
-
     Raises:
-        KBForgeError: no fragments, answers about others, or as `kbforge.jobs.cluster.cluster`.
+        KBForgeError: no fragments, answers about others, nothing to choose between, or as
+            `kbforge.jobs.prepare.prepare`.
 
     """
 
@@ -69,21 +71,31 @@ class Labelling:
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
         earlier = placed(file.answers, fragments, file.path)
-        self._file, self._fragments = file, fragments
+        judged = prepare(fragments, replace(choices, answers=None)).judged
+        if judged is None:
+            raise UsageError(
+                f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "
+                "name another likelihood, or none"
+            )
+        self._file, self._judged = file, judged
         self._sha256 = fingerprint(fragments)
         self._numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
-        self.chooser = Chooser(fragments, candidates(fragments, choices), choices.seed)
-        for answer in earlier:
-            self.chooser.add(answer.first, answer.second, answer.same)
+        self._answers = earlier
+        self._queue = judged.answered(earlier).questions(choices.seed)
+
+    @property
+    def judged(self) -> Judged:
+        """The hypotheses, and which is best by the answers so far."""
+        return self._judged.answered(self._answers)
 
     def question(self) -> Question | None:
         """What to ask next; None if nothing is left to ask."""
-        drawn = self.chooser.next()
+        drawn = self._queue.next()
         if drawn is None:
             return None
-        a, b = self._fragments[drawn.first], self._fragments[drawn.second]
+        a, b = (self._judged.sample.fragments[at] for at in (drawn.first, drawn.second))
         number = len(self._file.answers) + 1
-        return Question(a, b, Asked(number, drawn.how, drawn.joined, drawn.share))
+        return Question(drawn, a, b, Asked(number, drawn.how, drawn.joined, drawn.share))
 
     def answer(self, question: Question, same: bool | None) -> None:
         """Keep an answer; None says that nobody knows.
@@ -93,8 +105,11 @@ class Labelling:
 
         """
         a, b = question.a.id, question.b.id
-        self._file.append(Answer(a, b, same, question.asked, self._sha256))
-        self.chooser.add(self._numbers[a], self._numbers[b], same)
+        answer = Answer(a, b, same, question.asked, self._sha256)
+        self._file.append(answer)
+        first, second = self._numbers[a], self._numbers[b]
+        self._answers.append(Placed(first, second, same, question.asked.how == AUDIT))
+        self._queue.add(question.drawn.first, question.drawn.second, same)
 
     def undo(self) -> bool:
         """Take back the last answer of this session; whether there was one.
@@ -108,12 +123,13 @@ class Labelling:
         if not self._file.appended:
             return False
         self._file.undo()
-        self.chooser.undo()
+        self._answers.pop()
+        self._queue.undo()
         return True
 
     def changed(self) -> Changed:
         """What the answers change."""
-        return self.chooser.changed()
+        return changed_by(self._judged, self.judged)
 
 
 def _without_label(fragment: Fragment) -> dict[str, Any]:

@@ -17,11 +17,13 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.jobs.answered import by_answers
+from kbforge.files.answers import Placed
+from kbforge.jobs.answered import answers_for
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.choose import Chosen, FromFile, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.judge.judging import Judged
+from kbforge.models.answers.reading import Answered
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.calibration import Calibration
 from kbforge.models.confidence import Reading
@@ -67,7 +69,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
-    choices = by_answers(fragments, choices, notes)
+    answers = answers_for(fragments, choices)
     clusterer = _clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -75,7 +77,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     chosen = None
     with bundles_read_once():
         if choices.likelihood is None:
-            chosen = _default(fragments, choices, named)
+            chosen = _default(fragments, choices, named, answers)
             choices = replace(choices, likelihood=chosen.name)
             notes += [chosen.note] if chosen.note else []
         fitted = chosen is not None and chosen.likelihood is not None
@@ -90,10 +92,12 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
-    from_file = FromFile(fragments, chosen, choices.defaults)
+    from_file = FromFile(fragments, chosen, choices.defaults, answers)
     alpha = alpha_of(likelihood, choices, named, from_file, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
     confidence = confidence_of(fragments, choices, named, notes)
+    if answers and confidence is not None:
+        confidence = Answered(confidence, answers)
     return Prepared(
         clusterer,
         problem,
@@ -105,7 +109,12 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     )
 
 
-def _default(fragments: Sequence[Fragment], choices: Choices, named: Calibration | None) -> Chosen:
+def _default(
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    named: Calibration | None,
+    answers: Sequence[Placed],
+) -> Chosen:
     """The likelihood of a user who names none.
 
     Options are those of the attribute model, and a calibration says whose it is.
@@ -114,7 +123,7 @@ def _default(fragments: Sequence[Fragment], choices: Choices, named: Calibration
         return Chosen(DEFAULT_LIKELIHOOD, None, None, "", None)
     if named is not None:
         return Chosen(named.likelihood, None, None, "", None)
-    return choose(fragments, choices.defaults, any_alpha=choices.alpha is None)
+    return choose(fragments, choices.defaults, any_alpha=choices.alpha is None, answers=answers)
 
 
 def _clusterer(choices: Choices) -> Clusterer:

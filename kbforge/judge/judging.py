@@ -14,38 +14,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
 
 from kbforge.clustering.sample import Sample, neighbourhoods
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.files.answers import Placed
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer, best_of
 from kbforge.judge.seen import see
 from kbforge.judge.statistics import expected_entities
+from kbforge.models.answers.queue import Queue, alike
 
 MOST_FRAGMENTS = 1_500
 """A file with more is sampled."""
-_WRONG_ANSWER = 0.05
-"""How often an answer is not what the grouping that holds would have said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Whether two fragments of a sample are one entity, by someone who knows.
-
-    Attributes:
-        one: a fragment's place in the sample.
-        two: another's.
-        same: whether they are.
-
-    """
-
-    one: int
-    two: int
-    same: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +48,7 @@ class Judged:
         open: [hypotheses] whether a hypothesis may be chosen.
         margin: what displaces exact names.
         spread: how far expected gains are from true ones, as a standard deviation.
-        answers: what was told of pairs, if anything.
+        answers: what was told of pairs, by numbers of the file's fragments.
 
     """
 
@@ -77,32 +62,20 @@ class Judged:
     open: tuple[bool, ...]
     margin: float
     spread: float
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Placed, ...] = ()
 
     @property
-    def weights(self) -> FloatArray:
-        """[hypotheses] how probable each is to be the best, sum 1.
-
-        A gain is off by the spread. An answer is what a hypothesis says but for a small share of
-        wrong ones; so some answers outweigh what was expected.
-        """
-        score = self.gains / max(self.spread, 1e-3)
-        for answer in self.answers:
-            for k, hypothesis in enumerate(self.found):
-                together = hypothesis.labels[answer.one] == hypothesis.labels[answer.two]
-                right = bool(together) == answer.same
-                score[k] += math.log(1 - _WRONG_ANSWER if right else _WRONG_ANSWER)
-        weights = np.exp(score - score.max()) * np.array(self.open)
-        return np.asarray(weights / weights.sum())
+    def allowed(self) -> IntArray:
+        """The places of the hypotheses that may be chosen."""
+        return np.flatnonzero(self.open)
 
     @property
     def place(self) -> int:
         """Which hypothesis is chosen."""
-        allowed = np.flatnonzero(self.open)
         if self.answers:
-            return int(np.argmax(self.weights))
-        found = [self.found[k] for k in allowed]
-        return int(allowed[best_of(self.gains[allowed], found, self.margin)])
+            return int(self.allowed[self._asked.best()])
+        found = [self.found[k] for k in self.allowed]
+        return int(self.allowed[best_of(self.gains[self.allowed], found, self.margin)])
 
     @property
     def chosen(self) -> Hypothesis:
@@ -112,12 +85,25 @@ class Judged:
     @property
     def expected_f1(self) -> float:
         """What F1 the chosen grouping is expected to have."""
-        return float(self.levels[self.place])
+        of_names = self.levels[self.place] - self.gains[self.place]
+        return float(np.clip(of_names + self.expected_gain, 0.0, 1.0))
 
     @property
     def expected_gain(self) -> float:
         """What the chosen grouping is expected to gain over exact names."""
-        return float(self.gains[self.place])
+        place = self.place
+        return float(self.gains[place] + (self._moved(place) if self.answers else 0.0))
+
+    def gain_over(self, before: Judged) -> float:
+        """What the chosen grouping is expected to gain over the one chosen before, by answers.
+
+        Args:
+            before: the same with fewer answers.
+
+        """
+        one, other = self.place, before.place
+        moved = self._moved(one) - self._moved(other)
+        return float(self.gains[one] - self.gains[other] + moved)
 
     @property
     def entities(self) -> float:
@@ -133,9 +119,50 @@ class Judged:
         """The statistics of the file and of the chosen grouping, by name; NaN is missing."""
         return dict(zip(self.names, self.statistics[self.place].tolist(), strict=True))
 
-    def answered(self, answers: Iterable[Answer]) -> Judged:
-        """The same, with more answers: each hypothesis is weighed by those it agrees with."""
+    def answered(self, answers: Iterable[Placed]) -> Judged:
+        """The same, with more answers.
+
+        Args:
+            answers: by numbers of the file's fragments; about others than the sample's they choose
+                nothing.
+
+        """
         return replace(self, answers=(*self.answers, *answers))
+
+    def questions(self, seed: int) -> Queue:
+        """What to ask, to tell which of the hypotheses is best; with the answers so far.
+
+        Its fragments are the sample's.
+
+        Args:
+            seed: of the questions.
+
+        """
+        allowed = self.allowed
+        groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
+        queue = Queue(groupings, self._worth[allowed], alike(self.sample.fragments), seed)
+        place = {number: at for at, number in enumerate(self.sample.places)}
+        for answer in self.answers:
+            if answer.first in place and answer.second in place:
+                queue.add(place[answer.first], place[answer.second], answer.same)
+        return queue
+
+    @cached_property
+    def _asked(self) -> Queue:
+        return self.questions(0)
+
+    @property
+    def _worth(self) -> FloatArray:
+        """[hypotheses] the gains; exact names are worth the margin that displaces them."""
+        names = [h.likelihood == NAMES for h in self.found]
+        return np.where(names, self.margin, self.gains)
+
+    def _moved(self, place: int) -> float:
+        """By how much answers raise the expected gain of a hypothesis."""
+        scores, _ = self._asked.scores()
+        worth = self._worth[self.allowed]
+        at = int(np.flatnonzero(self.allowed == place)[0])
+        return float(scores[at] - (worth[at] - worth[0]))
 
     def only(self, likelihood: str) -> Judged:
         """The same, but only hypotheses of this likelihood may be chosen.

@@ -22,7 +22,8 @@ from kbforge.errors import ModelError, quoted
 _FORMAT = "kbforge trees 1"
 _MOST_NODES = 4_000_000
 _MOST_FEATURES = 10_000
-_ROWS_AT_ONCE = 16_384
+_ROWS_AT_ONCE = 8_192
+_MOST_BITS = 64
 _DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
@@ -73,11 +74,34 @@ class Trees:
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
         out = np.full(len(values), self.offset[0])
+        masks = [_masks(self, int(root)) for root in self.roots]
         for start in range(0, len(values), _ROWS_AT_ONCE):
             part = values[start : start + _ROWS_AT_ONCE]
-            for root in self.roots:
-                out[start : start + len(part)] += self.leaves[self._leaves_of(part, int(root))]
+            # by column, a missing value once as what goes left everywhere, once as what goes right
+            missing = np.isnan(part)
+            left = np.where(missing, -np.inf, part).T.copy()
+            right = np.where(missing, np.inf, part).T.copy() if missing.any() else left
+            for root, found in zip(self.roots, masks, strict=True):
+                if found is None:
+                    at = self._leaves_of(part, int(root))
+                else:
+                    at = self._leaves_by_masks(found, left, right)
+                out[start : start + len(part)] += self.leaves[at]
         return out
+
+    def _leaves_by_masks(
+        self, found: _Masks, left: NDArray[np.float64], right: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """As `_leaves_of`, of a tree of at most 64 leaves, without following any row."""
+        reached = np.full(left.shape[1], found.all, dtype=np.uint64)
+        for node, mask in zip(found.nodes, found.kept_right, strict=True):
+            values = (left if self.missing_left[node] else right)[self.feature[node]]
+            # a row that goes right keeps the bits of the mask, any other keeps all
+            goes_left = values <= self.threshold[node]
+            reached &= mask | -goes_left.astype(np.uint64)
+        lowest = reached & -reached
+        at: NDArray[np.int64] = found.leaves[np.bitwise_count(lowest - np.uint64(1))]
+        return at
 
     def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
         """The leaf of one tree that each row ends at: [N]."""
@@ -104,6 +128,54 @@ class Trees:
         # in one piece: the order of several is not the same each time
         metadata = {_FORMAT: json.dumps(self.features)}
         return bytes(save(tensors, metadata=metadata))
+
+
+@dataclass(frozen=True, slots=True)
+class _Masks:
+    """One tree as bits, a bit a leaf, the leftmost leaf lowest (Lucchese et al. 2015).
+
+    Attributes:
+        nodes: of the tree.
+        kept_right: by node, the leaves that a row can still reach once it went right there.
+        leaves: the number of each bit's leaf.
+        all: the bits of all leaves.
+
+    """
+
+    nodes: tuple[int, ...]
+    kept_right: tuple[np.uint64, ...]
+    leaves: NDArray[np.int64]
+    all: np.uint64
+
+
+def _masks(trees: Trees, root: int) -> _Masks | None:
+    """The bits of a tree; None of a tree with too many leaves."""
+    leaves: list[int] = []
+    below: list[tuple[int, int, int]] = []
+    # each entry is a node to open, or a node whose left side has been opened from this leaf on
+    stack: list[tuple[int, int]] = [(root, -1)]
+    while stack:
+        node, start = stack.pop()
+        if start >= 0:
+            below.append((node, start, len(leaves)))
+        elif node < 0:
+            leaves.append(-1 - node)
+            if len(leaves) > _MOST_BITS:
+                return None
+        else:
+            stack += [
+                (int(trees.right[node]), -1),
+                (node, len(leaves)),
+                (int(trees.left[node]), -1),
+            ]
+    whole = (1 << len(leaves)) - 1
+    masks = [whole & ~((1 << stop) - (1 << start)) for _, start, stop in below]
+    return _Masks(
+        tuple(node for node, _, _ in below),
+        tuple(map(np.uint64, masks)),
+        np.array(leaves, dtype=np.int64),
+        np.uint64(whole),
+    )
 
 
 def read_trees(content: bytes, where: str) -> Trees:

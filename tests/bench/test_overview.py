@@ -168,3 +168,9 @@ def test_csv_has_a_line_a_task_and_method() -> None:
     )
     assert (default["family"], default["standing"], default["peak_mib"]) == ("x", "held out", "7.5")
     assert long_table(of, []) == ""
+
+
+def test_no_way_that_was_tried_is_above_the_best_in_hindsight() -> None:
+    rows = [row("a", EXACT, 0.9), row("a", DEFAULT, 0.8), row("a", BEST, 0.7, alpha=1.0)]
+    grid = shown(rows, plan(task("a")))
+    assert cells(grid, "a")["best alpha"] == "0.800 (attributes 3)"

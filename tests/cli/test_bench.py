@@ -390,7 +390,7 @@ def test_accuracy_from_end_to_end_and_on_after_a_part(
     program: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KBFORGE_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "40")  # cuts no figure short
     job = ("bench", "accuracy", "--quick", "--set", "suite.likelihoods=bigram", "-o", tmp_path)
     methods = ("--methods", "exact name,default,ceiling")
     part = program(*job, *methods, "--tasks", "invented-records")

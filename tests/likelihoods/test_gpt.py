@@ -12,6 +12,9 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
+from kbforge.files.fragments import read_fragments
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge.models.calibration import Calibration, to_toml
 from kbforge.models.resolve import make_likelihood
@@ -171,6 +174,40 @@ def test_the_surrogate_votes_by_its_weight(
     np.testing.assert_allclose(pooled.log_marginal(sets[::-1]), expected[::-1], atol=1e-6)
 
 
+def grouping(
+    fragments: list[Fragment], index: str | None, alpha: float
+) -> tuple[list[tuple[int, ...]], int]:
+    """The heaviest grouping, and how many sets were scored for it."""
+    choices = Choices(likelihood="gpt", index=index, particles=20, alpha=alpha)
+    prepared = prepare(fragments, choices)
+    rng = np.random.default_rng(0)
+    found = prepared.clusterer.cluster(fragments, prepared.problem, rng)
+    clusters = [c for part in found.subproblems for c in part.particles[0].clusters]
+    return sorted(clusters), found.model_evaluations
+
+
+def test_hopeless_joins_are_not_scored(fragments: list[Fragment]) -> None:
+    some = fragments[:60]
+    clusters, asked = grouping(some, None, 1e16)
+    every, asked_of_all = grouping(some, "none", 1e16)
+    assert clusters == every
+    assert 1 < len(clusters) < len(some)
+    assert asked < asked_of_all / 2
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("family", "alpha"), [("wd50_dev", 1e13), ("dwie50_dev", 3e19)])
+def test_the_index_keeps_the_grouping_of_real_files(
+    data_dir: Path, family: str, alpha: float
+) -> None:
+    fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))[:100]
+    clusters, asked = grouping(fragments, None, alpha)
+    every, asked_of_all = grouping(fragments, "none", alpha)
+    together = set(clusters) & set(every)
+    assert sum(map(len, together)) >= 0.9 * len(fragments)
+    assert asked < asked_of_all / 2
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -205,8 +242,6 @@ def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("family", BF16)
 def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:
-    from kbforge.files.fragments import read_fragments
-
     fragments = list(read_fragments(str(data_dir / f"confusable/{family}.jsonl")))
     sets = random_sets(fragments, 500)
     model = from_bundle(read_bundle(shipped_model()), "gpt")

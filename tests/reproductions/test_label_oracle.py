@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbforge.jobs.choices import Choices
 from kbforge_training.defaults.families import LabelledFile
 from tests.people import people
 from tests.reproductions.scripts import script
@@ -12,7 +13,7 @@ oracle = script("label_oracle")
 
 
 def test_answers_by_gold_come_near_the_best():
-    found = oracle.ask(LabelledFile("people", "p", tuple(people(40, 3))), 0.0, 0)
+    found = oracle.ask(LabelledFile("people", "p", tuple(people(40, 3))), 0.0, Choices())
     assert found.family == "people"
     assert len(found.chosen) == len(oracle.STOPS)
     assert max(found.chosen) <= found.best

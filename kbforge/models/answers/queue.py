@@ -23,13 +23,15 @@ them differs, and after t answers m / (m + t) of that difference is still added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import orjson
 from scipy.special import expit, ndtr
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.files.answers import AUDIT, INFORMATIVE
 from kbforge.models.answers.belief import Belief, design, information_of, prior, update
 from kbforge.models.answers.votes import count_votes, votes_on
@@ -214,3 +216,13 @@ class Queue:
         off = jacobian - jacobian[0]
         variance = ((off @ belief.covariance) * off).sum(axis=1)
         return f - f[0], variance, jacobian
+
+
+def alike(fragments: Sequence[Fragment]) -> IntArray:
+    """Equal numbers for fragments that say the same, shape [n]."""
+    numbers: dict[bytes, int] = {}
+    says = (
+        orjson.dumps([dict(f.properties), f.vector], option=orjson.OPT_SORT_KEYS) for f in fragments
+    )
+    found = (numbers.setdefault(said, len(numbers)) for said in says)
+    return np.fromiter(found, np.int64, len(fragments))

@@ -15,6 +15,11 @@ With a weight w, the surrogate votes too, a product of experts (Hinton 2002):
 which is a score of sets like any other, but no longer the log of a probability of text. A text has
 one model's view of how common a name is; bigrams, for which a long name is always rare, tell by it
 more readily whether two observations share a name by accident.
+
+A score costs milliseconds, and most joins are hopeless. So the model brings an index: a fragment is
+compared with the clusters that share values or parts of values with it, fitted to the file. Scores
+stay as they are; most are not asked for. What is lost are joins of fragments that share nothing,
+which an alpha too small for the file would make.
 """
 
 from __future__ import annotations
@@ -28,10 +33,11 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from kbforge.contracts import FloatArray, Fragment, Likelihood
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.calibration import CALIBRATION_FILE, read_calibration
+from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.models.given_scores import GivenScores
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
@@ -108,6 +114,10 @@ class Gpt(Likelihood):
         """What the weights are in memory: "fp32" or "bf16"."""
         return self._scorer.precision
 
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Fit the index to the fragments; the model stays as it was trained."""
+        return self.index.fit(fragments)
+
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""
         texts = [self._text(cluster) for cluster in clusters]
@@ -158,6 +168,7 @@ class Gpt(Likelihood):
         )
         self._given: GivenScores[str] = GivenScores(cache_mb)
         self.surrogate = _surrogate(bundle, where)
+        self.index: CandidateIndex = Selective()
         self._surrogate_weight = surrogate_weight
         calibrated = CALIBRATION_FILE in bundle.files
         self.default_alpha = (

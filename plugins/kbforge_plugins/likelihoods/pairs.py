@@ -35,7 +35,7 @@ class Pairs(ConjugateLikelihood):
         model: another model than the one that ships: its file, or the folder it is in.
 
     Raises:
-        ModelError: the file is not such a model.
+        KBForgeError: the file cannot be read, or (ModelError) is not such a model.
 
     """
 

@@ -28,12 +28,13 @@ def fitted() -> Trees:
     return fit_trees(FEATURES, rows, targets, parameters, 20)
 
 
-@pytest.mark.parametrize("objective", ["l2", "binary"])
-def test_sums_are_those_of_the_booster(objective: str) -> None:
+@pytest.mark.parametrize(("objective", "leaves"), [("l2", 15), ("binary", 15), ("l2", 100)])
+def test_sums_are_those_of_the_booster(objective: str, leaves: int) -> None:
     rows, targets = data()
     if objective == "binary":
         targets = (targets > 0.5).astype(float)
-    parameters = {"objective": objective, "verbosity": -1, "num_threads": 1, "num_leaves": 15}
+    parameters = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 1}
+    parameters |= {"num_leaves": leaves, "min_data_in_leaf": 2}
     booster = lightgbm.train(parameters, lightgbm.Dataset(rows, targets), 30)
     trees = trees_of(booster, FEATURES)
     fresh = np.random.default_rng(4).normal(size=(200, 3))

@@ -85,6 +85,8 @@ class Odds:
 
     def _above(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> list[int]:
         log_odds = self._trees.predict(self.file.describe(a, i, b, j))
+        # two fragments that state nothing are as probably one as not
+        log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = 0.0
         units = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS).astype(np.int64)
         return [int(value) for value in units - APART]
 

@@ -1,0 +1,182 @@
+"""Alpha for a slow likelihood, from a grouping that a fast one made; no labels are read.
+
+A likelihood that is no true probability of the file (a language model trained elsewhere) has one
+free constant, alpha, and an alpha of other data is off by tens of nats. A grouping says what alpha
+should do: open as many entities. The fragments come in a random order, each decides between the
+clusters of those before it and a new one, and with
+
+    r_i = L({i}) - logsumexp over clusters C of [log |C| + L(C + i) - L(C)]
+
+the log odds at alpha 1 that i opens a new cluster, log alpha is the maximum of the
+pseudo-likelihood of the grouping's own decisions (Besag 1975), a logistic regression with an
+intercept only: the a at which
+
+    sum over i of sigmoid(a + r_i) = how many decisions of the grouping open a cluster.
+
+A single wrong decision of the grouping moves one term by less than one, whatever its odds.
+
+It is cheap: a sample of decisions is scored, each against its own cluster and the others that share
+most with the fragment, and of a large cluster a sample of its fragments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from kbforge import registry
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.models.score_cache import ScoreCache
+
+DECISIONS = 200
+OTHERS = 2  # clusters other than its own that a fragment is compared with
+MEMBERS = 8  # of a cluster that are scored
+
+_BEYOND = 20.0  # nats outside of all odds, where the sum is flat
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What a fragment meets: clusters of those before it, its own first if it has one.
+
+    Attributes:
+        fragment: i.
+        opens: whether the grouping has i open a cluster.
+        sizes: |C|, of each.
+        sets: some members of each.
+
+    """
+
+    fragment: int
+    opens: bool
+    sizes: Sequence[int]
+    sets: Sequence[Sequence[int]]
+
+
+def alpha_by_grouping(
+    likelihood: Likelihood,
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Sequence[int]],
+    index: CandidateIndex | None = None,
+    seed: int = 0,
+    decisions: int = DECISIONS,
+) -> float:
+    """The alpha at which the likelihood opens as many entities as a grouping has.
+
+    Args:
+        likelihood: ready to score; it may be a black box.
+        fragments: of the file, or a sample of whole neighbourhoods of it.
+        clusters: the grouping: each fragment's index once.
+        index: says what shares something with what, fitted to the fragments; None takes the
+            likelihood's own, fitted with it, else one by all values.
+        seed: of the order and the samples.
+        decisions: how many are scored.
+
+    Raises:
+        UsageError: not a grouping of the fragments.
+        LikelihoodError: NaN, or a fragment that is impossible alone and in company.
+
+    """
+    if sorted(i for cluster in clusters for i in cluster) != list(range(len(fragments))):
+        raise UsageError("alpha by a grouping: expected each fragment in one cluster")
+    if len(fragments) < 2:
+        return likelihood.default_alpha
+    index = index or likelihood.index
+    if index is None:
+        index = registry.create("indexes", "selective")
+        index.fit(fragments)
+    rng = np.random.default_rng(seed)
+    asked = list(_decisions(fragments, clusters, index, rng, decisions))
+    odds = _log_odds_new(ScoreCache.of(likelihood), fragments, asked)
+    if np.isnan(odds).any():
+        raise LikelihoodError("the likelihood gives a fragment NaN, or no finite place")
+    # one half where none or all open a cluster, so that there is a maximum
+    opened = min(max(sum(one.opens for one in asked), 0.5), len(asked) - 0.5)
+    return math.exp(_where_expected(odds, opened))
+
+
+def _decisions(
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Sequence[int]],
+    index: CandidateIndex,
+    rng: np.random.Generator,
+    most: int,
+) -> Iterator[_Decision]:
+    """A sample of what the fragments decide, in a random order."""
+    order = rng.permutation(len(fragments)).tolist()
+    cluster_of = {i: number for number, cluster in enumerate(clusters) for i in cluster}
+    # the first has no choice
+    chosen = set((1 + rng.permutation(len(fragments) - 1)[:most]).tolist())
+    before: dict[int, list[int]] = {}
+    led: dict[int, set[int]] = {}
+    for place, i in enumerate(order):
+        own, keys = cluster_of[i], index.keys(fragments[i])
+        if place in chosen:
+            ranked = _most_alike(keys, led, own)
+            met = [own] * (own in before) + ranked
+            sets = [_some(before[number], rng) for number in met]
+            yield _Decision(i, own not in before, [len(before[n]) for n in met], sets)
+        before.setdefault(own, []).append(i)
+        for key in keys:
+            led.setdefault(key, set()).add(own)
+
+
+def _most_alike(keys: Sequence[int], led: dict[int, set[int]], own: int) -> list[int]:
+    """The clusters that share most with a fragment, keys of few clusters counting for more."""
+    weight: dict[int, float] = {}
+    for key in keys:
+        for number in led.get(key, ()):
+            if number != own:
+                weight[number] = weight.get(number, 0.0) + 1 / len(led[key])
+    return sorted(weight, key=lambda number: (-weight[number], number))[:OTHERS]
+
+
+def _some(members: Sequence[int], rng: np.random.Generator) -> list[int]:
+    if len(members) <= MEMBERS:
+        return list(members)
+    return [members[k] for k in sorted(rng.permutation(len(members))[:MEMBERS].tolist())]
+
+
+def _log_odds_new(
+    cache: ScoreCache, fragments: Sequence[Fragment], asked: Sequence[_Decision]
+) -> FloatArray:
+    """r of each decision, nats."""
+    sets: list[list[Fragment]] = []
+    for one in asked:
+        x = fragments[one.fragment]
+        sets.append([x])
+        for members in one.sets:
+            held = [fragments[i] for i in members]
+            sets += [held, [*held, x]]
+    scores = iter(cache.log_marginal(sets).tolist())
+    odds = []
+    for one in asked:
+        alone = next(scores)
+        joins = [-next(scores) + next(scores) + math.log(size) for size in one.sizes]
+        existing = float(np.logaddexp.reduce(joins, initial=-np.inf))
+        odds.append(math.nan if alone == existing == -math.inf else alone - existing)
+    return np.array(odds)
+
+
+def _where_expected(odds: FloatArray, opened: float) -> float:
+    """The log alpha at which as many are expected to open a cluster, within reach of the odds."""
+    finite = odds[np.isfinite(odds)]
+    if not len(finite):
+        return 0.0
+    low, high = -float(finite.max()) - _BEYOND, -float(finite.min()) + _BEYOND
+
+    def excess(log_alpha: float) -> float:
+        return float(expit(log_alpha + odds).sum()) - opened
+
+    # fragments that share nothing with others open a cluster at any alpha
+    if excess(low) >= 0:
+        return low + _BEYOND
+    if excess(high) <= 0:
+        return high - _BEYOND
+    return float(brentq(excess, low, high))

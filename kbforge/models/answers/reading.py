@@ -1,0 +1,61 @@
+"""A confidence map that has heard answers: what it says of entities is shifted by their audits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbforge.contracts import Cluster, FloatArray
+from kbforge.evaluation.reliability import Pairs
+from kbforge.files.answers import Placed
+from kbforge.models.answers.shift import Shift, shift_of
+from kbforge.models.confidence import Reading, Reported
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A map, and answers about the fragments that it reads.
+
+    What it says of pairs stays: pairs are asked about because they are doubtful, so their answers
+    do not stand for the others.
+
+    Attributes:
+        reading: the map.
+        answers: by numbers of the fragments.
+
+    """
+
+    reading: Reading
+    answers: tuple[Placed, ...]
+
+    def of_entities(self, reported: Reported) -> FloatArray:
+        """As `Reading`, shifted."""
+        before = self.reading.of_entities(reported)
+        return shift_by(self.answers, reported.entities.clusters, before).apply(before)
+
+    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+        """As `Reading`."""
+        return self.reading.of_pairs(reported, pairs)
+
+
+def shift_by(
+    answers: Sequence[Placed], clusters: Sequence[Cluster], probability: FloatArray
+) -> Shift:
+    """How much surer or less sure of its entities a run may be, by the audits among the answers.
+
+    Args:
+        answers: about the fragments that were clustered, or others, which are passed over.
+        clusters: the point estimate.
+        probability: that each cluster is exactly an entity, by the map, shape [clusters].
+
+    """
+    holder = {fragment: number for number, held in enumerate(clusters) for fragment in held}
+    tested = [
+        (holder[a.first], a.same != (holder[a.first] == holder[a.second]))
+        for a in answers
+        if a.audit and a.same is not None and a.first in holder and a.second in holder
+    ]
+    numbers = np.array([number for number, _ in tested], np.int64)
+    return shift_of(probability[numbers], np.array([failed for _, failed in tested], np.bool_))

@@ -1,0 +1,142 @@
+"""The pretrained likelihood of pairs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import Fragment
+from kbforge.errors import KBForgeError, ModelError
+from kbforge.models.trees import Trees
+from kbforge_plugins.likelihoods.pairs import Pairs
+from kbforge_plugins.models.pairs.live_pairs import weight
+
+
+def person(i: int, name: str, **others: str) -> Fragment:
+    return Fragment(f"f{i}", {"name": (name,), **{key: (v,) for key, v in others.items()}})
+
+
+def people(n: int = 30) -> list[Fragment]:
+    rng = random.Random(1)
+    first, last = ("Ada", "Alan", "Grace", "Kurt"), ("Lovelace", "Turing", "Hopper", "Moor")
+    return [
+        person(i, f"{rng.choice(first)} {rng.choice(last)}", born=str(1800 + rng.randrange(5)))
+        for i in range(n)
+    ]
+
+
+def fitted(fragments: list[Fragment]) -> Pairs:
+    model = Pairs()
+    model.fit(fragments)
+    return model
+
+
+def gain(model: Pairs, one: list[Fragment], other: list[Fragment]) -> float:
+    both, a, b = model.log_marginal([[*one, *other], one, other])
+    return float(both - a - b)
+
+
+def test_equal_rare_names_speak_for_one_entity_and_others_against() -> None:
+    fragments = [person(k, f"word{k} name{k}") for k in range(60)]
+    fragments += [person(60, "word7 name7", city="Rome")]
+    model = fitted(fragments)
+    assert gain(model, [fragments[7]], [fragments[60]]) > 1
+    assert gain(model, [fragments[7]], [fragments[8]]) < -1
+
+
+def test_any_order_gives_the_same_bits_also_with_fragments_never_seen() -> None:
+    known, new = people(), [person(90, "Ada Lovelase", born="1801"), person(91, "A. Lovelase")]
+    some = [*known[:6], *new, known[0]]
+    values = set()
+    for seed in range(4):
+        model = fitted(known)
+        order = some[:]
+        random.Random(seed).shuffle(order)
+        values.add(float(model.log_marginal([order])[0]))
+    assert len(values) == 1
+
+
+def test_an_index_taken_before_fitting_leads_to_what_was_fitted() -> None:
+    model = Pairs()
+    index = model.index
+    assert index is not None
+    fragments = [person(k, f"word{k} name{k}") for k in range(40)]
+    fragments.append(person(40, "name5 word5"))
+    model.fit(fragments)
+    keys = [set(index.keys(f)) for f in fragments]
+    assert keys[5] & keys[40]
+    assert not keys[5] & keys[6]
+
+
+def test_a_fragment_never_seen_is_led_to_those_like_it() -> None:
+    fragments = [person(k, f"word{k} name{k}") for k in range(40)]
+    model = fitted(fragments)
+    assert model.index is not None
+    new = set(model.index.keys(person(99, "word5 name5", city="Rome")))
+    led = [k for k, f in enumerate(fragments) if new & set(model.index.keys(f))]
+    assert 5 in led
+    assert len(led) < 10
+
+
+def test_mentions_of_one_statement_weigh_less_and_less() -> None:
+    """A hundred equal mentions speak ten times as loud as one, not a hundred times."""
+    fragments = [*people(), person(50, "Ada Lovelace"), person(51, "Kurt Moor", born="1700")]
+    model = fitted(fragments)
+    one, many = (gain(model, [fragments[-2]] * n, [fragments[-1]]) for n in (1, 100))
+    assert one < 0
+    assert many == pytest.approx(10 * one)
+    assert [weight(n) for n in (0, 1, 4, 10_000)] == [0, 256, 512, 25_600]
+
+
+def test_it_says_what_each_attribute_says() -> None:
+    fragments = [
+        *(person(k, f"word{k} name{k}", code=f"c{k}", city="Rome") for k in range(50)),
+        person(50, "word3 name3", code="c3", city="Rome"),
+    ]
+    said = fitted(fragments).contributions(fragments[50], [fragments[3]])
+    assert set(said) == {"name", "code", "city"}
+    assert said["code"] > said["city"]
+
+
+def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
+    content = _constant(Pairs()._trees.features, 2.0).to_bytes()
+    (tmp_path / "pairs.safetensors").write_bytes(content)
+    for named in (tmp_path, tmp_path / "pairs.safetensors"):
+        model = Pairs(str(named))
+        fragments = [person(0, "Ada Lovelace"), person(1, "Ada Lovelase")]
+        model.fit(fragments)
+        assert gain(model, fragments[:1], fragments[1:]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"nothing", "damaged"), (None, "features of this version")],
+)
+def test_what_is_no_pair_model_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(_constant(("a",), 0.0).to_bytes() if content is None else content)
+    with pytest.raises(ModelError, match=said):
+        Pairs(str(path))
+
+
+def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KBForgeError, match="no such file"):
+        Pairs(str(tmp_path / "no"))
+
+
+def _constant(features: tuple[str, ...], value: float) -> Trees:
+    none = np.zeros(0, np.int32)
+    return Trees(
+        features,
+        none,
+        np.zeros(0),
+        np.zeros(0, np.uint8),
+        none,
+        none,
+        np.array([value]),
+        np.array([-1], np.int32),
+        np.zeros(1),
+    )
