@@ -10,10 +10,10 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment
+from kbforge.files.answers import Placed
 from kbforge.jobs.choose import shipped_scorer
 from kbforge.judge.hypotheses import NAMES
-from kbforge.judge.judging import Answer, Judged, alpha_for, judge
-from kbforge.judge.statistics import expected_entities
+from kbforge.judge.judging import Judged, judge
 from kbforge.models.resolve import make_likelihood
 from tests.judge.people import made
 
@@ -69,30 +69,24 @@ def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
 
 def test_answers_move_the_choice_to_what_agrees_with_them(people: Judged) -> None:
     target = people.only("bigram").chosen
+    place = people.sample.places
     rng = np.random.default_rng(0)
-    pairs = rng.integers(len(target.labels), size=(400, 2)).tolist()
-    answers = [Answer(i, j, bool(target.labels[i] == target.labels[j])) for i, j in pairs if i != j]
-    told = people.answered(answers)
-    assert people.weights.sum() == pytest.approx(1)
-    assert told.weights.sum() == pytest.approx(1)
-    agree = [told.chosen.labels[a.one] == told.chosen.labels[a.two] for a in answers]
-    assert np.mean([bool(x) == a.same for x, a in zip(agree, answers, strict=True)]) > 0.99
+    pairs = rng.integers(len(target.labels), size=(150, 2)).tolist()
+    same = [bool(target.labels[i] == target.labels[j]) for i, j in pairs]
+    asked = zip(pairs, same, strict=True)
+    answers = [Placed(place[i], place[j], told, False) for (i, j), told in asked if i != j]
+    told = people.answered(answers).chosen
+    agrees = [
+        bool(told.labels[i] == told.labels[j]) == answer
+        for (i, j), answer in zip(pairs, same, strict=True)
+    ]
+    assert np.mean(agrees) > 0.99
     assert people.answered([]).chosen is people.chosen
 
 
 def test_entities_of_the_file_are_told_from_the_seeds(people: Judged) -> None:
     assert people.entities == pytest.approx(len(people.chosen.clusters))
     assert replace(people, of=10 * people.of).entities == pytest.approx(10 * people.entities)
-
-
-@pytest.mark.parametrize("entities", [1.5, 40.0, 999.0])
-def test_alpha_for_so_many_entities(entities: float) -> None:
-    assert expected_entities(1000, alpha_for(1000, entities)) == pytest.approx(entities, rel=1e-4)
-
-
-def test_alpha_for_more_entities_than_there_can_be() -> None:
-    assert math.isfinite(alpha_for(10, 50.0))
-    assert alpha_for(10, 0.0) < 0.01
 
 
 @pytest.mark.parametrize(
