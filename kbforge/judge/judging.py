@@ -26,7 +26,7 @@ from kbforge.judge.scorer import Scorer, best_of
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
 
-MOST_FRAGMENTS = 1_500
+MOST_FRAGMENTS = 800
 """A file with more is sampled."""
 
 

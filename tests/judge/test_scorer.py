@@ -41,9 +41,9 @@ def test_what_is_no_scorer_is_refused(how: str) -> None:
 
 
 def test_gains_are_smoothed_along_their_own_path() -> None:
-    found = path(NAMES, "bigram", "bigram", "bigram", "pairs")
-    gains = smoothed(np.array([7.0, 0.0, 4.0, 0.0, 1.0]), found)
-    assert gains.tolist() == [0.0, 1.0, 2.0, 1.0, 1.0]
+    found = path(NAMES, *["bigram"] * 5, "pairs")
+    gains = smoothed(np.array([7.0, 0.0, 0.0, 10.0, 0.0, 0.0, 1.0]), found)
+    assert gains.tolist() == pytest.approx([0.0, 1.0, 2.0, 4.0, 2.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
