@@ -2,8 +2,8 @@
 
 Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file without labels
 (`kbforge.judge`). A likelihood that the user names is judged by its own groupings alone, which
-gives its alpha; one whose clusters cannot be merged gets the alpha under which as many entities are
-expected as the judged grouping has.
+gives its alpha; one whose clusters cannot be merged gets the alpha under which it opens as many
+entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kbforge.errors import ModelError, UsageError
 from kbforge.files.answers import Placed
 from kbforge.files.io import read_small
 from kbforge.jobs.answered import changed_by
+from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.judge.hypotheses import NAMES
-from kbforge.judge.judging import Judged, alpha_for, judge
+from kbforge.judge.judging import Judged, judge
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
 from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
@@ -141,8 +142,9 @@ class FromFile:
         else:
             before = _judged(fragments, fitted, defaults)
             judged = before.answered(self._answers)
-            alpha = alpha_for(len(fragments), judged.entities)
-            why = f"expects as many entities as {judged.chosen.likelihood} finds in this file"
+            sample, clusters = judged.sample.fragments, judged.chosen.clusters
+            alpha = alpha_by_grouping(likelihood, sample, clusters)
+            why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
         self.judged = judged
         if self._answers:
             why = f"{why}: {changed_by(before, judged)}"
@@ -195,7 +197,7 @@ def _judged(
 ) -> Judged:
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
-    return judge(fragments, fitted, index, _scorer(defaults), _LIKE)
+    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE)
 
 
 def _why(judged: Judged) -> str:
@@ -208,7 +210,13 @@ def _why(judged: Judged) -> str:
     )
 
 
-def _scorer(defaults: str | None) -> Scorer:
+def shipped_scorer(defaults: str | None) -> Scorer:
+    """The scorer of a folder, or the one that ships if the folder has none.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
     held = None if defaults is None else Path(defaults) / JUDGE_FILE
     if held is not None and held.is_file():
         return _read(read_small(str(held), "a judge", _MOST_BYTES, ModelError), str(held))

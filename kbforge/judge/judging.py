@@ -11,13 +11,11 @@ file: where a merge path is cut lies in the evidence of pairs that are close to 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
 
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
@@ -26,11 +24,10 @@ from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_o
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer, best_of
 from kbforge.judge.seen import see
-from kbforge.judge.statistics import expected_entities
 from kbforge.models.answers.queue import Queue, alike
 from kbforge.models.doubt.heard import Predicted
 
-MOST_FRAGMENTS = 1_500
+MOST_FRAGMENTS = 800
 """A file with more is sampled."""
 _LEAST_SPREAD = 1e-3
 
@@ -247,18 +244,3 @@ def judge(
         margin=scorer.margin,
         spread=scorer.spread,
     )
-
-
-def alpha_for(fragments: int, entities: float) -> float:
-    """The alpha under which so many fragments are expected to form so many entities."""
-    low, high = -10.0, 30.0
-    target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
-
-    def excess(log_alpha: float) -> float:
-        return expected_entities(fragments, math.exp(log_alpha)) - target
-
-    if excess(low) >= 0:
-        return math.exp(low)
-    if excess(high) <= 0:
-        return math.exp(high)
-    return math.exp(brentq(excess, low, high))

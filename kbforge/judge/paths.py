@@ -168,7 +168,8 @@ class _Agglomeration:
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:
     """Which pairs share a key of the index, [n, n], symmetric.
 
-    Keys that many fragments hold are left out, but for fragments that no other key leads anywhere.
+    Keys that many fragments hold are left out. Fragments that no other key leads anywhere are
+    compared with the first holders of such a key, through which they come together all the same.
     """
     holders: dict[int, list[int]] = {}
     keys = [index.keys(fragment) for fragment in fragments]
@@ -179,14 +180,12 @@ def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[
     for held in holders.values():
         if 1 < len(held) <= _MOST_HOLDERS:
             near[np.ix_(held, held)] = True
-    for i, of_fragment in enumerate(keys):
-        if near[i].sum() <= 1:
-            shared = [held for key in of_fragment if len(held := holders[key]) > 1]
-            if shared:
-                least = min(map(len, shared))
-                for held in shared:
-                    if len(held) == least:
-                        near[i, held] = near[held, i] = True
+    for i in np.flatnonzero(near.sum(axis=1) == 0).tolist():
+        shared = [held for key in keys[i] if len(held := holders[key]) > 1]
+        least = min(map(len, shared), default=0)
+        for held in shared:
+            if len(held) == least:
+                near[i, held[:_MOST_HOLDERS]] = near[held[:_MOST_HOLDERS], i] = True
     np.fill_diagonal(near, False)
     return near
 

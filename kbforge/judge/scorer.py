@@ -18,7 +18,7 @@ from kbforge.models.trees import Trees, read_trees
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
-_SMOOTHING = (0.25, 0.5, 0.25)
+_SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
         if likelihood == NAMES:
             out[places] = 0.0
         else:
-            padded = np.pad(gains[places], 1, mode="edge")
+            padded = np.pad(gains[places], len(_SMOOTHING) // 2, mode="edge")
             out[places] = sum(w * padded[k : k + len(places)] for k, w in enumerate(_SMOOTHING))
     return out
 

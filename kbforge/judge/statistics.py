@@ -148,6 +148,7 @@ def path_statistics(
         out.append(
             {
                 "expected entities over found": math.log(expected / max(counts[k], 1)),
+                "log alpha": log_alpha,
                 "alpha over fragments": log_alpha - math.log(max(n, 1)),
                 "same at a smaller alpha": steps[k - 1] if k else NAN,
                 "same at a larger alpha": steps[k] if k < len(steps) else NAN,

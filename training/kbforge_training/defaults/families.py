@@ -23,6 +23,7 @@ from kbforge_training.defaults.generated import GENERATED, generated_files, slip
 
 _FEWEST, _MOST = 150, 600
 _SMALLEST, _SMALL = 12, 120
+_LARGE, _LARGEST = 700, 2400
 _LARGEST_CLUSTER = 40
 _MOST_BEARERS = 300
 _MOST_NEIGHBOURS = 12
@@ -152,8 +153,29 @@ def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[Lab
         path = family.files[number % len(family.files)]
         stem = Path(path).name.split(".")[0]
         rng = random.Random(f"{family.name}/{seed}/{number}")
-        fragments = _draw(_clusters(root / path), rng)
+        size = round(_FEWEST * (_MOST / _FEWEST) ** rng.random())
+        fragments = _draw(_clusters(root / path), rng, size)
         yield LabelledFile(family.name, f"{stem}-{seed}-{number}", fragments)
+
+
+def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
+    """Files as of `resampled`, of 700 to 2400 fragments if the family's files have so many.
+
+    Args:
+        root: the folder of all data.
+        family: the generated one has none.
+        count: of files.
+        seed: of the draws.
+
+    """
+    for number in range(count if family.files else 0):
+        path = family.files[number % len(family.files)]
+        rng = random.Random(f"large/{family.name}/{seed}/{number}")
+        size = round(_LARGE * (_LARGEST / _LARGE) ** rng.random())
+        fragments = _draw(_clusters(root / path), rng, size)
+        yield LabelledFile(
+            family.name, f"large-{Path(path).name.split('.')[0]}-{seed}-{number}", fragments
+        )
 
 
 def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
@@ -221,8 +243,9 @@ def _clusters(path: Path) -> Mapping[str, tuple[Fragment, ...]]:
     return {label: tuple(members) for label, members in found.items()}
 
 
-def _draw(clusters: Mapping[str, Sequence[Fragment]], rng: random.Random) -> tuple[Fragment, ...]:
-    size = round(_FEWEST * (_MOST / _FEWEST) ** rng.random())
+def _draw(
+    clusters: Mapping[str, Sequence[Fragment]], rng: random.Random, size: int
+) -> tuple[Fragment, ...]:
     cap = min(rng.choice((2, 4, size, size)), max(_LARGEST_CLUSTER, size // 5))
     singletons = rng.choice((0.0, 0.0, 0.0, 0.3, 0.6, 0.9))
     alone = rng.choice((1.0, 1.0, 0.5, 0.1))

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.clustering.sample import neighbourhoods
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.judge.hypotheses import (
     KINDS,
@@ -29,12 +30,13 @@ from kbforge.judge.hypotheses import (
     log_alphas_of,
     statistics_of,
 )
+from kbforge.judge.judging import MOST_FRAGMENTS
 from kbforge.judge.paths import MergePath, merge_path
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, best_of
 from kbforge.judge.seen import see
 from kbforge.judge.statistics import agreement
 from kbforge.models.resolve import make_likelihood
-from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled, small
+from kbforge_training.defaults.families import FAMILIES, LabelledFile, large, resampled, small
 from kbforge_training.defaults.trees import fit_trees
 
 _PARAMETERS = {
@@ -55,8 +57,8 @@ _DREAD = 0.05
 _MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06)
 
 
-FILES, SMALL_FILES, SEED = 16, 6, 0
-"""Resampled files a family, and small ones; the files that are drawn depend on the seed."""
+FILES, SMALL_FILES, LARGE_FILES, SEED = 16, 6, 2, 0
+"""Resampled files a family, small and large ones; the files that are drawn depend on the seed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +89,14 @@ class JudgedFile:
         return np.asarray(self.f1 - self.f1[exact])
 
 
-def paths_of(fragments: Sequence[Fragment], pairs: Path | None) -> dict[str, MergePath]:
-    """The merge path of each likelihood that finds something to read, fitted to the fragments.
+def paths_of(
+    fragments: Sequence[Fragment], sample: Sequence[Fragment], pairs: Path | None
+) -> dict[str, MergePath]:
+    """The merge path of each likelihood that finds something to read.
 
     Args:
-        fragments: of a file.
+        fragments: of a file, which likelihoods are fitted to.
+        sample: of them, which is agglomerated.
         pairs: the pair model to use; None is the one that ships.
 
     """
@@ -106,7 +111,7 @@ def paths_of(fragments: Sequence[Fragment], pairs: Path | None) -> dict[str, Mer
             likelihood.fit(fragments)
         except UsageError:
             continue
-        out[kind] = merge_path(likelihood, fragments, likelihood.index, log_alphas_of(kind)[0])
+        out[kind] = merge_path(likelihood, sample, likelihood.index, log_alphas_of(kind)[0])
     return out
 
 
@@ -133,11 +138,10 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
         with np.load(kept, allow_pickle=False) as held:
             names = tuple(map(str, held["names"]))
             return JudgedFile(file.family, file.name, found, names, held["x"], held["f1"])
-    index = registry.create("indexes", "selective", {})
-    index.fit(file.fragments)
-    seen = see(file.fragments, index, file.fragments)
+    index, sample = _sampled(file)
+    seen = see(sample, index, file.fragments)
     names, x = statistics_of(seen, found, file.fragments)
-    gold = _gold(file)
+    gold = _gold(sample)
     f1 = np.array([agreement(h.labels, gold)[2] for h in found])
     kept.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(kept, names=np.array(names), x=x, f1=f1)
@@ -149,10 +153,9 @@ def _run(
 ) -> tuple[IntArray, Sequence[str], FloatArray]:
     """Groupings [hypotheses, n], their likelihoods and log alphas."""
     if not kept.is_file():
-        paths = paths_of(file.fragments, pairs)
-        index = registry.create("indexes", "selective", {})
-        index.fit(file.fragments)
-        found = hypotheses(see(file.fragments, index, file.fragments), paths)
+        index, sample = _sampled(file)
+        paths = paths_of(file.fragments, sample, pairs)
+        found = hypotheses(see(sample, index, file.fragments), paths)
         kept.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(
             kept,
@@ -164,9 +167,16 @@ def _run(
         return held["labels"].astype(np.int64), held["kinds"].tolist(), held["log_alphas"]
 
 
-def _gold(file: LabelledFile) -> IntArray:
+def _sampled(file: LabelledFile) -> tuple[CandidateIndex, Sequence[Fragment]]:
+    """An index of the file, and what the judge looks at: all of it, or a sample."""
+    index: CandidateIndex = registry.create("indexes", "selective", {})
+    index.fit(file.fragments)
+    return index, neighbourhoods(file.fragments, index, MOST_FRAGMENTS).fragments
+
+
+def _gold(fragments: Sequence[Fragment]) -> IntArray:
     number: dict[str | None, int] = {}
-    return np.array([number.setdefault(f.label, len(number)) for f in file.fragments])
+    return np.array([number.setdefault(f.label, len(number)) for f in fragments])
 
 
 def judged_files(
@@ -183,8 +193,12 @@ def judged_files(
     """
     found = []
     for family in FAMILIES:
-        drawn = resampled(root, family, count, SEED)
-        for file in chain(drawn, small(root, family, min(count, SMALL_FILES), SEED + 100)):
+        drawn = chain(
+            resampled(root, family, count, SEED),
+            small(root, family, min(count, SMALL_FILES), SEED + 100),
+            large(root, family, min(count, LARGE_FILES), SEED + 200),
+        )
+        for file in drawn:
             found.append(judged(file, out))
             if on_file is not None:
                 on_file(found[-1])

@@ -1,0 +1,58 @@
+"""The scorer's file is read strictly, gains are smooth, and exact names have a margin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from kbforge.errors import ModelError
+from kbforge.jobs.choose import shipped_scorer
+from kbforge.judge.hypotheses import NAMES, Hypothesis
+from kbforge.judge.scorer import best_of, read_scorer, smoothed
+
+
+def path(*likelihoods: str) -> list[Hypothesis]:
+    labels = np.arange(3)
+    return [Hypothesis(name, float(k), labels) for k, name in enumerate(likelihoods)]
+
+
+def test_the_shipped_scorer_is_read_back_as_it_was_written() -> None:
+    scorer = shipped_scorer(None)
+    again = read_scorer(scorer.to_bytes(), "judge")
+    assert again.to_bytes() == scorer.to_bytes()
+    assert 0 <= scorer.margin < 0.2
+    assert scorer.spread > 0
+
+
+@pytest.mark.parametrize("how", ["cut", "margin", "lacking", "more"])
+def test_what_is_no_scorer_is_refused(how: str) -> None:
+    content = shipped_scorer(None).to_bytes()
+    parts = load(content)
+    if how == "margin":
+        parts["margin"] = np.array([np.nan])
+    elif how == "lacking":
+        del parts["level"]
+    elif how == "more":
+        parts["further"] = np.zeros(1)
+    damaged = content[:-100] if how == "cut" else save(parts)
+    with pytest.raises(ModelError, match="judge"):
+        read_scorer(damaged, "judge")
+
+
+def test_gains_are_smoothed_along_their_own_path() -> None:
+    found = path(NAMES, *["bigram"] * 5, "pairs")
+    gains = smoothed(np.array([7.0, 0.0, 0.0, 10.0, 0.0, 0.0, 1.0]), found)
+    assert gains.tolist() == pytest.approx([0.0, 1.0, 2.0, 4.0, 2.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
+def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) -> None:
+    found = path(NAMES, "bigram", "bigram")
+    assert best_of(np.array([0.0, -1.0, gain]), found, margin=0.02) == chosen
+
+
+def test_statistics_that_are_not_known_are_an_error() -> None:
+    scorer = shipped_scorer(None)
+    with pytest.raises(ModelError, match="statistic"):
+        scorer.gains(("another",), np.zeros((1, 1)), path(NAMES))
