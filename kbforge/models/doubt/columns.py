@@ -14,7 +14,6 @@ from kbforge.evaluation.reliability import Pairs
 from kbforge.models.confidence import Reported
 from kbforge.models.doubt.covariates import (
     OF_ENTITIES,
-    OF_FILES,
     OF_PAIRS,
     Columns,
     entity_columns,
@@ -42,7 +41,7 @@ REPORTED = "reported"
 LIKELIHOODS = ("names", "bigram", "attributes", "pairs")
 _BY = tuple(f"by_{name}" for name in LIKELIHOODS)
 
-_WHOLE = (*OF_FILES, *PAIRS_OF_FILES, *JUDGED_OF_FILES, *_BY)
+_WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
 PAIR_FEATURES = (REPORTED, *OF_PAIRS, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS, *_WHOLE)
 
