@@ -131,7 +131,8 @@ def test_what_ships_never_descends_in_the_report(shipped, kind):
         rows[:, at] = reported
         sums.append(trees.predict(rows))
     assert (np.diff(sums, axis=0) >= -1e-12).all()
-    assert (sums[-1] > sums[0]).any()
+    if kind == "pairs":  # of entities the report itself says no more than all else does
+        assert (sums[-1] > sums[0]).any()
 
 
 def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere(shipped):

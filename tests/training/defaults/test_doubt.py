@@ -60,6 +60,21 @@ def test_the_default_weighs_as_much_as_all_else_that_was_run():
     assert found.tolist() == pytest.approx([5 / 2, 5 / 12, 5 / 12, 5 / 6, 5 / 6])
 
 
+def test_maps_learn_to_do_without_the_judge():
+    features = doubt.KINDS["pairs"][1]
+    n = 400
+    claims = doubt.Known(
+        np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
+        np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
+    )  # fmt: skip
+    found = doubt._forgetful(claims, features)
+    lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
+    assert 0.3 < lacks["votes"] < 0.5
+    assert 0.08 < lacks["predicted"] < 0.22
+    assert not any(lacks[name] for name in ("reported", "odds"))
+    assert not np.isnan(claims.rows).any()
+
+
 def test_the_judgement_by_hand():
     claims = known(["a"] * 4, [0] * 4, [True, True, True, False])
     found = doubt.judged(claims, np.array([0.75] * 4))

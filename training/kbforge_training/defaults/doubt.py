@@ -50,6 +50,7 @@ from kbforge.models.doubt.columns import (
     Described,
 )
 from kbforge.models.doubt.heard import Heard, ReadsPairs
+from kbforge.models.doubt.judgements import JUDGED_OF_CLAIMS, JUDGED_OF_FILES
 from kbforge.models.doubt.shipped import ENTITIES, FACTS, PAIRS, facts_toml, in_order
 from kbforge.models.trees import Trees
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled
@@ -69,6 +70,7 @@ PARAMETERS: dict[str, Any] = {
 }
 ROUNDS = 150
 
+_WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
 
@@ -229,8 +231,8 @@ def weights(known: Known) -> FloatArray:
 
 def fitted(known: Known, kind: str) -> Trees:
     """The map of claims."""
-    known = _thinned(known)
     features = KINDS[kind][1]
+    known = _forgetful(_thinned(known), features)
     monotone = [int(name == REPORTED) for name in features]
     return fit_trees(
         features,
@@ -249,6 +251,22 @@ def _thinned(known: Known) -> Known:
     order = np.lexsort((np.random.default_rng(0).random(len(own)), own))
     rank = np.arange(len(own)) - np.searchsorted(own[order], own[order])
     return known.where(np.sort(order[rank < _MOST_FITTED]))
+
+
+def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
+    """The same, but some files and likelihoods lack what the judge says.
+
+    Of a large file the judge sees a sample, so that most claims have no votes; where alpha is given
+    it is not asked at all.
+    """
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    own = known.file * len(LIKELIHOODS) + run
+    luck = np.random.default_rng(1).random(int(own.max()) + 1)[own]
+    rows = known.rows.copy()
+    for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
+        for name in names:
+            rows[luck < share, features.index(name)] = np.nan
+    return replace(known, rows=rows)
 
 
 def read(trees: Trees, known: Known) -> FloatArray:
