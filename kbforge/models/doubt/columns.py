@@ -17,7 +17,6 @@ from kbforge.models.doubt.covariates import (
     OF_PAIRS,
     Columns,
     entity_columns,
-    file_columns,
     log_odds,
     pair_columns,
 )
@@ -39,7 +38,6 @@ from kbforge.models.doubt.told import told
 
 REPORTED = "reported"
 LIKELIHOODS = ("names", "bigram", "attributes", "pairs")
-_BY = tuple(f"by_{name}" for name in LIKELIHOODS)
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
@@ -85,8 +83,7 @@ class Described:
 
     @cached_property
     def _whole(self) -> dict[str, float]:
-        whole = file_columns(self._told, self._entities)
-        whole |= {f"by_{name}": float(name == self._heard.likelihood) for name in LIKELIHOODS}
+        whole: dict[str, float] = {}
         if self._odds is not None:
             whole |= odds_of_file(self._odds, self._entities.clusters)
         if self._heard.predicted is not None:

@@ -27,6 +27,7 @@ from kbforge.models.doubt.shipped import (
     shipped_doubt,
 )
 from kbforge.models.trees import Trees
+from kbforge.registry import create
 from tests.models.doubt.test_covariates import entities_of, pairs_of, people
 
 claims = st.lists(
@@ -135,12 +136,17 @@ def test_what_ships_never_descends_in_the_report(shipped, kind):
         assert (sums[-1] > sums[0]).any()
 
 
-def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere(shipped):
+def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere():
     """The same report of the same name: alone in the file, and beside many others who bear it."""
     alone = [Fragment(str(k), {"name": (f"Name{k} Person{k}",)}) for k in range(100)]
     shared = [Fragment(str(k), {"name": (f"Name{k % 5} Person{k % 5}",)}) for k in range(100)]
     each = entities_of(*((k,) for k in range(100)), probability=[1.0] * 100)
-    sure = [shipped.of_entities(Reported(held, each)).mean() for held in (alone, shared)]
+    sure = []
+    for held in (alone, shared):
+        pairs = create("likelihoods", "pairs", {})
+        pairs.fit(held)
+        doubt = shipped_doubt(Heard("attributes", pairs))
+        sure.append(doubt.of_entities(Reported(held, each)).mean())
     assert sure[1] < sure[0]
     assert sure[1] < 0.5
 
