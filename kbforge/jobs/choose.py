@@ -8,7 +8,7 @@ entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -31,6 +31,9 @@ _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
 _OF_VECTORS = "gaussian"
+_OF_RECORDS = "attributes"
+_ATTRIBUTES_OF_A_RECORD = 3.0
+"""So many attributes a fragment, names among them, and the attribute likelihood is trusted."""
 _MOST_BYTES = 1 << 26
 _OVERRIDE = "name another with --likelihood"
 
@@ -175,7 +178,18 @@ def _judged(
 ) -> Judged:
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
-    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE)
+    trusted = _trusted(fragments, fitted)
+    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, trusted)
+
+
+def _trusted(
+    fragments: Sequence[Fragment], fitted: Mapping[str, ConjugateLikelihood]
+) -> tuple[str, float] | None:
+    """On records, the attribute likelihood with the alpha that it learned; else nothing."""
+    attributes = sum(len(fragment.properties) for fragment in fragments) / len(fragments)
+    if _OF_RECORDS not in fitted or attributes < _ATTRIBUTES_OF_A_RECORD:
+        return None
+    return _OF_RECORDS, fitted[_OF_RECORDS].default_alpha
 
 
 def _why(judged: Judged) -> str:

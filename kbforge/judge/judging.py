@@ -11,6 +11,7 @@ file: where a merge path is cut lies in the evidence of pairs that are close to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,12 +23,15 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.files.answers import Placed
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
-from kbforge.judge.scorer import Scorer, best_of
+from kbforge.judge.scorer import Scorer
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
 
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
+_TRUST = 0.08
+"""F1 that another must be expected to gain over a trusted hypothesis: on records the scorer is off
+by about as much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,8 @@ class Judged:
         statistics: [hypotheses, statistics] all that the scorer reads.
         open: [hypotheses] whether a hypothesis may be chosen.
         margin: what displaces exact names.
+        trusted: the hypothesis that is right on files of this kind as far as is known, by its
+            place; it takes more than exact names to displace. None is none.
         spread: how far expected gains are from true ones, as a standard deviation.
         answers: what was told of pairs, by numbers of the file's fragments.
 
@@ -59,6 +65,7 @@ class Judged:
     open: tuple[bool, ...]
     margin: float
     spread: float
+    trusted: int | None = None
     answers: tuple[Placed, ...] = ()
 
     @property
@@ -71,8 +78,7 @@ class Judged:
         """Which hypothesis is chosen."""
         if self.answers:
             return int(self.allowed[self._asked.best()])
-        found = [self.found[k] for k in self.allowed]
-        return int(self.allowed[best_of(self.gains[self.allowed], found, self.margin)])
+        return int(self.allowed[np.argmax(self._worth[self.allowed])])
 
     @property
     def chosen(self) -> Hypothesis:
@@ -150,9 +156,13 @@ class Judged:
 
     @property
     def _worth(self) -> FloatArray:
-        """[hypotheses] the gains; exact names are worth the margin that displaces them."""
-        names = [h.likelihood == NAMES for h in self.found]
-        return np.where(names, self.margin, self.gains)
+        """[hypotheses] the gains; what is to be displaced is worth a margin more."""
+        worth = np.array(self.gains)
+        if self.trusted is None:
+            worth[[h.likelihood == NAMES for h in self.found]] += self.margin
+        else:
+            worth[self.trusted] += _TRUST
+        return worth
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
@@ -187,6 +197,7 @@ def judge(
     index: CandidateIndex,
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
+    trusted: tuple[str, float] | None = None,
 ) -> Judged:
     """Judge what suits a file.
 
@@ -198,6 +209,7 @@ def judge(
         index: fitted to it; says what is close.
         scorer: trained.
         like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
+        trusted: a likelihood and an alpha that need good reasons to displace.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
@@ -225,4 +237,12 @@ def judge(
         open=(True,) * len(found),
         margin=scorer.margin,
         spread=scorer.spread,
+        trusted=None if trusted is None else _nearest(found, *trusted),
     )
+
+
+def _nearest(found: Sequence[Hypothesis], likelihood: str, alpha: float) -> int | None:
+    """The hypothesis of this likelihood whose log alpha is nearest; None if there is none."""
+    places = [k for k, hypothesis in enumerate(found) if hypothesis.likelihood == likelihood]
+    off = [abs(found[k].log_alpha - math.log(alpha)) for k in places]
+    return places[int(np.argmin(off))] if places else None
