@@ -15,7 +15,7 @@ import orjson
 
 from kbforge.contracts import CandidateIndex, Fragment
 
-MOST_RELATIVES = 60
+MOST_RELATIVES = 12
 """A key that more fragments share does not widen the sample."""
 
 

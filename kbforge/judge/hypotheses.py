@@ -29,7 +29,7 @@ KINDS = (NAMES, "bigram", "attributes", "pairs")
 _LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
     "bigram": tuple(float(a) for a in range(27)),
     "attributes": tuple(float(a) for a in range(1, 22)),
-    "pairs": tuple(a / 2 for a in range(-12, 13)),
+    "pairs": tuple(a / 2 for a in range(-6, 13)),
 }
 
 

@@ -11,6 +11,7 @@ file: where a merge path is cut lies in the evidence of pairs that are close to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.files.answers import Placed
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
-from kbforge.judge.scorer import Scorer, best_of
+from kbforge.judge.scorer import Scorer
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
 from kbforge.models.doubt.heard import Predicted
@@ -30,6 +31,9 @@ from kbforge.models.doubt.heard import Predicted
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
 _LEAST_SPREAD = 1e-3
+_TRUST = 0.08
+"""F1 that another must be expected to gain over a trusted hypothesis: on records the scorer is off
+by about as much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,8 @@ class Judged:
         statistics: [hypotheses, statistics] all that the scorer reads.
         open: [hypotheses] whether a hypothesis may be chosen.
         margin: what displaces exact names.
+        trusted: the hypothesis that is right on files of this kind as far as is known, by its
+            place; it takes more than exact names to displace. None is none.
         spread: how far expected gains are from true ones, as a standard deviation.
         answers: what was told of pairs, by numbers of the file's fragments.
 
@@ -61,6 +67,7 @@ class Judged:
     open: tuple[bool, ...]
     margin: float
     spread: float
+    trusted: int | None = None
     answers: tuple[Placed, ...] = ()
 
     @property
@@ -73,8 +80,7 @@ class Judged:
         """Which hypothesis is chosen."""
         if self.answers:
             return int(self.allowed[self._asked.best()])
-        found = [self.found[k] for k in self.allowed]
-        return int(self.allowed[best_of(self.gains[self.allowed], found, self.margin)])
+        return int(self.allowed[np.argmax(self._worth[self.allowed])])
 
     @property
     def chosen(self) -> Hypothesis:
@@ -168,9 +174,13 @@ class Judged:
 
     @property
     def _worth(self) -> FloatArray:
-        """[hypotheses] the gains; exact names are worth the margin that displaces them."""
-        names = [h.likelihood == NAMES for h in self.found]
-        return np.where(names, self.margin, self.gains)
+        """[hypotheses] the gains; what is to be displaced is worth a margin more."""
+        worth = np.array(self.gains)
+        if self.trusted is None:
+            worth[[h.likelihood == NAMES for h in self.found]] += self.margin
+        else:
+            worth[self.trusted] += _TRUST
+        return worth
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
@@ -205,6 +215,7 @@ def judge(
     index: CandidateIndex,
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
+    trusted: tuple[str, float] | None = None,
 ) -> Judged:
     """Judge what suits a file.
 
@@ -216,6 +227,7 @@ def judge(
         index: fitted to it; says what is close.
         scorer: trained.
         like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
+        trusted: a likelihood and an alpha that need good reasons to displace.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
@@ -243,4 +255,12 @@ def judge(
         open=(True,) * len(found),
         margin=scorer.margin,
         spread=scorer.spread,
+        trusted=None if trusted is None else _nearest(found, *trusted),
     )
+
+
+def _nearest(found: Sequence[Hypothesis], likelihood: str, alpha: float) -> int | None:
+    """The hypothesis of this likelihood whose log alpha is nearest; None if there is none."""
+    places = [k for k, hypothesis in enumerate(found) if hypothesis.likelihood == likelihood]
+    off = [abs(found[k].log_alpha - math.log(alpha)) for k in places]
+    return places[int(np.argmin(off))] if places else None

@@ -105,3 +105,18 @@ def test_odd_files_are_judged(fragments: list[Fragment]) -> None:
     found = judged(fragments, "pairs")
     assert np.isfinite(found.gains).all()
     assert math.isfinite(found.entities)
+
+
+def test_what_is_trusted_is_displaced_by_good_reasons_alone(people: Judged) -> None:
+    places = [k for k, h in enumerate(people.found) if h.likelihood == "attributes"]
+    place = places[len(places) // 2]
+    trusting = replace(people, trusted=place)
+    for ahead, displaced in ((0.07, False), (0.09, True)):
+        gains = np.zeros(len(people.found))
+        gains[place] = 0.1
+        other = places[0]
+        gains[other] = 0.1 + ahead
+        found = replace(trusting, gains=gains).place
+        assert found == (other if displaced else place)
+    # exact names are not what has to be displaced any more
+    assert replace(trusting, gains=np.full(len(people.found), -0.05)).place == place
