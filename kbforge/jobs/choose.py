@@ -9,11 +9,11 @@ entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood
@@ -25,11 +25,13 @@ from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
+from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")
 _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
+_OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
 _OF_RECORDS = "attributes"
 _ATTRIBUTES_OF_A_RECORD = 3.0
@@ -48,6 +50,7 @@ class Chosen:
         alpha: None if nothing tells; then the likelihood's own holds.
         note: one sentence for the user.
         judged: what it was chosen from; None for vectors.
+        fitted: the likelihoods that it was chosen from.
 
     """
 
@@ -56,6 +59,7 @@ class Chosen:
     alpha: float | None
     note: str
     judged: Judged | None
+    fitted: Mapping[str, ConjugateLikelihood] = field(default_factory=dict)
 
 
 def choose(
@@ -90,8 +94,8 @@ def choose(
     if best.likelihood == NAMES:
         likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
         likelihood.fit(fragments)
-        return Chosen(NAMES, likelihood, likelihood.default_alpha, why, judged)
-    return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, why, judged)
+        return Chosen(NAMES, likelihood, likelihood.default_alpha, why, judged, fitted)
+    return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, why, judged, fitted)
 
 
 class FromFile:
@@ -118,6 +122,7 @@ class FromFile:
         self._fragments, self._chosen, self._defaults = fragments, chosen, defaults
         self._answers = answers
         self.judged = None if chosen is None else chosen.judged
+        self._fitted = dict(chosen.fitted) if chosen is not None else {}
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a likelihood, and one sentence, "" if it was said; None if nothing tells.
@@ -132,7 +137,7 @@ class FromFile:
         fragments, defaults = self._fragments, self._defaults
         if not likelihood.alpha_from_file or not any(f.properties for f in fragments):
             return None
-        fitted = _fitted(fragments, defaults, without=name)
+        fitted = self._fitted = _fitted(fragments, defaults, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
             before = _judged(fragments, {**fitted, name: likelihood}, defaults).only(name)
             judged = before.answered(self._answers)
@@ -148,14 +153,31 @@ class FromFile:
             why = f"{why}: {changed_by(before, judged)}"
         return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
 
+    def heard(self, name: str, likelihood: Likelihood) -> Heard:
+        """What maps of doubt hear of the file, beside its fragments.
+
+        Args:
+            name: of the likelihood, or the path of its bundle.
+            likelihood: fitted to the file.
+
+        """
+        pairs: Likelihood | None = likelihood
+        if name != _OF_PAIRS:
+            if _OF_PAIRS not in self._fitted:
+                self._fitted |= _fitted(self._fragments, self._defaults, only=_OF_PAIRS)
+            pairs = self._fitted.get(_OF_PAIRS)
+        judged = self.judged
+        predicted = None if judged is None else judged.predicted(name)
+        return Heard(name, cast(ReadsPairs | None, pairs), predicted)
+
 
 def _fitted(
-    fragments: Sequence[Fragment], defaults: str | None, without: str = ""
+    fragments: Sequence[Fragment], defaults: str | None, without: str = "", only: str = ""
 ) -> dict[str, ConjugateLikelihood]:
     """The likelihoods to choose from that can read the file."""
     out: dict[str, ConjugateLikelihood] = {}
     for name in _CHOOSES_FROM:
-        if name == without or name not in registry.names("likelihoods"):
+        if name == without or only not in ("", name) or name not in registry.names("likelihoods"):
             continue
         options: dict[str, Any] = {}
         held = None if defaults is None else Path(defaults) / f"{name}.safetensors"

@@ -6,7 +6,7 @@ for other choices is used all the same, and a note says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kbforge.contracts import Fragment, Likelihood
@@ -15,6 +15,7 @@ from kbforge.jobs.choices import Choices
 from kbforge.jobs.choose import FromFile
 from kbforge.models.calibration import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.models.confidence import IN_BUNDLE, ConfidenceMap, Reading, read_confidence
+from kbforge.models.doubt.heard import Heard
 from kbforge.models.doubt.shipped import shipped_doubt
 from kbforge.models.resolve import is_name
 
@@ -77,7 +78,11 @@ def alpha_of(
 
 
 def confidence_of(
-    fragments: Sequence[Fragment], choices: Choices, named: Calibration | None, notes: list[str]
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    named: Calibration | None,
+    heard: Callable[[], Heard],
+    notes: list[str],
 ) -> Reading | None:
     """The map named, else that of the calibration named, of the model bundle, or the shipped one.
 
@@ -85,6 +90,7 @@ def confidence_of(
         fragments: what will be clustered; nothing that ships says how sure vectors alone are.
         choices: which map, calibration and likelihood.
         named: as of `named_calibration`.
+        heard: what the maps that ship hear of the file; asked for if they are used.
         notes: sentences for the user are added to them.
 
     Raises:
@@ -103,7 +109,7 @@ def confidence_of(
         found = read_confidence(where) if bundled.is_file() else None
     if found is None:
         described = any(fragment.properties for fragment in fragments)
-        return shipped_doubt(choices.likelihood_name) if described else None
+        return shipped_doubt(heard(), choices.defaults) if described else None
     _note_other_choices(choices, found, str(where), notes)
     return found
 

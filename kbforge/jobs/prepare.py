@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from kbforge import registry
@@ -95,7 +96,8 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     from_file = FromFile(fragments, chosen, choices.defaults, answers)
     alpha = alpha_of(likelihood, choices, named, from_file, notes)
     problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
-    confidence = confidence_of(fragments, choices, named, notes)
+    heard = partial(from_file.heard, choices.likelihood_name, likelihood)
+    confidence = confidence_of(fragments, choices, named, heard, notes)
     if answers and confidence is not None:
         confidence = Answered(confidence, answers)
     return Prepared(

@@ -26,9 +26,11 @@ from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
+from kbforge.models.doubt.heard import Predicted
 
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
+_LEAST_SPREAD = 1e-3
 _TRUST = 0.08
 """F1 that another must be expected to gain over a trusted hypothesis: on records the scorer is off
 by about as much."""
@@ -121,6 +123,22 @@ class Judged:
     def statistics_of_chosen(self) -> dict[str, float]:
         """The statistics of the file and of the chosen grouping, by name; NaN is missing."""
         return dict(zip(self.names, self.statistics[self.place].tolist(), strict=True))
+
+    def predicted(self, likelihood: str) -> Predicted | None:
+        """What is expected of the chosen grouping, beside all others, for maps of doubt.
+
+        Args:
+            likelihood: the one that clusters; None is told if no grouping of it was judged.
+
+        """
+        if self.chosen.likelihood != likelihood:
+            return None
+        place = np.full(self.of, -1, np.int64)
+        place[list(self.sample.places)] = np.arange(len(self.sample.places))
+        labels = np.stack([h.labels for h in self.found])
+        weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
+        weights /= weights.sum()
+        return Predicted(self.expected_f1, self.expected_gain, weights, labels, place)
 
     def answered(self, answers: Iterable[Placed]) -> Judged:
         """The same, with more answers.

@@ -58,13 +58,11 @@ class Reported:
     Attributes:
         fragments: those that were clustered, in order.
         entities: the point estimate.
-        predicted: the F1 that a judge of groupings expects of it; None where none was asked.
 
     """
 
     fragments: Sequence[Fragment]
     entities: Entities
-    predicted: float | None = None
 
 
 class Reading(Protocol):

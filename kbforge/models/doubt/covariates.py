@@ -1,10 +1,9 @@
 """What, besides the reported probability, says how far a report can be believed; no label is read.
 
-Three kinds of numbers stand beside a report. Of the *file*: how much its fragments say, how many of
-its equal names were put together, how often other values agree within the clusters. Of an *entity*:
-how many fragments and names it has, whether its name is borne elsewhere, how like the nearest other
-name is, whether other values agree inside and with that neighbour. Of a *pair*: whether the names
-are equal or alike, how rare they are, on how many values the two agree and differ.
+Two kinds of numbers stand beside a report. Of an *entity*: how many fragments and names it has,
+whether its name is borne elsewhere, how like the nearest other name is, whether other values agree
+inside and with that neighbour. Of a *pair*: whether the names are equal or alike, how rare they
+are, on how many values the two agree and differ.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
+from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.models.doubt.told import NONE, Told
 
 Columns: TypeAlias = dict[str, FloatArray]
@@ -29,13 +28,6 @@ OF_ENTITIES = (
 OF_PAIRS = (
     *("subproblem", "same_name", "likeness", "bearers", "rarity", "agreeing", "differing"),
     *("agreeing_nats", "words", "foreign", "attributes"),
-)
-OF_FILES = (
-    *("file_fragments", "file_attributes", "file_names", "file_entities", "file_single"),
-    *("file_kept", "file_equal", "file_near", "file_borne", "file_agree", "file_name_agree"),
-    *("file_chance", "file_linked", "file_linked_some", "file_foreign", "file_words"),
-    *("file_letters", "file_digits", "file_cohesion", "file_alike", "file_linked_alike"),
-    *("file_reported", "predicted"),
 )
 LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
 _ALIKE = 0.5  # cosine from which two names are called alike
@@ -94,40 +86,6 @@ def pair_columns(told: Told, pairs: Pairs) -> Columns:
         "words": np.minimum(words[first], words[second]),
         "foreign": np.abs(foreign[first] - foreign[second]),
         "attributes": np.minimum(told.attributes[one], told.attributes[other]).astype(np.float64),
-    }
-
-
-def file_columns(told: Told, entities: Entities, predicted: float | None) -> dict[str, float]:
-    """The covariates of a file and of its grouping as a whole."""
-    grouped = _grouped(told, entities.clusters)
-    n, found = len(told), len(entities)
-    of_entities = entity_columns(told, entities)
-    together, apart = _equal_names(told, grouped)
-    inside = float((grouped.sizes * (grouped.sizes - 1)).sum()) / 2
-    return {
-        "file_fragments": float(np.log(n)),
-        "file_attributes": float(told.attributes.mean()),
-        "file_names": len(told.named) / n,
-        "file_entities": found / n,
-        "file_single": float((grouped.sizes == 1).mean()),
-        "file_kept": together / (together + apart) if together + apart else 1.0,
-        "file_equal": together / inside if inside else 1.0,
-        "file_near": float((np.nan_to_num(of_entities["nearest"]) >= _ALIKE).mean()),
-        "file_borne": float((of_entities["borne_elsewhere"] > 0).mean()),
-        "file_agree": _mean(of_entities["agree"]),
-        "file_name_agree": _mean(_agreement(told, told.name, len(told.named))[0]),
-        "file_chance": _mean(_agreement(told, np.zeros(n, np.int64), 1)[0]),
-        "file_linked": float((of_entities["linked_share"] > 1.5).mean()),
-        "file_linked_some": float((of_entities["linked_share"] > 0.8).mean()),
-        "file_foreign": _share(told.foreign > 0.5),
-        "file_words": _mean(told.words),
-        "file_letters": _mean(np.log1p(told.letters)),
-        "file_digits": _mean(told.digits),
-        "file_cohesion": _mean(of_entities["cohesion"]),
-        "file_alike": _mean(_alike_agreement(told)),
-        "file_linked_alike": _linked_likeness(told),
-        "file_reported": float(entities.probability.mean()),
-        "predicted": np.nan if predicted is None else predicted,
     }
 
 
@@ -345,49 +303,6 @@ def _cosine(told: Told, first: IntArray, second: IntArray) -> FloatArray:
     return np.where(keys[at] == wanted, told.alike.strength[at], 0.0)
 
 
-def _equal_names(told: Told, grouped: _Grouped) -> tuple[float, float]:
-    """Pairs of fragments with equal names: how many are in one cluster, how many are not."""
-    together = float((grouped.count * (grouped.count - 1)).sum()) / 2
-    every = float((told.named * (told.named - 1)).sum()) / 2
-    return together, every - together
-
-
-def _share(mask: BoolArray) -> float:
-    return float(mask.mean()) if len(mask) else 0.0
-
-
-def _alike_agreement(told: Told) -> FloatArray:
-    """How often fragments of alike, unequal names agree on what both state."""
-    first, second = told.alike.first, told.alike.second
-    close = (told.alike.strength >= _ALIKE) & (first < second)
-    bearer = np.zeros(len(told.named), np.int64)
-    there = told.name >= 0
-    bearer[told.name[there]] = np.flatnonzero(there)
-    one, other = bearer[first[close]], bearer[second[close]]
-    both = (told.values[one] >= 0) & (told.values[other] >= 0)
-    agree = both & (told.values[one] == told.values[other])
-    with np.errstate(invalid="ignore"):
-        shares: FloatArray = agree.sum(axis=1) / both.sum(axis=1)
-    return shares
-
-
-def _linked_likeness(told: Told) -> float:
-    """How like the names of fragments are that share rare values."""
-    strong = (told.linked.strength > 1.2 * np.log(len(told) + 1.0)) & (
-        told.linked.first < told.linked.second
-    )
-    first, second = told.name[told.linked.first[strong]], told.name[told.linked.second[strong]]
-    if not len(first):
-        return float(np.nan)
-    return float(np.where(first == second, 1.0, _cosine(told, first, second)).mean())
-
-
 def _taken(counts: IntArray, at: IntArray) -> FloatArray:
     """The counts at some places, 0 at `NONE`."""
     return np.concatenate([counts, [0]])[at].astype(np.float64)
-
-
-def _mean(values: FloatArray) -> float:
-    """Of those that are there; NaN without any."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else np.nan

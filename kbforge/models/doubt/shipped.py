@@ -2,7 +2,7 @@
 
 A map of the reported probability alone is good for the data that it was fitted on. On other data
 the same report is true far more or far less often. So these maps read the covariates of
-`kbforge.models.doubt.covariates`, too. They were fitted on many families of data, each of which
+`kbforge.models.doubt.columns`, too. They were fitted on many families of data, each of which
 counts as much as the others. A folder holds them:
 
     doubt.toml                    what they were fitted on
@@ -19,7 +19,6 @@ have no properties are not covered at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -32,24 +31,14 @@ from kbforge.evaluation.reliability import Pairs
 from kbforge.files.io import read_small
 from kbforge.files.toml import read_table, toml_value
 from kbforge.models.confidence import Reported
-from kbforge.models.doubt.covariates import (
-    OF_ENTITIES,
-    OF_FILES,
-    OF_PAIRS,
-    Columns,
-    entity_columns,
-    file_columns,
-    log_odds,
-    pair_columns,
-)
-from kbforge.models.doubt.told import Told, told
+from kbforge.models.doubt.columns import ENTITY_FEATURES, PAIR_FEATURES, Described
+from kbforge.models.doubt.heard import Heard
 from kbforge.models.trees import Trees, read_trees
 
 FORMAT = 1
 FACTS = "doubt.toml"
 PAIRS = "doubt.pairs.safetensors"
 ENTITIES = "doubt.entities.safetensors"
-REPORTED = "reported"
 
 _WRITER = "python -m kbforge_training.defaults.doubt"
 _MOST_BYTES = 16 << 20
@@ -58,75 +47,44 @@ _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """The maps of a folder, for one likelihood.
+    """The maps of a folder, for one file.
 
     Attributes:
         pairs: log odds of pairs.
         entities: log odds of entities.
         likelihoods: names of those that they were fitted on.
-        likelihood: the one in use.
+        heard: the likelihood in use, and what else is known of the file.
 
     """
 
     pairs: Trees
     entities: Trees
     likelihoods: tuple[str, ...]
-    likelihood: str
+    heard: Heard
 
     def of_entities(self, reported: Reported) -> FloatArray:
         """As `kbforge.models.confidence.Reading`."""
         entities = reported.entities
-        said = told(reported.fragments)
-        rows = rows_of(
-            self.entities.features,
-            entities.probability,
-            entity_columns(said, entities),
-            file_columns(said, entities, reported.predicted),
-        )
+        rows = Described(reported, self.heard).entities(self.entities.features)
         return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
 
     def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
         """As `kbforge.models.confidence.Reading`."""
-        said = told(reported.fragments)
-        whole = file_columns(said, reported.entities, reported.predicted)
+        described = Described(reported, self.heard)
         sums = np.empty(len(pairs))
         for start in range(0, len(pairs), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            sums[part] = self._sums_of_pairs(said, pairs.part(part), whole)
+            rows = described.pairs(self.pairs.features, pairs.part(part))
+            sums[part] = self.pairs.predict(rows)
         return self._ordered(pairs.probability, sums, pairs.subproblem)
-
-    def _sums_of_pairs(self, said: Told, pairs: Pairs, whole: dict[str, float]) -> FloatArray:
-        columns = pair_columns(said, pairs)
-        return self.pairs.predict(rows_of(self.pairs.features, pairs.probability, columns, whole))
 
     def _ordered(
         self, probability: FloatArray, sums: FloatArray, subproblem: IntArray
     ) -> FloatArray:
         calibrated = 1 / (1 + np.exp(-sums))
-        if self.likelihood not in self.likelihoods:
+        if self.heard.likelihood not in self.likelihoods:
             calibrated = np.minimum(calibrated, probability)
         return in_order(probability, calibrated, subproblem)
-
-
-def rows_of(
-    features: tuple[str, ...], probability: FloatArray, columns: Columns, whole: dict[str, float]
-) -> FloatArray:
-    """Covariates as rows, shape [claims, features].
-
-    Args:
-        features: names of the columns wanted.
-        probability: reported, of each claim.
-        columns: covariates of each claim.
-        whole: covariates of the file.
-
-    """
-    rows = np.empty((len(probability), len(features)))
-    for number, name in enumerate(features):
-        if name == REPORTED:
-            rows[:, number] = log_odds(probability)
-        else:
-            rows[:, number] = columns[name] if name in columns else whole[name]
-    return rows
 
 
 def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
@@ -168,8 +126,8 @@ def facts_toml(likelihoods: tuple[str, ...], families: tuple[str, ...], fitted_o
     ).encode()
 
 
-def read_doubt(folder: Path, likelihood: str) -> Doubt:
-    """The maps of a folder, for a likelihood.
+def read_doubt(folder: Path, heard: Heard) -> Doubt:
+    """The maps of a folder, for a file.
 
     Raises:
         KBForgeError: a file is missing, damaged or names covariates that there are not.
@@ -179,23 +137,27 @@ def read_doubt(folder: Path, likelihood: str) -> Doubt:
     top.only("format", "likelihoods", "families", "files")
     top.version(FORMAT)
     return Doubt(
-        _trees(folder / PAIRS, {REPORTED, *OF_PAIRS, *OF_FILES}),
-        _trees(folder / ENTITIES, {REPORTED, *OF_ENTITIES, *OF_FILES}),
+        _trees(folder / PAIRS, {*PAIR_FEATURES}),
+        _trees(folder / ENTITIES, {*ENTITY_FEATURES}),
         top.texts("likelihoods"),
-        likelihood,
+        heard,
     )
 
 
-@lru_cache(maxsize=8)
-def shipped_doubt(likelihood: str) -> Doubt | None:
-    """The maps that ship, for a likelihood; None where none do, as before they are first trained.
+def shipped_doubt(heard: Heard, defaults: str | None = None) -> Doubt:
+    """The maps that ship, for a file.
+
+    Args:
+        heard: the likelihood in use, and what else is known of the file.
+        defaults: a folder with other maps; those that ship are used if it has none.
 
     Raises:
         KBForgeError: they are damaged.
 
     """
-    folder = Path(str(files("kbforge_plugins").joinpath("bundles/default")))
-    return read_doubt(folder, likelihood) if (folder / FACTS).is_file() else None
+    if defaults is not None and (Path(defaults) / FACTS).is_file():
+        return read_doubt(Path(defaults), heard)
+    return read_doubt(Path(str(files("kbforge_plugins").joinpath("bundles/default"))), heard)
 
 
 def _trees(path: Path, known: set[str]) -> Trees:

@@ -18,12 +18,13 @@ import numpy as np
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
+from kbforge.models.doubt.heard import PairOdds
 from kbforge.models.trees import Trees, read_trees
 from kbforge_plugins.models.pairs.description import FEATURES, File
 from kbforge_plugins.models.pairs.explanation import Explanation
 from kbforge_plugins.models.pairs.live_pairs import PairTable, counted, nats, sum_of
 from kbforge_plugins.models.pairs.nearby import Nearby
-from kbforge_plugins.models.pairs.odds import MODEL, Odds
+from kbforge_plugins.models.pairs.odds import APART, MODEL, UNITS, Odds
 
 _MOST_BYTES = 1 << 26
 
@@ -74,6 +75,24 @@ class Pairs(ConjugateLikelihood):
     def live_clusters(self) -> PairTable:
         """A new, empty table."""
         return PairTable(self._odds)
+
+    def pair_odds(self, fragments: Sequence[Fragment]) -> PairOdds:
+        """The clipped log odds of all pairs that the model looks at, by row.
+
+        Args:
+            fragments: of the file that this was fitted to, or others.
+
+        """
+        odds = self._odds
+        row = np.fromiter(map(odds.encode, fragments), np.int64, len(fragments))
+        nears = [odds.near(k) for k in range(int(row.max(initial=-1)) + 1)]
+        first = np.repeat(np.arange(len(nears)), list(map(len, nears)))
+        second = np.fromiter((other for near in nears for other in near), np.int64, len(first))
+        above = np.fromiter((u for near in nears for u in near.values()), np.int64, len(first))
+        order = np.lexsort((second, first))
+        return PairOdds(
+            row, first[order], second[order], (above[order] + APART) / UNITS, APART / UNITS
+        )
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.

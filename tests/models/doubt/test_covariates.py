@@ -11,10 +11,8 @@ from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.models.doubt.covariates import (
     OF_ENTITIES,
-    OF_FILES,
     OF_PAIRS,
     entity_columns,
-    file_columns,
     log_odds,
     pair_columns,
 )
@@ -104,16 +102,6 @@ def test_pairs_by_hand():
     assert found["agreeing_nats"][0] == pytest.approx(np.log(6 / 3))
 
 
-def test_a_file_by_hand():
-    found = file_columns(told(people()), entities_of((0, 1), (2,), (3,), (4,), (5,)), 0.7)
-    assert tuple(found) == OF_FILES
-    assert found["file_names"] == pytest.approx(4 / 6)
-    assert found["file_entities"] == pytest.approx(5 / 6)
-    assert found["file_single"] == pytest.approx(4 / 5)
-    assert found["file_kept"] == pytest.approx(1 / 3)
-    assert found["predicted"] == 0.7
-
-
 def test_ids_labels_sources_and_the_order_are_not_read():
     clusters = [(0, 1), (2,), (3,), (4,), (5,)]
     before = entity_columns(told(people()), entities_of(*clusters))
@@ -142,7 +130,6 @@ def test_odd_files_have_covariates(fragments):
     rows = np.column_stack(list(entity_columns(said, entities).values()))
     assert rows.shape == (n, len(OF_ENTITIES))
     assert not np.isinf(rows).any()
-    assert not np.isinf(list(file_columns(said, entities, None).values())).any()
     rows = np.column_stack(list(pair_columns(said, pairs_of((0, 1), (0, n - 1))).values()))
     assert not np.isinf(rows).any()
     assert (said.name >= NONE).all()

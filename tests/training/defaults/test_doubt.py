@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
+from kbforge.models.doubt.heard import Heard
 from kbforge.models.doubt.shipped import ENTITIES, PAIRS, read_doubt
 from kbforge_training.defaults import doubt
 from kbforge_training.defaults.families import Family
@@ -36,11 +37,12 @@ def families(tmp_path, monkeypatch):
     return found
 
 
-def known(family, file, true):
+def known(family, file, true, run=None, chosen=None):
     n = len(true)
     return doubt.Known(
         np.zeros((n, 3)), np.full(n, 0.5), np.arange(n), np.array(true, bool),
-        np.array(family, object), np.array(file), np.full(n, "bigram", object),
+        np.array(family, object), np.array(file), np.array(run or ["bigram"] * n, object),
+        np.array(chosen or [True] * n),
     )  # fmt: skip
 
 
@@ -49,6 +51,28 @@ def test_families_weigh_the_same_and_so_do_their_files():
     found = doubt.weights(claims)
     assert found.sum() == pytest.approx(5)
     assert found.tolist() == pytest.approx([5 / 12] * 3 + [5 / 4, 5 / 2])
+
+
+def test_the_default_weighs_as_much_as_all_else_that_was_run():
+    runs = ["bigram", "pairs", "pairs", "names", "attributes"]
+    claims = known(["a"] * 5, [0] * 5, [True] * 5, runs, [True, False, False, False, False])
+    found = doubt.weights(claims)
+    assert found.tolist() == pytest.approx([5 / 2, 5 / 12, 5 / 12, 5 / 6, 5 / 6])
+
+
+def test_maps_learn_to_do_without_the_judge():
+    features = doubt.KINDS["pairs"][1]
+    n = 400
+    claims = doubt.Known(
+        np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
+        np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
+    )  # fmt: skip
+    found = doubt._forgetful(claims, features)
+    lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
+    assert 0.3 < lacks["votes"] < 0.5
+    assert 0.08 < lacks["predicted"] < 0.22
+    assert not any(lacks[name] for name in ("reported", "odds"))
+    assert not np.isnan(claims.rows).any()
 
 
 def test_the_judgement_by_hand():
@@ -63,20 +87,19 @@ def test_the_judgement_by_hand():
 
 def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, capsys):
     out, claims = tmp_path / "out", tmp_path / "claims"
-    line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2",
-            "--runs", "bigram", "bigram@100000"]  # fmt: skip
+    line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2"]
     doubt.main(line)
     said = capsys.readouterr().out
-    assert said.count(".npz\n") == 12
+    assert said.count(".npz\n") == 6
     assert said.count("entities: ") == said.count("pairs: ") == 4
-    found = read_doubt(out, "bigram")
-    assert found.likelihoods == ("bigram",)
-    without = read_doubt(out / "without" / "first", "bigram")
+    found = read_doubt(out, Heard("bigram"))
+    assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
+    without = read_doubt(out / "without" / "first", Heard("bigram"))
     assert (out / "without/first/doubt.toml").read_text().count('"second"') == 1
     assert '"third"' not in (out / "doubt.toml").read_text()
     assert without.entities.to_bytes() != found.entities.to_bytes()
     # nothing of the third family is in what ships
-    third = read_doubt(out / "without" / "third", "bigram")
+    third = read_doubt(out / "without" / "third", Heard("bigram"))
     assert third.entities.to_bytes() == found.entities.to_bytes()
     before = {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))}
     next(iter(sorted(claims.rglob("*.npz")))).unlink()

@@ -2,14 +2,17 @@
 
     python -m kbforge_training.defaults.doubt --data DATA --claims CLAIMS --out OUT
 
-1. Files are resampled from every family and clustered without their labels, by each likelihood.
-   The claims, their covariates and their truth are kept below CLAIMS, one file each. What is there
-   already is not made again, so a run that was stopped goes on.
+1. Files are resampled from every family and clustered without their labels: by the default, and by
+   each likelihood that it chooses from. Pair model and judge of a file are those in
+   OUT/without/FAMILY, which have not seen its family. The claims, their covariates and their truth
+   are kept below CLAIMS, one file each. What is there already is not made again, so a run that was
+   stopped goes on.
 2. For each family, maps are fitted on the claims of the others, written to OUT/without/FAMILY, and
-   judged on the family's own.
+   judged on the family's own claims by the default.
 3. The maps that ship are fitted on all families that may train what ships, and written to OUT.
 
-Every family weighs the same, and within a family every file.
+Every family weighs the same, and within a family every file. The default's claims of a file weigh
+as much as those of all likelihoods that it did not choose.
 """
 
 from __future__ import annotations
@@ -18,60 +21,58 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge import registry
+from kbforge.contracts import FloatArray, IntArray, Likelihood, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import (
+    BINS,
     LEAST,
     BoolArray,
     Claims,
     entity_claims,
+    entity_probabilities,
     pair_claims,
+    pair_probabilities,
     reliability,
 )
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.orders import cluster_orders
-from kbforge.models.doubt.covariates import (
-    OF_ENTITIES,
-    OF_FILES,
-    OF_PAIRS,
-    entity_columns,
-    file_columns,
-    pair_columns,
-)
-from kbforge.models.doubt.shipped import (
-    ENTITIES,
-    FACTS,
-    PAIRS,
+from kbforge.jobs.choose import choose
+from kbforge.judge.hypotheses import NAMES
+from kbforge.models.confidence import Reported
+from kbforge.models.doubt.columns import (
+    ENTITY_FEATURES,
+    LIKELIHOODS,
+    PAIR_FEATURES,
     REPORTED,
-    facts_toml,
-    in_order,
-    rows_of,
+    Described,
 )
-from kbforge.models.doubt.told import told
+from kbforge.models.doubt.heard import Heard, ReadsPairs
+from kbforge.models.doubt.judgements import JUDGED_OF_CLAIMS, JUDGED_OF_FILES
+from kbforge.models.doubt.shipped import ENTITIES, FACTS, PAIRS, facts_toml, in_order
 from kbforge.models.trees import Trees
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled
 from kbforge_training.defaults.trees import fit_trees
 
-RUNS = ("attributes", "bigram")
-KINDS = {"entities": (ENTITIES, OF_ENTITIES), "pairs": (PAIRS, OF_PAIRS)}
+KINDS = {"entities": (ENTITIES, ENTITY_FEATURES), "pairs": (PAIRS, PAIR_FEATURES)}
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
     "seed": 0,
     "learning_rate": 0.05,
     "num_leaves": 6,
     "lambda_l2": 50.0,
-    "min_data_in_leaf": 200,
+    "min_data_in_leaf": 60,
     "feature_fraction": 0.5,
     "bagging_fraction": 0.7,
     "bagging_freq": 1,
 }
 ROUNDS = 150
 
-_MOST_CLAIMS = 1000  # of one kind of a file; more say the same again
+_WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
+_MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
+_MOST_CLAIMS = 400  # of one kind of a file; more say the same again
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ class Known:
         subproblem: of each, no two of different files alike, shape [claims].
         true: by gold, shape [claims].
         family: of each, shape [claims].
-        file: number of each one's file and run, shape [claims].
-        run: of each, shape [claims].
+        file: number of each one's file, shape [claims].
+        run: the likelihood that each is of, shape [claims].
+        chosen: whether the default took that likelihood, shape [claims].
 
     """
 
@@ -96,26 +98,22 @@ class Known:
     family: Any
     file: IntArray
     run: Any
+    chosen: BoolArray
 
     def where(self, chosen: BoolArray) -> Known:
         """Some of the claims."""
         return Known(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
-def features_of(kind: str) -> tuple[str, ...]:
-    """The columns of the rows of a kind of claims."""
-    return (REPORTED, *KINDS[kind][1], *OF_FILES)
-
-
-def collect(root: Path, claims: Path, count: int, seed: int, runs: Sequence[str]) -> None:
+def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
     """Cluster resampled files and keep their claims.
 
     Args:
         root: the folder of all data.
         claims: where claims are kept.
+        models: `without/FAMILY` below it has the pair model and the judge for a family.
         count: files of each family.
         seed: of the resampling.
-        runs: likelihoods, each perhaps with an alpha: `bigram@1000`.
 
     Raises:
         KBForgeError: a file of a family cannot be read.
@@ -123,45 +121,65 @@ def collect(root: Path, claims: Path, count: int, seed: int, runs: Sequence[str]
     """
     for family in FAMILIES:
         for file in resampled(root, family, count, seed):
-            for run in runs:
-                place = claims / family.name / f"{file.name}.{run}.npz"
-                if not place.exists():
-                    found = _claims_of(file, run)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    np.savez_compressed(place, **found)
-                    print(place, flush=True)
+            place = claims / family.name / f"{file.name}.npz"
+            if not place.exists():
+                found = _claims_of(file, models / "without" / family.name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                np.savez_compressed(place, **found)
+                print(place, flush=True)
 
 
-def _claims_of(file: LabelledFile, run: str) -> dict[str, Any]:
-    """The arrays of a file and run; none where the likelihood has no use for the file."""
-    name, _, alpha = run.partition("@")
-    choices = Choices(likelihood=name, alpha=float(alpha) if alpha else None)
-    try:
-        clustered = cluster_orders(file.fragments, choices, 1, None)
-    except UsageError:
-        return {}
-    said = told(file.fragments)
-    entities, pairs = clustered.entities(), clustered.pairs(LEAST)
-    whole = file_columns(said, entities, None)
+def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
+    """The arrays of a file, by each likelihood that finds something to read."""
+    chosen = choose(file.fragments, str(models))
+    judged = chosen.judged
+    assert judged is not None  # every file has properties
+    likelihoods: dict[str, Likelihood] = {
+        NAMES: registry.create("likelihoods", NAMES, {}),
+        **chosen.fitted,
+    }
+    likelihoods[NAMES].fit(file.fragments)
     found: dict[str, Any] = {}
-    for kind, claims, columns in (
-        ("entities", entity_claims(entities, clustered.labels), entity_columns(said, entities)),
-        ("pairs", pair_claims(pairs, clustered.labels), pair_columns(said, pairs)),
-    ):
-        rows = rows_of(features_of(kind), claims.probability, columns, whole)
-        kept = np.sort(
-            np.random.default_rng(0).permutation(len(claims))[: min(len(claims), _MOST_CLAIMS)]
+    for name, likelihood in likelihoods.items():
+        of_likelihood = judged.only(name)
+        alpha = likelihood.default_alpha if name == NAMES else of_likelihood.chosen.alpha
+        posterior = registry.create("clusterers", "split-smc", {}).cluster(
+            file.fragments,
+            Problem(likelihood, alpha, None, None, likelihood.index),
+            np.random.default_rng(0),
+            None,
         )
+        pairs_by = cast(ReadsPairs | None, chosen.fitted.get("pairs"))
+        heard = Heard(name, pairs_by, of_likelihood.predicted(name))
+        arrays = _arrays(file, posterior, heard)
+        found |= {f"{name}.{key}": value for key, value in arrays.items()}
+        found[f"{name}.chosen"] = np.array([name == chosen.name])
+    return found
+
+
+def _arrays(file: LabelledFile, posterior: Posterior, heard: Heard) -> dict[str, Any]:
+    labels = [fragment.label for fragment in file.fragments]
+    entities = entity_probabilities([posterior])
+    pairs = pair_probabilities([posterior], LEAST)
+    described = Described(Reported(file.fragments, entities), heard)
+    rows = {
+        "entities": described.entities(ENTITY_FEATURES),
+        "pairs": described.pairs(PAIR_FEATURES, pairs),
+    }
+    claims = {"entities": entity_claims(entities, labels), "pairs": pair_claims(pairs, labels)}
+    found: dict[str, Any] = {}
+    for kind, held in claims.items():
+        kept = np.sort(np.random.default_rng(0).permutation(len(held))[:_MOST_CLAIMS])
         found |= {
-            f"{kind}.rows": rows[kept].astype(np.float32),
-            f"{kind}.probability": claims.probability[kept],
-            f"{kind}.subproblem": claims.subproblem[kept],
-            f"{kind}.true": claims.true[kept],
+            f"{kind}.rows": rows[kind][kept].astype(np.float32),
+            f"{kind}.probability": held.probability[kept],
+            f"{kind}.subproblem": held.subproblem[kept],
+            f"{kind}.true": held.true[kept],
         }
     return found
 
 
-def gathered(claims: Path, kind: str, runs: Sequence[str]) -> Known:
+def gathered(claims: Path, kind: str) -> Known:
     """All claims of a kind that were kept.
 
     Raises:
@@ -169,51 +187,52 @@ def gathered(claims: Path, kind: str, runs: Sequence[str]) -> Known:
 
     """
     parts: list[Known] = []
-    for number, (family, run, path) in enumerate(_kept(claims, runs)):
+    for number, (family, path) in enumerate(_kept(claims)):
         with np.load(path) as held:
-            if f"{kind}.rows" not in held or not len(held[f"{kind}.true"]):
-                continue
-            n = len(held[f"{kind}.true"])
-            parts.append(
-                Known(
-                    held[f"{kind}.rows"].astype(np.float64),
-                    held[f"{kind}.probability"],
-                    held[f"{kind}.subproblem"] + number * 1_000_000,
-                    held[f"{kind}.true"],
-                    np.full(n, family, object),
-                    np.full(n, number),
-                    np.full(n, run, object),
+            for run in LIKELIHOODS:
+                if f"{run}.{kind}.true" not in held or not len(held[f"{run}.{kind}.true"]):
+                    continue
+                n = len(held[f"{run}.{kind}.true"])
+                parts.append(
+                    Known(
+                        held[f"{run}.{kind}.rows"].astype(np.float64),
+                        held[f"{run}.{kind}.probability"],
+                        held[f"{run}.{kind}.subproblem"] + len(parts) * 1_000_000,
+                        held[f"{run}.{kind}.true"],
+                        np.full(n, family, object),
+                        np.full(n, number),
+                        np.full(n, run, object),
+                        np.full(n, held[f"{run}.chosen"][0]),
+                    )
                 )
-            )
     if not parts:
-        raise UsageError(f"{claims}: expected claims of {', '.join(runs)}, got none")
+        raise UsageError(f"{claims}: expected claims, got none")
     return Known(*(np.concatenate([getattr(p, n) for p in parts]) for n in Known.__slots__))
 
 
-def _kept(claims: Path, runs: Sequence[str]) -> Iterator[tuple[str, str, Path]]:
+def _kept(claims: Path) -> Iterator[tuple[str, Path]]:
     for family in FAMILIES:
         for path in sorted((claims / family.name).glob("*.npz")):
-            run = path.name.removesuffix(".npz").partition(".")[2]
-            if run in runs:
-                yield family.name, run, path
+            yield family.name, path
 
 
 def weights(known: Known) -> FloatArray:
-    """Each family the same, within it each file; mean 1, shape [claims]."""
-    _, file, claims = np.unique(known.file, return_inverse=True, return_counts=True)
-    _, first = np.unique(file, return_index=True)
-    _, family, files = np.unique(
-        known.family[first].astype(str), return_inverse=True, return_counts=True
+    """Each family the same, within it each file, within it the default; mean 1, shape [claims]."""
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    _, own, claims = np.unique(
+        known.file * len(LIKELIHOODS) + run, return_inverse=True, return_counts=True
     )
-    each = 1 / (claims * files[family])
-    out: FloatArray = each[file]
-    out /= out.mean()
+    each = np.where(known.chosen, len(LIKELIHOODS) - 1.0, 1.0) / claims[own]
+    for numbers in (known.file, np.unique(known.family.astype(str), return_inverse=True)[1]):
+        each /= np.bincount(numbers, weights=each)[numbers]
+    out: FloatArray = each / each.mean()
     return out
 
 
 def fitted(known: Known, kind: str) -> Trees:
     """The map of claims."""
-    features = features_of(kind)
+    features = KINDS[kind][1]
+    known = _forgetful(_thinned(known), features)
     monotone = [int(name == REPORTED) for name in features]
     return fit_trees(
         features,
@@ -223,6 +242,31 @@ def fitted(known: Known, kind: str) -> Trees:
         ROUNDS,
         weights(known),
     )
+
+
+def _thinned(known: Known) -> Known:
+    """At most `_MOST_FITTED` claims of each file and likelihood; more say nearly the same."""
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    own = known.file * len(LIKELIHOODS) + run
+    order = np.lexsort((np.random.default_rng(0).random(len(own)), own))
+    rank = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+    return known.where(np.sort(order[rank < _MOST_FITTED]))
+
+
+def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
+    """The same, but some files and likelihoods lack what the judge says.
+
+    Of a large file the judge sees a sample, so that most claims have no votes; where alpha is given
+    it is not asked at all.
+    """
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    own = known.file * len(LIKELIHOODS) + run
+    luck = np.random.default_rng(1).random(int(own.max()) + 1)[own]
+    rows = known.rows.copy()
+    for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
+        for name in names:
+            rows[luck < share, features.index(name)] = np.nan
+    return replace(known, rows=rows)
 
 
 def read(trees: Trees, known: Known) -> FloatArray:
@@ -235,15 +279,26 @@ def judged(known: Known, calibrated: FloatArray) -> dict[str, float]:
     """ECE and log score, raw and calibrated; and how far apart the calibrated ones are."""
     claims = Claims(known.probability, known.probability, known.subproblem, known.true)
     return {
+        "files": len(np.unique(known.file)),
         "claims": len(known.true),
         "true": float(known.true.mean()),
         "raw": reliability(claims).ece,
         "calibrated": reliability(replace(claims, probability=calibrated)).ece,
+        "raw_by_files": _ece_by_files(known, known.probability),
+        "by_files": _ece_by_files(known, calibrated),
         "raw_log": _log_score(known.probability, known.true),
         "log": _log_score(calibrated, known.true),
         "mean": float(calibrated.mean()),
         "spread": float(calibrated.std()),
     }
+
+
+def _ece_by_files(known: Known, probability: FloatArray) -> float:
+    """The expected calibration error where every file weighs the same."""
+    weight = 1 / np.bincount(known.file)[known.file]
+    bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, weights=weight * (probability - known.true))
+    return float(np.abs(gaps).sum() / weight.sum())
 
 
 def _log_score(probability: FloatArray, true: BoolArray) -> float:
@@ -260,37 +315,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write maps to")
     parser.add_argument("--count", type=int, default=12, help="files of each family")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runs", nargs="+", default=list(RUNS), metavar="LIKELIHOOD[@ALPHA]")
     chosen = parser.parse_args(arguments)
-    collect(chosen.data, chosen.claims, chosen.count, chosen.seed, chosen.runs)
+    collect(chosen.data, chosen.claims, chosen.out, chosen.count, chosen.seed)
     ships = np.array([family.name for family in FAMILIES if family.ships], object)
     names = [family.name for family in FAMILIES]
     files = 0
     for kind, (file_name, _) in KINDS.items():
-        known = gathered(chosen.claims, kind, chosen.runs)
+        known = gathered(chosen.claims, kind)
         may = np.isin(known.family, ships)
         files = max(files, len(np.unique(known.file[may])))
-        print(f"\n{kind}: family, claims, share true, ECE, log score, mean, spread")
+        print(f"\n{kind}: family, claims, share true, ECE (by files), log score, mean, spread")
         for name in names:
             own = known.family == name
             if not own.any():
                 continue
             trees = fitted(known.where(may & ~own), kind)
             _write(chosen.out / "without" / name / file_name, trees.to_bytes())
-            part = known.where(own)
-            found = judged(part, read(trees, part))
-            print(
-                f"{kind}: {name:12} {found['claims']:7} {found['true']:.2f}  "
-                f"{found['raw']:.3f} -> {found['calibrated']:.3f}   "
-                f"{found['raw_log']:.2f} -> {found['log']:.2f}   "
-                f"{found['mean']:.2f}  {found['spread']:.2f}",
-                flush=True,
-            )
+            part = known.where(own & known.chosen)
+            if len(part.true):
+                _print(kind, name, judged(part, read(trees, part)))
         _write(chosen.out / file_name, fitted(known.where(may), kind).to_bytes())
-    likelihoods = tuple(dict.fromkeys(run.partition("@")[0] for run in chosen.runs))
     for name in ("", *(f"without/{name}" for name in names)):
         others = tuple(str(ship) for ship in ships if name != f"without/{ship}")
-        _write(chosen.out / name / FACTS, facts_toml(likelihoods, others, files))
+        _write(chosen.out / name / FACTS, facts_toml(LIKELIHOODS, others, files))
+
+
+def _print(kind: str, family: str, found: dict[str, float]) -> None:
+    print(
+        f"{kind}: {family:12} {found['claims']:6} {found['true']:.2f}  "
+        f"{found['raw']:.3f} -> {found['calibrated']:.3f} "
+        f"({found['raw_by_files']:.3f} -> {found['by_files']:.3f})  "
+        f"{found['raw_log']:.2f} -> {found['log']:.2f}  "
+        f"{found['mean']:.2f} {found['spread']:.2f}",
+        flush=True,
+    )
 
 
 def _write(path: Path, content: bytes) -> None:

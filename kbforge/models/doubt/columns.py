@@ -1,0 +1,105 @@
+"""All covariates of a report: what fragments say, and what is heard of pairs and groupings.
+
+What was not heard is NaN, which the trees of the maps know as missing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from kbforge.contracts import FloatArray
+from kbforge.evaluation.reliability import Pairs
+from kbforge.models.confidence import Reported
+from kbforge.models.doubt.covariates import (
+    OF_ENTITIES,
+    OF_PAIRS,
+    Columns,
+    entity_columns,
+    log_odds,
+    pair_columns,
+)
+from kbforge.models.doubt.heard import Heard
+from kbforge.models.doubt.judgements import (
+    JUDGED_OF_CLAIMS,
+    JUDGED_OF_FILES,
+    PAIRS_OF_ENTITIES,
+    PAIRS_OF_FILES,
+    PAIRS_OF_PAIRS,
+    judged_of_entities,
+    judged_of_file,
+    judged_of_pairs,
+    odds_of_entities,
+    odds_of_file,
+    odds_of_pairs,
+)
+from kbforge.models.doubt.told import told
+
+REPORTED = "reported"
+LIKELIHOODS = ("names", "bigram", "attributes", "pairs")
+
+_WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
+ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
+PAIR_FEATURES = (REPORTED, *OF_PAIRS, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS, *_WHOLE)
+
+
+class Described:
+    """A report with its covariates.
+
+    Args:
+        reported: what a clustering says.
+        heard: what else is known of the file.
+
+    """
+
+    def __init__(self, reported: Reported, heard: Heard) -> None:
+        self._entities, self._heard = reported.entities, heard
+        self._told = told(reported.fragments)
+        self._odds = None if heard.pairs is None else heard.pairs.pair_odds(reported.fragments)
+
+    def entities(self, features: tuple[str, ...]) -> FloatArray:
+        """Some columns of the entities, shape [entities, features]."""
+        columns = self._of_entities
+        return _rows(features, self._entities.probability, columns, self._whole)
+
+    def pairs(self, features: tuple[str, ...], pairs: Pairs) -> FloatArray:
+        """Some columns of some pairs, shape [pairs, features]."""
+        columns = pair_columns(self._told, pairs)
+        if self._odds is not None:
+            columns |= odds_of_pairs(self._odds, pairs)
+        if self._heard.predicted is not None:
+            columns |= judged_of_pairs(self._heard.predicted, pairs)
+        return _rows(features, pairs.probability, columns, self._whole)
+
+    @cached_property
+    def _of_entities(self) -> Columns:
+        columns = entity_columns(self._told, self._entities)
+        if self._odds is not None:
+            columns |= odds_of_entities(self._odds, self._entities.clusters)
+        if self._heard.predicted is not None:
+            columns |= judged_of_entities(self._heard.predicted, self._entities)
+        return columns
+
+    @cached_property
+    def _whole(self) -> dict[str, float]:
+        whole: dict[str, float] = {}
+        if self._odds is not None:
+            whole |= odds_of_file(self._odds, self._entities.clusters)
+        if self._heard.predicted is not None:
+            whole |= judged_of_file(self._heard.predicted, self._of_entities["votes"])
+        return whole
+
+
+def _rows(
+    features: tuple[str, ...], probability: FloatArray, columns: Columns, whole: dict[str, float]
+) -> FloatArray:
+    rows = np.full((len(probability), len(features)), np.nan)
+    for number, name in enumerate(features):
+        if name == REPORTED:
+            rows[:, number] = log_odds(probability)
+        elif name in columns:
+            rows[:, number] = columns[name]
+        else:
+            rows[:, number] = whole.get(name, np.nan)
+    return rows

@@ -1,0 +1,77 @@
+"""What else is known of a file when doubt is told: pairs by a model of pairs, groupings by a judge.
+
+Both are at hand where a likelihood and its alpha were chosen. The model of pairs says of two rows
+how probable it is that they are one entity; fragments that state the same are one row. The judge
+has looked at many groupings of a sample, and says what F1 each is expected to have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class PairOdds:
+    """Log odds that two rows are of one entity.
+
+    Attributes:
+        row: of each fragment, shape [n].
+        first: a row, ascending, shape [links]; a link is there both ways round.
+        second: another row, or the same one for two fragments that state the same.
+        nats: log odds of each link.
+        apart: log odds of two rows without a link.
+
+    """
+
+    row: IntArray
+    first: IntArray
+    second: IntArray
+    nats: FloatArray
+    apart: float
+
+
+class ReadsPairs(Protocol):
+    """A model of pairs that was fitted to the file."""
+
+    def pair_odds(self, fragments: Sequence[Fragment]) -> PairOdds:
+        """The log odds of all pairs that it looks at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a judge expects of groupings.
+
+    Attributes:
+        f1: of the one that was chosen.
+        gain: of the one that was chosen, over exact names.
+        weights: how probable each grouping is to be the best, shape [groupings].
+        labels: number of the cluster of each fragment of the sample, [groupings, sample].
+        place: of each fragment in the sample, -1 outside, shape [n].
+
+    """
+
+    f1: float
+    gain: float
+    weights: FloatArray
+    labels: IntArray
+    place: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """All of it.
+
+    Attributes:
+        likelihood: name of the one that clustered.
+        pairs: None where no model of pairs can read the file.
+        predicted: None where no grouping was judged.
+
+    """
+
+    likelihood: str
+    pairs: ReadsPairs | None = None
+    predicted: Predicted | None = None
