@@ -216,11 +216,12 @@ def _trusted(
 
 def _why(judged: Judged) -> str:
     best, gain = judged.chosen, judged.expected_gain
+    over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     if best.likelihood == NAMES:
         return f"chosen: {NAMES}, as nothing is expected to beat equal names here; {_OVERRIDE}"
     return (
         f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
-        f"{judged.expected_f1:.2f}, {gain:+.2f} over equal names; {_OVERRIDE})"
+        f"{judged.expected_f1:.2f}{over}; {_OVERRIDE})"
     )
 
 

@@ -244,18 +244,22 @@ def judge(
     seen = see(sample.fragments, index, fragments)
     found = hypotheses(seen, paths, like)
     names, statistics = statistics_of(seen, found, fragments, like)
+    gains = scorer.gains(names, statistics, found)
+    place = None if trusted is None else _nearest(found, *trusted)
+    if trusted is not None and place is not None:
+        found[place] = replace(found[place], log_alpha=math.log(trusted[1]))
     return Judged(
         sample=sample,
         of=len(fragments),
         found=tuple(found),
-        gains=scorer.gains(names, statistics, found),
+        gains=gains,
         levels=scorer.levels(names, statistics),
         names=names,
         statistics=statistics,
         open=(True,) * len(found),
         margin=scorer.margin,
         spread=scorer.spread,
-        trusted=None if trusted is None else _nearest(found, *trusted),
+        trusted=place,
     )
 
 

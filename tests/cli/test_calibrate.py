@@ -69,7 +69,8 @@ def test_the_default_likelihood_can_be_calibrated(program, tmp_path, calibrator)
             del line["label"]
     people, out, kb = (tmp_path / name for name in ("p.jsonl", "c.toml", "kb.jsonl"))
     people.write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    search = ("--low", "1e-3", "--high", "1e9", "-P", 5)
+    # nobody is alone, so the pseudo-likelihood takes the least alpha that it may
+    search = ("--low", "0.1", "--high", "1e9", "-P", 5)
     ran = program("calibrate", people, "--calibrator", calibrator, *search, "-o", out, "--json")
     assert ran.code == 0, ran.err
     assert read_calibration(str(out)).likelihood == ran.json["likelihood"] == "attributes"

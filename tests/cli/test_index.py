@@ -67,7 +67,7 @@ def test_options_reach_the_index(program: Run, tmp_path: Path) -> None:
     # without the floor that comes with an index, which leaves improbable particles out anyway
     job = (
         *("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json"),
-        *("--set", "clusterer.floor=0"),
+        *("--set", "clusterer.floor=0", "--alpha", 1000),
     )
     # the town is the one key they share: it leads to so many clusters, and each costs
     few, many = (

@@ -73,3 +73,11 @@ class TestTrainLm(CommandContract):
 
 class TestTrainNgram(CommandContract):
     name = "train-ngram"
+
+
+class TestLabel(CommandContract):
+    name = "label"
+
+
+class TestTrainDefault(CommandContract):
+    name = "train-default"

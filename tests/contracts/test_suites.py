@@ -26,3 +26,10 @@ class TestGaussPublished(SuiteContract):
 @pytest.mark.usefixtures("data_dir")
 class TestText(SuiteContract):
     name = "text"
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("data_dir")
+class TestAccuracy(SuiteContract):
+    name = "accuracy"
+    options: ClassVar = {"most": 1000}
