@@ -36,6 +36,7 @@ from kbforge.contracts import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.models.calibration import read_calibration
+from kbforge_plugins.suites.labelled_sets import first_entities
 
 CLUSTERERS = ("greedy", "smc", "split-smc")
 BASELINES = ("all apart", "all together", "exact name")
@@ -150,20 +151,6 @@ def held_out(fragments: Sequence[Fragment]) -> Iterator[Fragment]:
         digest = hashlib.blake2b(str(fragment.label).encode(), digest_size=4).digest()
         if digest[0] % 2 == 0:
             yield fragment
-
-
-def first_entities(fragments: Sequence[Fragment], at_least: int) -> list[Fragment]:
-    """All fragments of the first entities that together have at least so many."""
-    sizes: dict[str | None, int] = {}
-    for fragment in fragments:
-        sizes[fragment.label] = sizes.get(fragment.label, 0) + 1
-    chosen, total = set(), 0
-    for label, size in sizes.items():
-        if total >= at_least:
-            break
-        chosen.add(label)
-        total += size
-    return [fragment for fragment in fragments if fragment.label in chosen]
 
 
 def trivial(fragments: Sequence[Fragment], baseline: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from real_sets import first_entities, name_of
+from real_sets import name_of
 from shell import data_folder, table
 
 from kbforge.contracts import Fragment, Interrupted, Progress
@@ -46,6 +46,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
+from kbforge_plugins.suites.labelled_sets import first_entities
 
 SECONDS = 240.0
 DEMO_THRESHOLD = 0.95

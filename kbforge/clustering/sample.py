@@ -8,7 +8,7 @@ the file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -35,20 +35,32 @@ class Sample:
     seeds: int
 
 
-def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: int) -> Sample:
+def digest_of_properties(fragment: Fragment) -> bytes:
+    """What the properties of a fragment hash to."""
+    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(stated, digest_size=8).digest()
+
+
+def neighbourhoods(
+    fragments: Sequence[Fragment],
+    index: CandidateIndex,
+    most: int,
+    digest: Callable[[Fragment], bytes] = digest_of_properties,
+) -> Sample:
     """All fragments if there are at most so many, else seeds and all that share a key with them.
 
     Seeds are taken until the sample is full, so that the neighbourhoods of all of them are whole
-    but for keys that very many share. Which ones they are depends on what their properties hash to,
-    so that it does not matter what a fragment is called.
+    but for keys that very many share. Which ones they are depends on the digests alone, so that the
+    order does not matter.
 
     Args:
         fragments: distinct ids.
         index: fitted to the fragments.
         most: fragments from which on no seed is added.
+        digest: what a fragment hashes to; by its properties it does not matter what it is called.
 
     """
-    digests = list(map(_digest, fragments))
+    digests = list(map(digest, fragments))
     order = sorted(range(len(fragments)), key=digests.__getitem__)
     if len(order) <= most:
         return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
@@ -68,8 +80,3 @@ def neighbourhoods(fragments: Sequence[Fragment], index: CandidateIndex, most: i
     rest = sorted(i for i in sample if i >= seeds)
     places = tuple(order[i] for i in [*range(seeds), *rest])
     return Sample(tuple(fragments[i] for i in places), places, seeds)
-
-
-def _digest(fragment: Fragment) -> bytes:
-    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(stated, digest_size=8).digest()

@@ -7,7 +7,7 @@ The families are those of `kbforge_training.defaults.families`, by the same name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,7 @@ class LabelledSet:
         return tuple(found if self.first is None else first_entities(found, self.first))
 
 
-def first_entities(fragments: list[Fragment], at_least: int) -> list[Fragment]:
+def first_entities(fragments: Sequence[Fragment], at_least: int) -> list[Fragment]:
     """All fragments of the first entities that together have at least so many."""
     sizes: dict[str | None, int] = {}
     for fragment in fragments:

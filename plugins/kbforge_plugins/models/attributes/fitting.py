@@ -21,6 +21,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma
 
+from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.greedy import Greedy
@@ -35,8 +36,6 @@ from kbforge_plugins.models.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 _MOST_ATTRIBUTES = 200
 _SAMPLE = 2000
-_MOST_RELATIVES = 12
-"""A key that more fragments share does not widen the sample."""
 _MOST_ROUNDS = 4
 _SETTLED = 0.03
 """A change of the number of entities that ends the rounds."""
@@ -109,7 +108,8 @@ def fit_unlabelled(
         given: attribute -> rates that are known and stay as they are.
 
     """
-    seeds, sample = _sample(fragments, index)
+    drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
+    seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
     most = most_entities(fragments)
@@ -280,31 +280,6 @@ def concentration_for(fragments: int, entities: float) -> float:
 def expected_entities(fragments: int, alpha: float) -> float:
     """E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974)."""
     return float(alpha * (digamma(alpha + fragments) - digamma(alpha)))
-
-
-def _sample(fragments: Sequence[Fragment], index: CandidateIndex) -> tuple[int, list[Fragment]]:
-    """How many seeds there are, and the sample: seeds first, then all that share a key with them.
-
-    Seeds are taken until the sample is full, so that the clusters of all of them are whole.
-    """
-    order = sorted(fragments, key=_digest)
-    if len(order) <= _SAMPLE:
-        return len(order), order
-    keys = [index.keys(fragment) for fragment in order]
-    holders: dict[int, list[int]] = {}
-    for i, of_fragment in enumerate(keys):
-        for key in of_fragment:
-            holders.setdefault(key, []).append(i)
-    sample: set[int] = set()
-    seeds = 0
-    while len(sample) < _SAMPLE and seeds < len(order):
-        sample.add(seeds)
-        for key in keys[seeds]:
-            if len(holders[key]) <= _MOST_RELATIVES:
-                sample.update(holders[key])
-        seeds += 1
-    rest = sorted(i for i in sample if i >= seeds)
-    return seeds, [order[i] for i in [*range(seeds), *rest]]
 
 
 def _digest(fragment: Fragment) -> bytes:
