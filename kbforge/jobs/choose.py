@@ -201,7 +201,8 @@ def _judged(
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
     trusted = _trusted(fragments, fitted)
-    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, trusted)
+    pairs = cast(ReadsPairs | None, fitted.get(_OF_PAIRS))
+    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, trusted, pairs)
 
 
 def _trusted(

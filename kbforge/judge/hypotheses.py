@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.judge.expected import EXPECTED, Expected
 from kbforge.judge.paths import MergePath
 from kbforge.judge.seen import Seen
 from kbforge.judge.statistics import (
@@ -26,6 +27,8 @@ from kbforge.judge.statistics import (
 NAMES = "names"
 KINDS = (NAMES, "bigram", "attributes", "pairs")
 """Likelihoods that the judge was trained with; another is judged as the one it is like."""
+_ANCHORS = ("attributes", "pairs")
+"""Likelihoods whose own alpha says something of a file, if not enough."""
 _LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
     "bigram": tuple(float(a) for a in range(27)),
     "attributes": tuple(float(a) for a in range(1, 22)),
@@ -99,6 +102,8 @@ def statistics_of(
     seen: Seen,
     found: Sequence[Hypothesis],
     everything: Sequence[Fragment],
+    own: Mapping[str, float],
+    expected: Expected | None,
     like: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], FloatArray]:
     """What the judge reads: names of the statistics, and [hypotheses, statistics].
@@ -107,27 +112,35 @@ def statistics_of(
         seen: the sample.
         found: as of `hypotheses`.
         everything: the file.
+        own: likelihood -> the log alpha that it would take by itself.
+        expected: by the model of pairs; None where it can read nothing.
         like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
 
     """
+    like = like or {}
     of_file = file_statistics(seen, everything)
     on_path: list[dict[str, float]] = []
     for likelihood in dict.fromkeys(h.likelihood for h in found):
-        own = [h for h in found if h.likelihood == likelihood]
+        along = [h for h in found if h.likelihood == likelihood]
         if likelihood == NAMES:
             on_path += [_nowhere()]
         else:
-            on_path += path_statistics(seen.n, [h.log_alpha for h in own], [h.labels for h in own])
-    others = _beside_others(found, like or {})
+            log_alphas, groupings = [h.log_alpha for h in along], [h.labels for h in along]
+            on_path += path_statistics(seen.n, log_alphas, groupings)
+    others = _beside_others(found, like)
+    anchored = _beside_anchors(found, own, like)
+    unknown = dict.fromkeys(EXPECTED, NAN)
     rows = [
         {
             **of_file,
             **grouping_statistics(seen, hypothesis.labels),
             **path,
             **beside,
-            **_kind(hypothesis.likelihood, like or {}),
+            **anchor,
+            **(unknown if expected is None else expected.of(hypothesis.labels)),
+            **_kind(hypothesis.likelihood, like),
         }
-        for hypothesis, path, beside in zip(found, on_path, others, strict=True)
+        for hypothesis, path, beside, anchor in zip(found, on_path, others, anchored, strict=True)
     ]
     names = tuple(rows[0])
     return names, np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
@@ -146,7 +159,7 @@ def _kind(likelihood: str, like: Mapping[str, str]) -> dict[str, float]:
 def _beside_others(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
     """How well each agrees with the other likelihoods' hypotheses: best, and on average."""
     n = len(found)
-    kinds = [like.get(h.likelihood, h.likelihood) for h in found]
+    kinds = [_judged_as(h, like) for h in found]
     alike = np.full((n, n), NAN)
     for a in range(n):
         for b in range(a):
@@ -162,3 +175,30 @@ def _beside_others(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list
             row[f"mean like {kind}"] = float(values.mean()) if len(values) else NAN
         out.append(row)
     return out
+
+
+def _beside_anchors(
+    found: Sequence[Hypothesis], own: Mapping[str, float], like: Mapping[str, str]
+) -> list[dict[str, float]]:
+    """How each stands to the groupings that likelihoods find at their own alphas."""
+    anchors: dict[str, Hypothesis] = {}
+    for kind in _ANCHORS:
+        near = [h for h in found if h.likelihood in own and _judged_as(h, like) == kind]
+        if near:
+            anchors[kind] = min(near, key=lambda h: abs(h.log_alpha - own[h.likelihood]))
+    out = []
+    for hypothesis in found:
+        over = hypothesis.log_alpha - own.get(hypothesis.likelihood, NAN)
+        row = {"log alpha over its own": over}
+        for kind in _ANCHORS:
+            measured = (NAN,) * 3
+            if kind in anchors:
+                measured = agreement(hypothesis.labels, anchors[kind].labels)
+            for name, value in zip(("precision", "recall", "F1"), measured, strict=True):
+                row[f"like {kind} at its own alpha, {name}"] = value
+        out.append(row)
+    return out
+
+
+def _judged_as(hypothesis: Hypothesis, like: Mapping[str, str]) -> str:
+    return like.get(hypothesis.likelihood, hypothesis.likelihood)

@@ -21,12 +21,13 @@ import numpy as np
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.files.answers import Placed
+from kbforge.judge.expected import Expected
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
-from kbforge.models.doubt.heard import Predicted
+from kbforge.models.doubt.heard import Predicted, ReadsPairs
 
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
@@ -216,6 +217,7 @@ def judge(
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
     trusted: tuple[str, float] | None = None,
+    pairs: ReadsPairs | None = None,
 ) -> Judged:
     """Judge what suits a file.
 
@@ -228,6 +230,7 @@ def judge(
         scorer: trained.
         like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
         trusted: a likelihood and an alpha that need good reasons to displace.
+        pairs: the model of pairs, fitted to the file; None where it can read nothing.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
@@ -243,7 +246,9 @@ def judge(
     }
     seen = see(sample.fragments, index, fragments)
     found = hypotheses(seen, paths, like)
-    names, statistics = statistics_of(seen, found, fragments, like)
+    own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
+    expected = None if pairs is None else Expected(pairs.pair_odds(sample.fragments))
+    names, statistics = statistics_of(seen, found, fragments, own, expected, like)
     gains = scorer.gains(names, statistics, found)
     place = None if trusted is None else _nearest(found, *trusted)
     if trusted is not None and place is not None:

@@ -11,10 +11,12 @@ that the judge learns what to think of pairs on data that nobody has seen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from kbforge import registry
 from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
+from kbforge.judge.expected import Expected
 from kbforge.judge.hypotheses import (
     KINDS,
     NAMES,
@@ -31,12 +34,21 @@ from kbforge.judge.hypotheses import (
     statistics_of,
 )
 from kbforge.judge.judging import MOST_FRAGMENTS
-from kbforge.judge.paths import MergePath, merge_path
+from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, best_of
 from kbforge.judge.seen import see
-from kbforge.judge.statistics import agreement
+from kbforge.judge.statistics import NAN, agreement
+from kbforge.models.doubt.heard import PairOdds, ReadsPairs
 from kbforge.models.resolve import make_likelihood
-from kbforge_training.defaults.families import FAMILIES, LabelledFile, large, resampled, small
+from kbforge_plugins.models.pairs.odds import MODEL
+from kbforge_training.defaults.families import (
+    FAMILIES,
+    LabelledFile,
+    large,
+    resampled,
+    small,
+    whole,
+)
 from kbforge_training.defaults.trees import fit_trees
 
 _PARAMETERS = {
@@ -57,8 +69,11 @@ _DREAD = 0.3
 _MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
 
 
+PAIRS = "pairs"
 FILES, SMALL_FILES, LARGE_FILES, SEED = 16, 6, 2, 0
 """Resampled files a family, small and large ones; the files that are drawn depend on the seed."""
+MOST_WHOLE = 12_000
+"""Files of so many fragments are judged whole too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,30 +104,47 @@ class JudgedFile:
         return np.asarray(self.f1 - self.f1[exact])
 
 
-def paths_of(
-    fragments: Sequence[Fragment], sample: Sequence[Fragment], pairs: Path | None
-) -> dict[str, MergePath]:
-    """The merge path of each likelihood that finds something to read.
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the likelihoods say of a sample.
+
+    Attributes:
+        found: the hypotheses.
+        own: likelihood -> the log alpha that it takes by itself.
+        odds: by the model of pairs; None if it found nothing to read.
+
+    """
+
+    found: tuple[Hypothesis, ...]
+    own: Mapping[str, float]
+    odds: PairOdds | None
+
+
+def run(file: LabelledFile, pairs: Path | None) -> Run:
+    """Fit the likelihoods that find something to read, and follow their merge paths.
 
     Args:
-        fragments: of a file, which likelihoods are fitted to.
-        sample: of them, which is agglomerated.
+        file: which likelihoods are fitted to.
         pairs: the pair model to use; None is the one that ships.
 
     """
-    out = {}
+    index, sample = _sampled(file)
+    paths, own, odds = {}, {}, None
     for kind in KINDS:
         if kind == NAMES:
             continue
-        options = {"model": str(pairs)} if kind == "pairs" and pairs is not None else {}
+        options = {"model": str(pairs)} if kind == PAIRS and pairs is not None else {}
         likelihood = make_likelihood(kind, options)
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
-            likelihood.fit(fragments)
+            likelihood.fit(file.fragments)
         except UsageError:
             continue
-        out[kind] = merge_path(likelihood, sample, likelihood.index, log_alphas_of(kind)[0])
-    return out
+        paths[kind] = merge_path(likelihood, sample, likelihood.index, log_alphas_of(kind)[0])
+        own[kind] = math.log(likelihood.default_alpha)
+        if kind == PAIRS:
+            odds = cast(ReadsPairs, likelihood).pair_odds(sample)
+    return Run(tuple(hypotheses(see(sample, index, file.fragments), paths)), own, odds)
 
 
 def judged(file: LabelledFile, folder: Path) -> JudgedFile:
@@ -121,50 +153,57 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
     Args:
         file: to judge.
         folder: keeps runs and statistics. The pair model in its `without/FAMILY` has not seen the
-            file's family; where there is none the one that ships is used.
+            file's family; where there is none the folder's own is used, then the one that ships.
 
     """
     stem = f"{file.family}/{file.name}.npz"
-    pairs = folder / "without" / file.family / "pairs.safetensors"
-    labels, kinds, log_alphas = _run(
-        file, folder / "runs" / stem, pairs if pairs.is_file() else None
-    )
-    found = tuple(
-        Hypothesis(str(kind), float(a), row)
-        for kind, a, row in zip(kinds, log_alphas, labels, strict=True)
-    )
+    if not (folder / "runs" / stem).is_file():
+        models = [folder / "without" / file.family / MODEL, folder / MODEL]
+        pairs = next((path for path in models if path.is_file()), None)
+        write_run(run(file, pairs), folder / "runs" / stem)
+    told = read_run(folder / "runs" / stem)
     kept = folder / "statistics" / stem
     if kept.is_file():
         with np.load(kept, allow_pickle=False) as held:
             names = tuple(map(str, held["names"]))
-            return JudgedFile(file.family, file.name, found, names, held["x"], held["f1"])
+            return JudgedFile(file.family, file.name, told.found, names, held["x"], held["f1"])
     index, sample = _sampled(file)
     seen = see(sample, index, file.fragments)
-    names, x = statistics_of(seen, found, file.fragments)
+    expected = None if told.odds is None else Expected(told.odds)
+    names, x = statistics_of(seen, told.found, file.fragments, told.own, expected)
     gold = _gold(sample)
-    f1 = np.array([agreement(h.labels, gold)[2] for h in found])
+    f1 = np.array([agreement(h.labels, gold)[2] for h in told.found])
     kept.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(kept, names=np.array(names), x=x, f1=f1)
-    return JudgedFile(file.family, file.name, found, names, x, f1)
+    return JudgedFile(file.family, file.name, told.found, names, x, f1)
 
 
-def _run(
-    file: LabelledFile, kept: Path, pairs: Path | None
-) -> tuple[IntArray, Sequence[str], FloatArray]:
-    """Groupings [hypotheses, n], their likelihoods and log alphas."""
-    if not kept.is_file():
-        index, sample = _sampled(file)
-        paths = paths_of(file.fragments, sample, pairs)
-        found = hypotheses(see(sample, index, file.fragments), paths)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(
-            kept,
-            labels=np.stack([h.labels for h in found]).astype(np.int32),
-            kinds=np.array([h.likelihood for h in found]),
-            log_alphas=np.array([h.log_alpha for h in found]),
-        )
-    with np.load(kept, allow_pickle=False) as held:
-        return held["labels"].astype(np.int64), held["kinds"].tolist(), held["log_alphas"]
+def write_run(told: Run, path: Path) -> None:
+    """Keep a run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    odds = told.odds
+    links = {} if odds is None else {f.name: getattr(odds, f.name) for f in fields(PairOdds)}
+    np.savez_compressed(
+        path,
+        labels=np.stack([h.labels for h in told.found]).astype(np.int32),
+        kinds=np.array([h.likelihood for h in told.found]),
+        log_alphas=np.array([h.log_alpha for h in told.found]),
+        own=np.array([told.own.get(kind, NAN) for kind in KINDS]),
+        **links,
+    )
+
+
+def read_run(path: Path) -> Run:
+    """A run that was kept."""
+    with np.load(path, allow_pickle=False) as held:
+        rows = zip(held["kinds"], held["log_alphas"], held["labels"].astype(np.int64), strict=True)
+        found = tuple(Hypothesis(str(kind), float(a), labels) for kind, a, labels in rows)
+        own = {k: float(a) for k, a in zip(KINDS, held["own"], strict=True) if not math.isnan(a)}
+        odds = None
+        if "row" in held:
+            links = {f.name: held[f.name] for f in fields(PairOdds)}
+            odds = PairOdds(**{**links, "apart": float(links["apart"])})
+    return Run(found, own, odds)
 
 
 def _sampled(file: LabelledFile) -> tuple[CandidateIndex, Sequence[Fragment]]:
@@ -182,7 +221,7 @@ def _gold(fragments: Sequence[Fragment]) -> IntArray:
 def judged_files(
     root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
 ) -> list[JudgedFile]:
-    """So many resampled files of every family and some small ones, judged.
+    """So many resampled files of every family, some small and large ones, and whole ones, judged.
 
     Args:
         root: the folder of all data.
@@ -197,6 +236,7 @@ def judged_files(
             resampled(root, family, count, SEED),
             small(root, family, min(count, SMALL_FILES), SEED + 100),
             large(root, family, min(count, LARGE_FILES), SEED + 200),
+            whole(root, family, MOST_WHOLE),
         )
         for file in drawn:
             found.append(judged(file, out))
