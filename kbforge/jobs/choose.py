@@ -33,9 +33,6 @@ _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
-_OF_RECORDS = "attributes"
-_ATTRIBUTES_OF_A_RECORD = 3.0
-"""So many attributes a fragment, names among them, and the attribute likelihood is trusted."""
 _MOST_BYTES = 1 << 26
 _OVERRIDE = "name another with --likelihood"
 
@@ -200,19 +197,8 @@ def _judged(
 ) -> Judged:
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
-    trusted = _trusted(fragments, fitted)
     pairs = cast(ReadsPairs | None, fitted.get(_OF_PAIRS))
-    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, trusted, pairs)
-
-
-def _trusted(
-    fragments: Sequence[Fragment], fitted: Mapping[str, ConjugateLikelihood]
-) -> tuple[str, float] | None:
-    """On records, the attribute likelihood with the alpha that it learned; else nothing."""
-    attributes = sum(len(fragment.properties) for fragment in fragments) / len(fragments)
-    if _OF_RECORDS not in fitted or attributes < _ATTRIBUTES_OF_A_RECORD:
-        return None
-    return _OF_RECORDS, fitted[_OF_RECORDS].default_alpha
+    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, pairs)
 
 
 def _why(judged: Judged) -> str:

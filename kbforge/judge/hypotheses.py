@@ -56,12 +56,14 @@ class Hypothesis:
         likelihood: which likelihood's merge path it is on; "names" for exact names.
         log_alpha: where on the path; 0 for exact names.
         labels: [n] its smallest fragment, by fragment.
+        own: the log alpha that the likelihood takes by itself; NaN if that says nothing of a file.
 
     """
 
     likelihood: str
     log_alpha: float
     labels: IntArray
+    own: float = NAN
 
     @property
     def alpha(self) -> float:
@@ -78,22 +80,33 @@ class Hypothesis:
 
 
 def hypotheses(
-    seen: Seen, paths: Mapping[str, MergePath], like: Mapping[str, str] | None = None
+    seen: Seen,
+    paths: Mapping[str, MergePath],
+    own: Mapping[str, float],
+    like: Mapping[str, str] | None = None,
 ) -> list[Hypothesis]:
     """Exact names, then each path's groupings by alpha; those that repeat the one before are out.
 
     Of groupings that repeat each other along a path the one in the middle of their alphas stays.
+
+    Args:
+        seen: the sample.
+        paths: likelihood -> its merge path on the sample.
+        own: likelihood -> the log alpha that it takes by itself.
+        like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
+
     """
     out = [Hypothesis(NAMES, 0.0, seen.exact)]
     for name, path in paths.items():
         log_alphas = log_alphas_of(name, like)
         groupings = path.labels(log_alphas)
+        telling = own[name] if (like or {}).get(name, name) in _ANCHORS else NAN
         first = 0
         for k in range(len(log_alphas)):
             last = k + 1 == len(log_alphas)
             if last or not np.array_equal(groupings[k], groupings[k + 1]):
                 log_alpha = 0.5 * (log_alphas[first] + log_alphas[k])
-                out.append(Hypothesis(name, log_alpha, groupings[k]))
+                out.append(Hypothesis(name, log_alpha, groupings[k], telling))
                 first = k + 1
     return out
 
@@ -102,7 +115,6 @@ def statistics_of(
     seen: Seen,
     found: Sequence[Hypothesis],
     everything: Sequence[Fragment],
-    own: Mapping[str, float],
     expected: Expected | None,
     like: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], FloatArray]:
@@ -112,7 +124,6 @@ def statistics_of(
         seen: the sample.
         found: as of `hypotheses`.
         everything: the file.
-        own: likelihood -> the log alpha that it would take by itself.
         expected: by the model of pairs; None where it can read nothing.
         like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
 
@@ -128,7 +139,7 @@ def statistics_of(
             log_alphas, groupings = [h.log_alpha for h in along], [h.labels for h in along]
             on_path += path_statistics(seen.n, log_alphas, groupings)
     others = _beside_others(found, like)
-    anchored = _beside_anchors(found, own, like)
+    anchored = _beside_anchors(found, like)
     unknown = dict.fromkeys(EXPECTED, NAN)
     rows = [
         {
@@ -177,19 +188,16 @@ def _beside_others(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list
     return out
 
 
-def _beside_anchors(
-    found: Sequence[Hypothesis], own: Mapping[str, float], like: Mapping[str, str]
-) -> list[dict[str, float]]:
+def _beside_anchors(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
     """How each stands to the groupings that likelihoods find at their own alphas."""
     anchors: dict[str, Hypothesis] = {}
     for kind in _ANCHORS:
-        near = [h for h in found if h.likelihood in own and _judged_as(h, like) == kind]
-        if near:
-            anchors[kind] = min(near, key=lambda h: abs(h.log_alpha - own[h.likelihood]))
+        along = [h for h in found if _judged_as(h, like) == kind]
+        if along:
+            anchors[kind] = min(along, key=lambda h: abs(h.log_alpha - h.own))
     out = []
     for hypothesis in found:
-        over = hypothesis.log_alpha - own.get(hypothesis.likelihood, NAN)
-        row = {"log alpha over its own": over}
+        row = {"log alpha over its own": hypothesis.log_alpha - hypothesis.own}
         for kind in _ANCHORS:
             measured = (NAN,) * 3
             if kind in anchors:

@@ -24,7 +24,7 @@ from kbforge.files.answers import Placed
 from kbforge.judge.expected import Expected
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
-from kbforge.judge.scorer import Scorer
+from kbforge.judge.scorer import Scorer, worths
 from kbforge.judge.seen import see
 from kbforge.models.answers.queue import Queue, alike
 from kbforge.models.doubt.heard import Predicted, ReadsPairs
@@ -32,9 +32,6 @@ from kbforge.models.doubt.heard import Predicted, ReadsPairs
 MOST_FRAGMENTS = 800
 """A file with more is sampled."""
 _LEAST_SPREAD = 1e-3
-_TRUST = 0.08
-"""F1 that another must be expected to gain over a trusted hypothesis: on records the scorer is off
-by about as much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +48,6 @@ class Judged:
         statistics: [hypotheses, statistics] all that the scorer reads.
         open: [hypotheses] whether a hypothesis may be chosen.
         margin: what displaces exact names.
-        trusted: the hypothesis that is right on files of this kind as far as is known, by its
-            place; it takes more than exact names to displace. None is none.
         spread: how far expected gains are from true ones, as a standard deviation.
         answers: what was told of pairs, by numbers of the file's fragments.
 
@@ -68,7 +63,6 @@ class Judged:
     open: tuple[bool, ...]
     margin: float
     spread: float
-    trusted: int | None = None
     answers: tuple[Placed, ...] = ()
 
     @property
@@ -175,13 +169,7 @@ class Judged:
 
     @property
     def _worth(self) -> FloatArray:
-        """[hypotheses] the gains; what is to be displaced is worth a margin more."""
-        worth = np.array(self.gains)
-        if self.trusted is None:
-            worth[[h.likelihood == NAMES for h in self.found]] += self.margin
-        else:
-            worth[self.trusted] += _TRUST
-        return worth
+        return worths(self.gains, self.found, self.margin)
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
@@ -216,7 +204,6 @@ def judge(
     index: CandidateIndex,
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
-    trusted: tuple[str, float] | None = None,
     pairs: ReadsPairs | None = None,
 ) -> Judged:
     """Judge what suits a file.
@@ -229,7 +216,6 @@ def judge(
         index: fitted to it; says what is close.
         scorer: trained.
         like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
-        trusted: a likelihood and an alpha that need good reasons to displace.
         pairs: the model of pairs, fitted to the file; None where it can read nothing.
 
     Raises:
@@ -245,14 +231,11 @@ def judge(
         for name, likelihood in likelihoods.items()
     }
     seen = see(sample.fragments, index, fragments)
-    found = hypotheses(seen, paths, like)
     own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
+    found = hypotheses(seen, paths, own, like)
     expected = None if pairs is None else Expected(pairs.pair_odds(sample.fragments))
-    names, statistics = statistics_of(seen, found, fragments, own, expected, like)
+    names, statistics = statistics_of(seen, found, fragments, expected, like)
     gains = scorer.gains(names, statistics, found)
-    place = None if trusted is None else _nearest(found, *trusted)
-    if trusted is not None and place is not None:
-        found[place] = replace(found[place], log_alpha=math.log(trusted[1]))
     return Judged(
         sample=sample,
         of=len(fragments),
@@ -264,12 +247,4 @@ def judge(
         open=(True,) * len(found),
         margin=scorer.margin,
         spread=scorer.spread,
-        trusted=place,
     )
-
-
-def _nearest(found: Sequence[Hypothesis], likelihood: str, alpha: float) -> int | None:
-    """The hypothesis of this likelihood whose log alpha is nearest; None if there is none."""
-    places = [k for k, hypothesis in enumerate(found) if hypothesis.likelihood == likelihood]
-    off = [abs(found[k].log_alpha - math.log(alpha)) for k in places]
-    return places[int(np.argmin(off))] if places else None

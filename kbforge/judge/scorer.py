@@ -19,6 +19,10 @@ from kbforge.models.trees import Trees, read_trees
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
 _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
+_PULL = 0.003
+"""F1 that a nat of log alpha away from a likelihood's own costs."""
+_FAR = 3.0
+"""Nats of log alpha from which on nothing more is lost."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +116,23 @@ def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
     return out
 
 
-def best_of(gains: FloatArray, found: Sequence[Hypothesis], margin: float) -> int:
-    """The hypothesis with the largest gain; exact names unless another beats them by the margin."""
-    best = int(np.argmax(gains))
-    names = next((i for i, h in enumerate(found) if h.likelihood == NAMES), best)
-    return best if gains[best] > margin else names
+def worths(gains: FloatArray, found: Sequence[Hypothesis], margin: float) -> FloatArray:
+    """What hypotheses are compared by, [hypotheses]: gains, less what makes them doubtful.
+
+    Exact names are worth the margin more. A grouping far from the alpha that its likelihood takes
+    by itself has to be expected to gain a little more, and so has one of a likelihood whose own
+    alpha says nothing.
+
+    Args:
+        gains: [hypotheses] expected, over exact names.
+        found: the hypotheses.
+        margin: of exact names.
+
+    """
+    off = np.array([abs(h.log_alpha - h.own) for h in found])
+    pull = _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
+    names = np.array([h.likelihood == NAMES for h in found])
+    return np.where(names, gains + margin, gains - pull)
 
 
 def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str]) -> FloatArray:

@@ -35,9 +35,9 @@ from kbforge.judge.hypotheses import (
 )
 from kbforge.judge.judging import MOST_FRAGMENTS
 from kbforge.judge.paths import merge_path
-from kbforge.judge.scorer import JUDGE_FILE, Scorer, best_of
+from kbforge.judge.scorer import JUDGE_FILE, Scorer, worths
 from kbforge.judge.seen import see
-from kbforge.judge.statistics import NAN, agreement
+from kbforge.judge.statistics import agreement
 from kbforge.models.doubt.heard import PairOdds, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.models.pairs.odds import MODEL
@@ -110,13 +110,11 @@ class Run:
 
     Attributes:
         found: the hypotheses.
-        own: likelihood -> the log alpha that it takes by itself.
         odds: by the model of pairs; None if it found nothing to read.
 
     """
 
     found: tuple[Hypothesis, ...]
-    own: Mapping[str, float]
     odds: PairOdds | None
 
 
@@ -144,7 +142,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
         own[kind] = math.log(likelihood.default_alpha)
         if kind == PAIRS:
             odds = cast(ReadsPairs, likelihood).pair_odds(sample)
-    return Run(tuple(hypotheses(see(sample, index, file.fragments), paths)), own, odds)
+    return Run(tuple(hypotheses(see(sample, index, file.fragments), paths, own)), odds)
 
 
 def judged(file: LabelledFile, folder: Path) -> JudgedFile:
@@ -170,7 +168,7 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
     index, sample = _sampled(file)
     seen = see(sample, index, file.fragments)
     expected = None if told.odds is None else Expected(told.odds)
-    names, x = statistics_of(seen, told.found, file.fragments, told.own, expected)
+    names, x = statistics_of(seen, told.found, file.fragments, expected)
     gold = _gold(sample)
     f1 = np.array([agreement(h.labels, gold)[2] for h in told.found])
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -188,7 +186,7 @@ def write_run(told: Run, path: Path) -> None:
         labels=np.stack([h.labels for h in told.found]).astype(np.int32),
         kinds=np.array([h.likelihood for h in told.found]),
         log_alphas=np.array([h.log_alpha for h in told.found]),
-        own=np.array([told.own.get(kind, NAN) for kind in KINDS]),
+        own=np.array([h.own for h in told.found]),
         **links,
     )
 
@@ -196,14 +194,14 @@ def write_run(told: Run, path: Path) -> None:
 def read_run(path: Path) -> Run:
     """A run that was kept."""
     with np.load(path, allow_pickle=False) as held:
-        rows = zip(held["kinds"], held["log_alphas"], held["labels"].astype(np.int64), strict=True)
-        found = tuple(Hypothesis(str(kind), float(a), labels) for kind, a, labels in rows)
-        own = {k: float(a) for k, a in zip(KINDS, held["own"], strict=True) if not math.isnan(a)}
+        labels = held["labels"].astype(np.int64)
+        rows = zip(held["kinds"], held["log_alphas"], labels, held["own"], strict=True)
+        found = tuple(Hypothesis(str(kind), float(a), of, float(own)) for kind, a, of, own in rows)
         odds = None
         if "row" in held:
             links = {f.name: held[f.name] for f in fields(PairOdds)}
             odds = PairOdds(**{**links, "apart": float(links["apart"])})
-    return Run(found, own, odds)
+    return Run(found, odds)
 
 
 def _sampled(file: LabelledFile) -> tuple[CandidateIndex, Sequence[Fragment]]:
@@ -300,7 +298,8 @@ def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin
     """How the choices by these gains (by file name) fare."""
     by_family: dict[str, list[tuple[float, ...]]] = {}
     for file in files:
-        chosen = best_of(gains[f"{file.family}/{file.name}"], file.found, margin)
+        worth = worths(gains[f"{file.family}/{file.name}"], file.found, margin)
+        chosen = int(np.argmax(worth))
         gain = file.gain
         exact = float((file.f1 - gain)[0])
         row = exact, float(file.f1[chosen]), float(file.f1.max()), gain[chosen] < -0.005
