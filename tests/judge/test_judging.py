@@ -56,6 +56,15 @@ def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judged) ->
         people.chosen.alpha,
     )
     assert np.allclose(again.gains, people.gains, atol=1e-6)
+    assert asked_first(again) == asked_first(people)
+
+
+def asked_first(judged: Judged) -> list[str]:
+    """What the fragments of the first question state."""
+    drawn = judged.questions(0).next()
+    assert drawn is not None
+    asked = (judged.sample.fragments[i] for i in (drawn.first, drawn.second))
+    return sorted(str(sorted(fragment.properties.items())) for fragment in asked)
 
 
 def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
@@ -105,18 +114,3 @@ def test_odd_files_are_judged(fragments: list[Fragment]) -> None:
     found = judged(fragments, "pairs")
     assert np.isfinite(found.gains).all()
     assert math.isfinite(found.entities)
-
-
-def test_what_is_trusted_is_displaced_by_good_reasons_alone(people: Judged) -> None:
-    places = [k for k, h in enumerate(people.found) if h.likelihood == "attributes"]
-    place = places[len(places) // 2]
-    trusting = replace(people, trusted=place)
-    for ahead, displaced in ((0.07, False), (0.09, True)):
-        gains = np.zeros(len(people.found))
-        gains[place] = 0.1
-        other = places[0]
-        gains[other] = 0.1 + ahead
-        found = replace(trusting, gains=gains).place
-        assert found == (other if displaced else place)
-    # exact names are not what has to be displaced any more
-    assert replace(trusting, gains=np.full(len(people.found), -0.05)).place == place

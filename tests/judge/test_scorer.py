@@ -9,7 +9,7 @@ from safetensors.numpy import load, save
 from kbforge.errors import ModelError
 from kbforge.jobs.choose import shipped_scorer
 from kbforge.judge.hypotheses import NAMES, Hypothesis
-from kbforge.judge.scorer import best_of, read_scorer, smoothed
+from kbforge.judge.scorer import read_scorer, smoothed, worths
 
 
 def path(*likelihoods: str) -> list[Hypothesis]:
@@ -49,7 +49,18 @@ def test_gains_are_smoothed_along_their_own_path() -> None:
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
 def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) -> None:
     found = path(NAMES, "bigram", "bigram")
-    assert best_of(np.array([0.0, -1.0, gain]), found, margin=0.02) == chosen
+    assert worths(np.array([0.0, -1.0, gain]), found, margin=0.02).argmax() == chosen
+
+
+def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most() -> None:
+    labels = np.arange(3)
+    found = [Hypothesis("pairs", log_alpha, labels, 0.0) for log_alpha in (-3.0, 0.5, 2.0, 6.0)]
+    found.append(Hypothesis("bigram", 0.0, labels))
+    worth = worths(np.full(5, 0.1), found, margin=0.02)
+    assert worth.argmax() == 1
+    assert worth[1] > worth[2] > worth[0]
+    # so far away nothing more is lost, and an alpha that says nothing is as far
+    assert worth[0] == worth[3] == worth[4]
 
 
 def test_statistics_that_are_not_known_are_an_error() -> None:
