@@ -8,8 +8,9 @@ the file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import orjson
 
@@ -60,22 +61,52 @@ def neighbourhoods(
         digest: what a fragment hashes to; by its properties it does not matter what it is called.
 
     """
-    digests = list(map(digest, fragments))
-    order = sorted(range(len(fragments)), key=digests.__getitem__)
+    order = by_digest(fragments, digest)
     if len(order) <= most:
-        return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
-    keys = [index.keys(fragments[i]) for i in order]
+        return drawn(fragments, order, lambda _: (), most)
     holders: dict[int, list[int]] = {}
+    keys = [index.keys(fragments[i]) for i in order]
     for i, of_fragment in enumerate(keys):
         for key in of_fragment:
             holders.setdefault(key, []).append(i)
+
+    def relatives(seed: int) -> Iterable[int]:
+        shared = (holders[key] for key in keys[seed])
+        return chain.from_iterable(held for held in shared if len(held) <= MOST_RELATIVES)
+
+    return drawn(fragments, order, relatives, most)
+
+
+def by_digest(
+    fragments: Sequence[Fragment], digest: Callable[[Fragment], bytes] = digest_of_properties
+) -> list[int]:
+    """The numbers of the fragments, by what they hash to."""
+    digests = list(map(digest, fragments))
+    return sorted(range(len(fragments)), key=digests.__getitem__)
+
+
+def drawn(
+    fragments: Sequence[Fragment],
+    order: Sequence[int],
+    relatives: Callable[[int], Iterable[int]],
+    most: int,
+) -> Sample:
+    """All fragments if there are at most so many, else seeds and their relatives.
+
+    Args:
+        fragments: to draw from.
+        order: numbers of all fragments, in which they become seeds.
+        relatives: of a place in the order, other places; asked for seeds of a sample alone.
+        most: fragments from which on no seed is added.
+
+    """
+    if len(order) <= most:
+        return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
     sample: set[int] = set()
     seeds = 0
     while len(sample) < most and seeds < len(order):
         sample.add(seeds)
-        for key in keys[seeds]:
-            if len(holders[key]) <= MOST_RELATIVES:
-                sample.update(holders[key])
+        sample.update(relatives(seeds))
         seeds += 1
     rest = sorted(i for i in sample if i >= seeds)
     places = tuple(order[i] for i in [*range(seeds), *rest])

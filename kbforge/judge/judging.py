@@ -21,6 +21,7 @@ import numpy as np
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.files.answers import Placed
+from kbforge.judge.close import close_ones
 from kbforge.judge.expected import Expected
 from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
@@ -223,7 +224,7 @@ def judge(
         ModelError: the scorer reads statistics that this version does not know.
 
     """
-    sample = neighbourhoods(fragments, index, MOST_FRAGMENTS)
+    sample = looked_at(fragments, index, pairs)
     paths = {
         name: merge_path(
             likelihood, sample.fragments, likelihood.index, log_alphas_of(name, like)[0]
@@ -248,3 +249,19 @@ def judge(
         margin=scorer.margin,
         spread=scorer.spread,
     )
+
+
+def looked_at(
+    fragments: Sequence[Fragment], index: CandidateIndex, pairs: ReadsPairs | None
+) -> Sample:
+    """The file, or a sample of a large one.
+
+    Args:
+        fragments: the file.
+        index: fitted to it.
+        pairs: the model of pairs, fitted to it; None where it can read nothing.
+
+    """
+    if pairs is None or len(fragments) <= MOST_FRAGMENTS:
+        return neighbourhoods(fragments, index, MOST_FRAGMENTS)
+    return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)

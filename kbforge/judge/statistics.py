@@ -120,8 +120,17 @@ def grouping_statistics(seen: Seen, labels: IntArray) -> dict[str, float]:
     return out
 
 
-def agreement(labels: IntArray, others: IntArray) -> tuple[float, float, float]:
-    """B-cubed precision, recall and mean F1 of one grouping against another, numbers below n."""
+def agreement(
+    labels: IntArray, others: IntArray, first: int | None = None
+) -> tuple[float, float, float]:
+    """B-cubed precision, recall and mean F1 of one grouping against another, numbers below n.
+
+    Args:
+        labels: [n] cluster numbers.
+        others: [n] those of the other grouping.
+        first: of so many fragments; None is of all.
+
+    """
     n = max(len(labels), 1)
     _, inverse, counts = np.unique(
         labels * np.int64(n) + others, return_inverse=True, return_counts=True
@@ -129,9 +138,9 @@ def agreement(labels: IntArray, others: IntArray) -> tuple[float, float, float]:
     both = counts[inverse].astype(np.float64)
     ours, theirs = np.bincount(labels)[labels], np.bincount(others)[others]
     return (
-        float(np.mean(both / ours)),
-        float(np.mean(both / theirs)),
-        float(np.mean(2 * both / (ours + theirs))),
+        float(np.mean((both / ours)[:first])),
+        float(np.mean((both / theirs)[:first])),
+        float(np.mean((2 * both / (ours + theirs))[:first])),
     )
 
 

@@ -50,20 +50,6 @@ def test_a_sample_does_not_depend_on_the_order_either(monkeypatch: pytest.Monkey
     assert (other.rates, other.alpha, other.sample) == (one.rates, one.alpha, one.sample)
 
 
-def test_the_sample_holds_all_that_resemble_its_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "_SAMPLE", 40)
-    fragments = people(60, 4)
-    index = Selective()
-    index.fit(fragments)
-    seeds, sample = fitting._sample(fragments, index)
-    assert len({fragment.id for fragment in sample}) == len(sample)
-    inside = {fragment.id for fragment in sample}
-    for seed in sample[:seeds]:
-        keys = set(index.keys(seed))
-        alike = [f for f in fragments if keys & set(index.keys(f))]
-        assert len(alike) > fitting._MOST_RELATIVES or {f.id for f in alike} <= inside
-
-
 def test_labels_are_not_read() -> None:
     fragments = people(40, 5)
     blind = [replace(f, label=None) for f in fragments]

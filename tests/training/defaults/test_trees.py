@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.errors import ModelError
 from kbforge.models.trees import Trees, read_trees
-from kbforge_training.defaults.trees import fit_trees, trees_of
+from kbforge_training.defaults.trees import averaged, fit_trees, trees_of
 
 lightgbm = pytest.importorskip("lightgbm")
 FEATURES = ("length of name", 'a "quoted" one', "третий")
@@ -22,9 +22,10 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return rows, np.nan_to_num(rows[:, 0]) * 2 + (np.nan_to_num(rows[:, 1]) > 0.5)
 
 
-def fitted() -> Trees:
+def fitted(seed: int = 1) -> Trees:
     rows, targets = data()
-    parameters = {"objective": "l2", "num_leaves": 7, "seed": 1}
+    parameters = {"objective": "l2", "num_leaves": 7, "seed": seed}
+    parameters |= {"bagging_fraction": 0.5, "bagging_freq": 1}
     return fit_trees(FEATURES, rows, targets, parameters, 20)
 
 
@@ -93,3 +94,12 @@ def test_other_files_are_refused() -> None:
 def test_rows_of_another_width_are_refused() -> None:
     with pytest.raises(ValueError, match="rows of 3 columns"):
         fitted().predict(np.zeros((2, 4)))
+
+
+def test_the_average_of_ensembles_says_what_they_say_on_average() -> None:
+    ensembles = [fitted(seed) for seed in (1, 2, 3)]
+    rows = data()[0]
+    said = np.mean([one.predict(rows) for one in ensembles], axis=0)
+    whole = read_trees(averaged(ensembles).to_bytes(), "judge")
+    assert np.allclose(whole.predict(rows), said, atol=1e-12)
+    assert not np.allclose(ensembles[0].predict(rows), said)

@@ -30,7 +30,10 @@ def train_default(
     part: Annotated[
         str | None, typer.Option("--part", help="pairs, judge or doubt; none trains all.")
     ] = None,
-    files: Annotated[int, typer.Option(min=1, help="Resampled files a family.")] = 16,
+    files: Annotated[
+        int | None,
+        typer.Option(min=1, help="Resampled files a family; none takes each part's own number."),
+    ] = None,
 ) -> None:
     """Train the pair model, the judge and the confidence maps that ship, and judge them.
 
@@ -66,24 +69,24 @@ def train_default(
             main(["--data", str(data), "--claims", claims, "--out", str(output)])
 
 
-def _train_pairs(data: Path, output: Path, files: int, left: tuple[str, ...]) -> None:
-    from kbforge_training.defaults.pairs import train
+def _train_pairs(data: Path, output: Path, files: int | None, left: tuple[str, ...]) -> None:
+    from kbforge_training.defaults.pairs import FILES, train
 
-    for line in train(data, output, files, left):
+    for line in train(data, output, files or FILES, left):
         console.print_json(line)
 
 
 def _train_judge(
-    data: Path, output: Path, files: int, ships: frozenset[str], left: tuple[str, ...]
+    data: Path, output: Path, files: int | None, ships: frozenset[str], left: tuple[str, ...]
 ) -> None:
-    from kbforge_training.defaults.judge import judged_files, train_each, write
+    from kbforge_training.defaults.judge import FILES, judged_files, train_each, write
 
     def told(file: JudgedFile) -> None:
         console.note(
             f"{file.family} {file.name}: exact names {file.f1[0]:.3f}, best {file.f1.max():.3f}"
         )
 
-    trained = train_each(judged_files(data, output, files, told), ships, left)
+    trained = train_each(judged_files(data, output, files or FILES, told), ships, left)
     write(trained, output)
     _print(trained)
 

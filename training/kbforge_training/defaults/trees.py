@@ -101,3 +101,32 @@ def trees_of(booster: lightgbm.Booster, features: Sequence[str]) -> Trees:
         np.array(roots, np.int32),
         np.zeros(1),
     )
+
+
+def averaged(ensembles: Sequence[Trees]) -> Trees:
+    """The ensemble whose sum is the mean of the sums of these; they read the same features."""
+    count = len(ensembles)
+
+    def moved(numbers: NDArray[np.int32], nodes: int, leaves: int) -> NDArray[np.int32]:
+        """Numbers of nodes and leaves (-1 - leaf) behind so many others."""
+        return np.where(numbers < 0, numbers - leaves, numbers + nodes).astype(np.int32)
+
+    nodes = np.cumsum([0, *(len(one.feature) for one in ensembles)]).tolist()
+    leaves = np.cumsum([0, *(len(one.leaves) for one in ensembles)]).tolist()
+    left, right, roots = (
+        np.concatenate(
+            [moved(getattr(one, name), nodes[k], leaves[k]) for k, one in enumerate(ensembles)]
+        )
+        for name in ("left", "right", "roots")
+    )
+    return Trees(
+        ensembles[0].features,
+        np.concatenate([one.feature for one in ensembles]),
+        np.concatenate([one.threshold for one in ensembles]),
+        np.concatenate([one.missing_left for one in ensembles]),
+        left,
+        right,
+        np.concatenate([one.leaves for one in ensembles]) / count,
+        roots,
+        np.sum([one.offset for one in ensembles], axis=0) / count,
+    )
