@@ -14,11 +14,9 @@ from kbforge.evaluation.reliability import Pairs
 from kbforge.models.confidence import Reported
 from kbforge.models.doubt.covariates import (
     OF_ENTITIES,
-    OF_PAIRS,
     Columns,
     entity_columns,
     log_odds,
-    pair_columns,
 )
 from kbforge.models.doubt.heard import Heard
 from kbforge.models.doubt.judgements import (
@@ -41,7 +39,8 @@ LIKELIHOODS = ("names", "bigram", "attributes", "pairs")
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
-PAIR_FEATURES = (REPORTED, *OF_PAIRS, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS, *_WHOLE)
+PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
+"""What a file or its names are like misleads on new kinds of data, where it is about pairs."""
 
 
 class Described:
@@ -65,7 +64,7 @@ class Described:
 
     def pairs(self, features: tuple[str, ...], pairs: Pairs) -> FloatArray:
         """Some columns of some pairs, shape [pairs, features]."""
-        columns = pair_columns(self._told, pairs)
+        columns: Columns = {}
         if self._odds is not None:
             columns |= odds_of_pairs(self._odds, pairs)
         if self._heard.predicted is not None:

@@ -1,9 +1,7 @@
-"""What, besides the reported probability, says how far a report can be believed; no label is read.
+"""What, besides its reported probability, says how far an entity can be believed; no label is read.
 
-Two kinds of numbers stand beside a report. Of an *entity*: how many fragments and names it has,
-whether its name is borne elsewhere, how like the nearest other name is, whether other values agree
-inside and with that neighbour. Of a *pair*: whether the names are equal or alike, how rare they
-are, on how many values the two agree and differ.
+How many fragments and names it has, whether its name is borne elsewhere, how like the nearest other
+name is, whether other values agree inside and with that neighbour.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.evaluation.reliability import Entities, Pairs
+from kbforge.evaluation.reliability import Entities
 from kbforge.models.doubt.told import NONE, Told
 
 Columns: TypeAlias = dict[str, FloatArray]
@@ -24,10 +22,6 @@ OF_ENTITIES = (
     *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
     *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
     *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
-)
-OF_PAIRS = (
-    *("subproblem", "same_name", "likeness", "bearers", "rarity", "agreeing", "differing"),
-    *("agreeing_nats", "words", "foreign", "attributes"),
 )
 LIMIT = float(np.log(999))  # nats; reports beyond .999 say one thing
 _ALIKE = 0.5  # cosine from which two names are called alike
@@ -59,34 +53,6 @@ def _links_of(told: Told, grouped: _Grouped) -> Columns:
     best = np.zeros(k)
     np.maximum.at(best, grouped.of[first][outside], nats[outside])
     return {"linked": best, "linked_share": best / np.log(len(told) + 1.0)}
-
-
-def pair_columns(told: Told, pairs: Pairs) -> Columns:
-    """The covariates of pairs, the file's not among them."""
-    one, other = pairs.first, pairs.second
-    first, second = told.name[one], told.name[other]
-    named = (first >= 0) & (second >= 0)
-    same = named & (first == second)
-    cosine = np.where(same, 1.0, _cosine(told, first, second))
-    both = (told.values[one] >= 0) & (told.values[other] >= 0)
-    agree = both & (told.values[one] == told.values[other])
-    words, foreign = np.append(told.words, np.nan), np.append(told.foreign, np.nan)
-    n = len(told)
-    rarity = np.log(n / np.maximum(told.stated[one], 1))
-    bearers = np.maximum(_taken(told.named, first), _taken(told.named, second))
-    return {
-        "subproblem": np.log(pairs.size),
-        "same_name": same.astype(np.float64),
-        "likeness": np.where(named, cosine, np.nan),
-        "bearers": np.log1p(bearers),
-        "rarity": np.log(n / np.maximum(bearers, 1)),
-        "agreeing": agree.sum(axis=1).astype(np.float64),
-        "differing": (both & ~agree).sum(axis=1).astype(np.float64),
-        "agreeing_nats": np.where(agree, rarity, 0.0).sum(axis=1),
-        "words": np.minimum(words[first], words[second]),
-        "foreign": np.abs(foreign[first] - foreign[second]),
-        "attributes": np.minimum(told.attributes[one], told.attributes[other]).astype(np.float64),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,18 +257,3 @@ def _likely(told: Told, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]
     place = np.repeat(np.arange(len(name)), counts)
     at = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
     return place, told.alike.second[at], told.alike.strength[at]
-
-
-def _cosine(told: Told, first: IntArray, second: IntArray) -> FloatArray:
-    """How like two names are, 0 for those not known to be, same shape."""
-    if not len(told.alike.first):
-        return np.zeros(len(first))
-    width = len(told.named)
-    keys, wanted = told.alike.first * width + told.alike.second, first * width + second
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, told.alike.strength[at], 0.0)
-
-
-def _taken(counts: IntArray, at: IntArray) -> FloatArray:
-    """The counts at some places, 0 at `NONE`."""
-    return np.concatenate([counts, [0]])[at].astype(np.float64)

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.reliability import Entities, Pairs
+from kbforge.evaluation.reliability import Entities
 from kbforge.models.doubt.covariates import (
     OF_ENTITIES,
-    OF_PAIRS,
     entity_columns,
     log_odds,
-    pair_columns,
 )
 from kbforge.models.doubt.told import NONE, told
 
@@ -41,12 +39,6 @@ def entities_of(*clusters, probability=None):
     said = np.full(k, 0.5) if probability is None else np.array(probability)
     sizes = np.array([float(len(cluster)) for cluster in clusters])
     return Entities(tuple(clusters), said, sizes, np.arange(k))
-
-
-def pairs_of(*pairs):
-    first, second = (np.array(column) for column in zip(*pairs, strict=True))
-    k = len(pairs)
-    return Pairs(first, second, np.full(k, 0.5), np.full(k, 2.0), np.arange(k))
 
 
 def test_names_and_values_are_numbered():
@@ -90,18 +82,6 @@ def test_entities_by_hand():
     assert np.isnan(at["neighbour_agrees"][3])
 
 
-def test_pairs_by_hand():
-    found = pair_columns(told(people()), pairs_of((0, 1), (0, 2), (0, 3), (0, 4), (4, 5)))
-    assert tuple(found) == OF_PAIRS
-    assert found["same_name"].tolist() == [1, 1, 0, 0, 0]
-    assert found["likeness"][:2].tolist() == [1, 1]
-    assert 0.2 < found["likeness"][2] < 1
-    assert found["likeness"][3] == 0
-    assert found["agreeing"].tolist() == [1, 0, 2, 1, 0]
-    assert found["differing"].tolist() == [0, 2, 0, 1, 0]
-    assert found["agreeing_nats"][0] == pytest.approx(np.log(6 / 3))
-
-
 def test_ids_labels_sources_and_the_order_are_not_read():
     clusters = [(0, 1), (2,), (3,), (4,), (5,)]
     before = entity_columns(told(people()), entities_of(*clusters))
@@ -129,8 +109,6 @@ def test_odd_files_have_covariates(fragments):
     entities = entities_of(*((k,) for k in range(n)))
     rows = np.column_stack(list(entity_columns(said, entities).values()))
     assert rows.shape == (n, len(OF_ENTITIES))
-    assert not np.isinf(rows).any()
-    rows = np.column_stack(list(pair_columns(said, pairs_of((0, 1), (0, n - 1))).values()))
     assert not np.isinf(rows).any()
     assert (said.name >= NONE).all()
 

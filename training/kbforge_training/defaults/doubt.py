@@ -70,6 +70,7 @@ PARAMETERS: dict[str, Any] = {
 }
 ROUNDS = 150
 
+_SPEAKS_FOR = (REPORTED, "odds", *JUDGED_OF_CLAIMS)  # the more, the more probable
 _WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
@@ -233,7 +234,7 @@ def fitted(known: Known, kind: str) -> Trees:
     """The map of claims."""
     features = KINDS[kind][1]
     known = _forgetful(_thinned(known), features)
-    monotone = [int(name == REPORTED) for name in features]
+    monotone = [int(name in _SPEAKS_FOR) for name in features]
     return fit_trees(
         features,
         known.rows,
@@ -265,7 +266,8 @@ def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
     rows = known.rows.copy()
     for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
         for name in names:
-            rows[luck < share, features.index(name)] = np.nan
+            if name in features:
+                rows[luck < share, features.index(name)] = np.nan
     return replace(known, rows=rows)
 
 
