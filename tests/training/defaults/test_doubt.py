@@ -61,7 +61,7 @@ def test_the_default_weighs_as_much_as_all_else_that_was_run():
 
 
 def test_maps_learn_to_do_without_the_judge():
-    features = doubt.KINDS["pairs"][1]
+    features = doubt.KINDS["entities"][1]
     n = 400
     claims = doubt.Known(
         np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
