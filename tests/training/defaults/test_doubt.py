@@ -71,7 +71,7 @@ def test_maps_learn_to_do_without_the_judge():
     lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
     assert 0.3 < lacks["votes"] < 0.5
     assert 0.08 < lacks["predicted"] < 0.22
-    assert not any(lacks[name] for name in ("reported", "odds"))
+    assert not any(lacks[name] for name in ("reported", "odds_sum"))
     assert not np.isnan(claims.rows).any()
 
 
