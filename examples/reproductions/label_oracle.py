@@ -2,10 +2,12 @@
 
     KBFORGE_DATA=... python examples/reproductions/label_oracle.py
     python examples/reproductions/label_oracle.py --families ror wd --files 4 --errors 0.05
+    python examples/reproductions/label_oracle.py --without models/without
 
 Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
 scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
-gap between the two without answers is what answers can close. Prints a line a family, then the
+gap between the two without answers is what answers can close. `--without` judges each family by
+models of `kbforge train-default` that have not seen it. Prints a line a family, then the
 means over families as Markdown.
 """
 
@@ -57,11 +59,12 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=2, help="of each family")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong answers")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--defaults", help="folder of the models that judge; else those that ship")
+    parser.add_argument("--without", help="FOLDER/FAMILY has models that have not seen the family")
     options = parser.parse_args()
-    choices = Choices(defaults=options.defaults, seed=options.seed)
     everything: list[Answered] = []
     for name in options.families:
+        defaults = None if options.without is None else f"{options.without}/{name}"
+        choices = Choices(defaults=defaults, seed=options.seed)
         found = [
             ask(file, options.errors, choices)
             for file in resampled(data_folder(), family_named(name), options.files, options.seed)
