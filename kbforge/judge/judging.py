@@ -27,6 +27,7 @@ from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_o
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer, worths
 from kbforge.judge.seen import see
+from kbforge.judge.statistics import ATTRIBUTES
 from kbforge.models.answers.queue import Queue, alike
 from kbforge.models.doubt.heard import Predicted, ReadsPairs
 
@@ -170,7 +171,8 @@ class Judged:
 
     @property
     def _worth(self) -> FloatArray:
-        return worths(self.gains, self.found, self.margin)
+        attributes = float(self.statistics[0, self.names.index(ATTRIBUTES)])
+        return worths(self.gains, self.found, self.margin, attributes)
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""

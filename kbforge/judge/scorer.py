@@ -19,10 +19,14 @@ from kbforge.models.trees import Trees, read_trees
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
 _SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
-_PULL = 0.003
+_PULL = 0.01
 """F1 that a nat of log alpha away from a likelihood's own costs."""
 _FAR = 3.0
 """Nats of log alpha from which on nothing more is lost."""
+_OF_RECORDS = "attributes"
+_ATTRIBUTES_OF_A_RECORD = 2.5
+_TRUST = 0.04
+"""F1 that the attribute likelihood at its own alpha is worth more on records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,23 +120,32 @@ def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
     return out
 
 
-def worths(gains: FloatArray, found: Sequence[Hypothesis], margin: float) -> FloatArray:
-    """What hypotheses are compared by, [hypotheses]: gains, less what makes them doubtful.
+def worths(
+    gains: FloatArray, found: Sequence[Hypothesis], margin: float, attributes: float
+) -> FloatArray:
+    """What hypotheses are compared by, [hypotheses]: gains, and what is held against surprises.
 
-    Exact names are worth the margin more. A grouping far from the alpha that its likelihood takes
-    by itself has to be expected to gain a little more, and so has one of a likelihood whose own
-    alpha says nothing.
+    A grouping far from the alpha that its likelihood takes by itself has to be expected to gain a
+    little more, and so has one of a likelihood whose own alpha says nothing. What is obvious is
+    worth more: on records the attribute likelihood at its own alpha, else exact names.
 
     Args:
         gains: [hypotheses] expected, over exact names.
         found: the hypotheses.
-        margin: of exact names.
+        margin: what exact names are worth more.
+        attributes: how many a fragment has on average, its name apart.
 
     """
     off = np.array([abs(h.log_alpha - h.own) for h in found])
-    pull = _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
+    worth = gains - _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
     names = np.array([h.likelihood == NAMES for h in found])
-    return np.where(names, gains + margin, gains - pull)
+    worth[names] = gains[names]
+    of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
+    if of_records and attributes >= _ATTRIBUTES_OF_A_RECORD:
+        worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
+    else:
+        worth[names] += margin
+    return np.asarray(worth)
 
 
 def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str]) -> FloatArray:

@@ -20,6 +20,7 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.judge.seen import Seen
 
 NAN = float("nan")
+ATTRIBUTES = "attributes a fragment"
 
 
 def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, float]:
@@ -37,7 +38,7 @@ def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, flo
     rarity = [seen.word_rarity.get(word, NAN) for held in words for word in held]
     out = {
         "log fragments": math.log(max(len(everything), 1)),
-        "attributes a fragment": float(np.mean(seen.attributes)),
+        ATTRIBUTES: float(np.mean(seen.attributes)),
         "fragments with a name only": float(np.mean(seen.attributes == 0)),
         "attributes that most have": float(sum(share > 0.5 for share in coverage)),
         "words a name": float(np.mean([len(held) for held in words])),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
@@ -49,18 +51,27 @@ def test_gains_are_smoothed_along_their_own_path() -> None:
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
 def test_exact_names_yield_to_a_gain_above_the_margin(gain: float, chosen: int) -> None:
     found = path(NAMES, "bigram", "bigram")
-    assert worths(np.array([0.0, -1.0, gain]), found, margin=0.02).argmax() == chosen
+    assert worths(np.array([0.0, -1.0, gain]), found, 0.02, 1.0).argmax() == chosen
 
 
 def test_of_equal_gains_the_one_near_the_own_alpha_of_its_likelihood_is_worth_most() -> None:
     labels = np.arange(3)
     found = [Hypothesis("pairs", log_alpha, labels, 0.0) for log_alpha in (-3.0, 0.5, 2.0, 6.0)]
     found.append(Hypothesis("bigram", 0.0, labels))
-    worth = worths(np.full(5, 0.1), found, margin=0.02)
+    worth = worths(np.full(5, 0.1), found, 0.02, 1.0)
     assert worth.argmax() == 1
     assert worth[1] > worth[2] > worth[0]
     # so far away nothing more is lost, and an alpha that says nothing is as far
     assert worth[0] == worth[3] == worth[4]
+
+
+def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_displace() -> None:
+    found = path(NAMES, "attributes", "attributes", "pairs")
+    found = [replace(h, own=h.log_alpha if k == 2 else 9.0) for k, h in enumerate(found)]
+    for gain, chosen in ((0.16, 2), (0.18, 3)):
+        gains = np.array([0.12, 0.1, 0.1, gain])
+        assert worths(gains, found, 0.02, 3.0).argmax() == chosen
+    assert worths(np.array([0.12, 0.1, 0.1, 0.1]), found, 0.02, 2.0).argmax() == 0
 
 
 def test_statistics_that_are_not_known_are_an_error() -> None:

@@ -36,7 +36,7 @@ from kbforge.judge.judging import looked_at
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, worths
 from kbforge.judge.seen import see
-from kbforge.judge.statistics import agreement
+from kbforge.judge.statistics import ATTRIBUTES, agreement
 from kbforge.models.doubt.heard import PairOdds, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
@@ -317,7 +317,8 @@ def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin
     """How the choices by these gains (by file name) fare."""
     by_family: dict[str, list[tuple[float, ...]]] = {}
     for file in files:
-        worth = worths(gains[f"{file.family}/{file.name}"], file.found, margin)
+        attributes = float(file.statistics[0, file.names.index(ATTRIBUTES)])
+        worth = worths(gains[f"{file.family}/{file.name}"], file.found, margin, attributes)
         chosen = int(np.argmax(worth))
         gain = file.gain
         exact = float((file.f1 - gain)[0])
