@@ -127,7 +127,7 @@ def worths(
 
     A grouping far from the alpha that its likelihood takes by itself has to be expected to gain a
     little more, and so has one of a likelihood whose own alpha says nothing. What is obvious is
-    worth more: on records the attribute likelihood at its own alpha, else exact names.
+    worth more: exact names, and on records what the attribute likelihood finds by itself.
 
     Args:
         gains: [hypotheses] expected, over exact names.
@@ -139,12 +139,10 @@ def worths(
     off = np.array([abs(h.log_alpha - h.own) for h in found])
     worth = gains - _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
     names = np.array([h.likelihood == NAMES for h in found])
-    worth[names] = gains[names]
+    worth[names] = gains[names] + margin
     of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
     if of_records and attributes >= _ATTRIBUTES_OF_A_RECORD:
         worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
-    else:
-        worth[names] += margin
     return np.asarray(worth)
 
 
