@@ -239,12 +239,13 @@ def judge(
     expected = None if pairs is None else Expected(pairs.pair_odds(sample.fragments))
     names, statistics = statistics_of(seen, found, fragments, expected, like)
     gains = scorer.gains(names, statistics, found)
+    levels = scorer.levels(names, statistics)
     return Judged(
         sample=sample,
         of=len(fragments),
-        found=tuple(found),
+        found=tuple(_at_their_own(found)),
         gains=gains,
-        levels=scorer.levels(names, statistics),
+        levels=levels,
         names=names,
         statistics=statistics,
         open=(True,) * len(found),
@@ -267,3 +268,16 @@ def looked_at(
     if pairs is None or len(fragments) <= MOST_FRAGMENTS:
         return neighbourhoods(fragments, index, MOST_FRAGMENTS)
     return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)
+
+
+def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The same, but of each likelihood the hypothesis nearest its own alpha has just that alpha.
+
+    On a sample many alphas give one grouping, on the file they do not.
+    """
+    out = list(found)
+    for likelihood in {h.likelihood for h in found if not math.isnan(h.own)}:
+        along = [k for k, h in enumerate(found) if h.likelihood == likelihood]
+        nearest = min(along, key=lambda k: abs(found[k].log_alpha - found[k].own))
+        out[nearest] = replace(found[nearest], log_alpha=found[nearest].own)
+    return out

@@ -67,6 +67,13 @@ def asked_first(judged: Judged) -> list[str]:
     return sorted(str(sorted(fragment.properties.items())) for fragment in asked)
 
 
+def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people: Judged) -> None:
+    for name in ("attributes", "pairs"):
+        (own,) = {h.own for h in people.found if h.likelihood == name}
+        assert own in {h.log_alpha for h in people.found if h.likelihood == name}
+    assert all(math.isnan(h.own) for h in people.found if h.likelihood in (NAMES, "bigram"))
+
+
 def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
     for name in ("bigram", "attributes", "pairs", NAMES):
         assert people.only(name).chosen.likelihood == name
