@@ -16,11 +16,20 @@ app = typer.Typer(add_completion=False)
 def export(
     kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write; - is standard output.")
+        str,
+        typer.Option(
+            "--output", "-o", help="File to write, or folder for several; - is standard output."
+        ),
     ] = "-",
     format_name: Annotated[
         str, typer.Option("--format", help="An exporter; kbforge plugins list shows them.")
     ] = "jsonl",
+    fragments: Annotated[
+        str | None,
+        typer.Option(
+            "--fragments", help="The fragments that were clustered; adds sources and metadata."
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="An option of the exporter, as exporter.option=value."),
@@ -56,15 +65,15 @@ def export(
     from kbforge.cli.options import files_of
     from kbforge.files.apart import require_apart
     from kbforge.kb import export as kb_export
-    from kbforge.kb.read import read_entities
+    from kbforge.kb.view import file_view
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
-    require_apart(output, [kb, *files_of(settings)])
+    require_apart(output, [kb, fragments, *files_of(settings)])
     options = parse_settings(settings or [], ["exporter"])["exporter"]
     exporter = registry.create("exporters", format_name, options)
-    count = kb_export.export(read_entities(kb), exporter, output)
+    count = kb_export.export(file_view(kb, fragments), exporter, output)
     if as_json:
         console.print_json({"entities": count, "format": format_name, "output": output})
     elif output != "-":

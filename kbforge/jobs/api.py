@@ -25,6 +25,7 @@ from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.load import read
 from kbforge.kb import export as exporting
 from kbforge.kb import read as reading
+from kbforge.kb.view import EntitiesView
 
 
 def load(
@@ -121,14 +122,19 @@ def evaluate(
 
 
 def export(
-    entities: Iterable[Entity], output: str | Path, format: str = "jsonl", **options: object
+    entities: Iterable[Entity],
+    output: str | Path,
+    format: str = "jsonl",
+    fragments: Iterable[Fragment] | None = None,
+    **options: object,
 ) -> int:
     """Write entities in the format of an exporter; returns how many there were.
 
     Args:
         entities: a knowledge base.
-        output: path; "-" is standard output.
+        output: path of a file, or of a folder for a format of several; "-" is standard output.
         format: "jsonl", "csv" or a plugin's.
+        fragments: those that were clustered; adds sources and metadata to formats that have them.
         options: of the exporter, such as `separator=";"`.
 
     Raises:
@@ -137,7 +143,8 @@ def export(
     """
     with in_python():
         exporter = registry.create("exporters", format, options)
-        return exporting.export(entities, exporter, str(output))
+        view = EntitiesView(lambda: iter(entities), fragments)
+        return exporting.export(view, exporter, str(output))
 
 
 def read_entities(path: str | Path) -> Iterator[Entity]:

@@ -25,6 +25,7 @@ from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.entities import assemble
 from kbforge.kb.export import export
+from kbforge.kb.view import EntitiesView
 from kbforge.models.confidence import Reading, Reported
 
 
@@ -130,7 +131,8 @@ class KnowledgeBase:
 
     def write_as(self, target: str) -> None:
         """Write under exactly this name, also what is not complete."""
-        export(self.assembled(), registry.create("exporters", "jsonl"), target)
+        view = EntitiesView(self.assembled)
+        export(view, registry.create("exporters", "jsonl"), target)
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""

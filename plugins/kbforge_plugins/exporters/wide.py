@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, Literal
+from typing import IO, BinaryIO, Literal
 
 import orjson
 
-from kbforge.contracts import Entity, Value
+from kbforge.contracts import Entity, Exporter, Value, View
 from kbforge.errors import KBForgeError
+from kbforge.files.io import open_output
 from kbforge_plugins.exporters.table import Joined, number, numbers, safe, table
 
 COLUMNS = ("entity_id", "entity_name", "confidence", "calibrated_confidence", "fragments")
@@ -33,8 +34,8 @@ _MOST_COLUMNS = 16_384
 """As many as spreadsheets have."""
 
 
-class WideExporter:
-    """The exporter `wide`."""
+class WideExporter(Exporter):
+    """One row an entity, one column an attribute."""
 
     def __init__(
         self,
@@ -59,32 +60,35 @@ class WideExporter:
         self._joined = Joined(separator, "wide")
         self._safe = safe if guard_formulas else str
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        """Write a header and a row an entity to a binary stream.
+    def export(self, view: View, target: str) -> None:
+        """Write a header and a row an entity.
 
         Raises:
             KBForgeError: more attributes than a spreadsheet has columns.
 
         """
-        with tempfile.TemporaryFile() as waiting:
-            places: dict[str, int] = {}
-            vectors = False
-            for entity in entities:
-                of_entity, cells, vector = self._record(entity)
-                vectors = vectors or bool(vector)
-                held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
-                _check_width(len(COLUMNS) + len(places) + vectors)
-                record = [of_entity, held, vector]
-                waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-            waiting.seek(0)
-            order = [places[attribute] for attribute in sorted(places)]
-            with table(out) as write:
-                write(self._header([*sorted(places), *["vector"] * vectors]))
-                for line in waiting:
-                    of_entity, held, vector = orjson.loads(line)
-                    found = dict(held)
-                    row = [*of_entity, *(found.get(place, "") for place in order)]
-                    write([*row, vector] if vectors else row)
+        with open_output(target) as out, tempfile.TemporaryFile() as waiting:
+            self._export(view.entities(), out, waiting)
+
+    def _export(self, entities: Iterable[Entity], out: BinaryIO, waiting: IO[bytes]) -> None:
+        places: dict[str, int] = {}
+        vectors = False
+        for entity in entities:
+            of_entity, cells, vector = self._record(entity)
+            vectors = vectors or bool(vector)
+            held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
+            _check_width(len(COLUMNS) + len(places) + vectors)
+            record = [of_entity, held, vector]
+            waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        waiting.seek(0)
+        order = [places[attribute] for attribute in sorted(places)]
+        with table(out) as write:
+            write(self._header([*sorted(places), *["vector"] * vectors]))
+            for line in waiting:
+                of_entity, held, vector = orjson.loads(line)
+                found = dict(held)
+                row = [*of_entity, *(found.get(place, "") for place in order)]
+                write([*row, vector] if vectors else row)
 
     def _record(self, entity: Entity) -> tuple[list[str], Iterator[tuple[str, str]], str]:
         of_entity = [
