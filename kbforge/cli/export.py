@@ -30,6 +30,14 @@ def export(
             "--fragments", help="The fragments that were clustered; adds sources and metadata."
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            help="Pairs more probable than this; the same as --set exporter.threshold=.",
+            show_default="0.5",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="An option of the exporter, as exporter.option=value."),
@@ -50,6 +58,12 @@ def export(
 
         kbforge export kb.jsonl --format members -o members.csv
 
+        kbforge export kb.jsonl --format pairs --threshold 0.9 -o pairs.csv
+
+        kbforge export kb.jsonl --format nquads --fragments fragments.jsonl -o kb.nq
+
+        kbforge export kb.jsonl --format neo4j --fragments fragments.jsonl -o graph
+
     Formats, and their options for --set:
 
     - jsonl: what every verb reads.
@@ -60,6 +74,19 @@ def export(
       separator, guard_formulas.
 
     - members: one row a fragment, with its entity and confidence; guard_formulas.
+
+    - pairs: one row a pair of fragments above a probability; threshold (0.5), guard_formulas.
+
+    - parquet: one row an entity, with nested columns.
+
+    - ftm: FollowTheMoney statements; schema (LegalEntity), properties (such as born=birthDate),
+    dataset.
+
+    - kblam: facts with questions and answers, as KBLaM is trained on; separator.
+
+    - neo4j: a folder for neo4j-admin database import.
+
+    - nquads, jsonld: linked data; base (urn:kbforge:), and of jsonld type (Thing).
     """
     from kbforge import registry
     from kbforge.cli.options import files_of
@@ -71,7 +98,9 @@ def export(
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
     require_apart(output, [kb, fragments, *files_of(settings)])
-    options = parse_settings(settings or [], ["exporter"])["exporter"]
+    options: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
+    if threshold is not None:
+        options["threshold"] = threshold
     exporter = registry.create("exporters", format_name, options)
     count = kb_export.export(file_view(kb, fragments), exporter, output)
     if as_json:

@@ -72,8 +72,8 @@ class ExporterContract(Contract):
         assert self.parse(self.exported(entities, tmp_path, known)) == expected
 
     def test_nul_survives_or_is_replaced(self, tmp_path: Path) -> None:
-        values = {"note": (Value("a\0b", ("f",)),)}
-        entity = Entity("E-nul", "a", values, ("f",), 1.0, 0)
+        values = {"note": (Value("a\0b", ("f", "g")),)}
+        entity = Entity("E-nul", "a", values, ("f", "g"), 1.0, 0)
         ((entity_id, held),) = self.parse(self.exported([entity], tmp_path))
         whole = self.holds(entity)
         assert entity_id == "E-nul"
@@ -154,7 +154,7 @@ class ExporterContract(Contract):
                 first,
                 id=f"E{i}",
                 properties={"note": (long,)},
-                fragments=(f"f{i}",),
+                fragments=(f"f{i}", f"g{i}"),
                 alternatives=(),
             )
 

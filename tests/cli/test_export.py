@@ -40,6 +40,28 @@ def test_golden_records_and_members(program, files):
     assert {row["fragment"] for row in rows if row["name"] == "Ada"} >= {"r2", "r3"}
 
 
+def test_pairs_above_a_threshold(program, files):
+    ran = program("export", "kb.jsonl", "--format", "pairs", "--threshold", "0.8")
+    assert (ran.code, ran.err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(ran.out.decode())))
+    assert [(row["left"], row["right"], row["probability"]) for row in rows] == [
+        ("r1", "r2", "1.0")
+    ]
+
+
+def test_fragments_bring_their_sources(program, files):
+    ran = program("export", "kb.jsonl", "--format", "nquads", "--fragments", "gold.jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    assert b'"Ada Lovelace" <urn:kbforge:source:census> .' in ran.out
+
+
+def test_a_folder(program, files, tmp_path):
+    ran = program("export", "kb.jsonl", "--format", "neo4j", "-o", "graph", "--json")
+    assert ran.json == {"entities": 2, "format": "neo4j", "output": "graph"}
+    names = {path.name for path in (tmp_path / "graph").iterdir()}
+    assert names == {"entities.csv", "fragments.csv", "members.csv"}
+
+
 def test_the_summary(program, files):
     ran = program("export", "kb.jsonl", "-o", "copy.jsonl", "--json")
     assert ran.code == 0
@@ -56,6 +78,13 @@ def test_the_summary(program, files):
         (("--format", "csv", "--set", "exporter.guard_formulas=perhaps"), "exporter csv: guard"),
         (("--format", "wide", "--set", "exporter.values=some"), "exporter wide: values: expected"),
         (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
+        (("--threshold", "0.5"), 'exporter jsonl has no option "threshold"'),
+        (("--format", "pairs", "--threshold", "1"), "exporter pairs: threshold: expected a number"),
+        (("--format", "neo4j"), "exporter neo4j: expected a folder, got standard output"),
+        (("--format", "neo4j", "-o", "missing/kb"), "cannot write missing/kb: no such file or"),
+        (("--format", "neo4j", "-o", "gold.jsonl"), "exporter neo4j: gold.jsonl: expected no such"),
+        (("--format", "ftm", "--fragments", "gone.jsonl"), "cannot read gone.jsonl: no such file"),
+        (("--fragments", "kb.jsonl", "--format", "ftm"), "kb.jsonl:1: expected only the keys"),
         (("-o", "missing/kb.csv"), "cannot write missing/kb.csv: no such file or directory"),
         (("--json",), "--json and the entities cannot both go to standard output"),
     ],

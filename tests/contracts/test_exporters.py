@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from urllib.parse import quote
 
 from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
+from tests.exporters import readers
 
 
 def rows(target: Path) -> list[dict[str, str]]:
@@ -64,4 +67,99 @@ class TestMembers(ExporterContract):
         found: dict[str, set[str]] = {}
         for row in rows(target):
             found.setdefault(row["entity_id"], set()).add(row["fragment"])
+        return list(found.items())
+
+
+def texts(found: dict[str, dict[str, tuple[str | None, set[tuple[str, str]]]]]) -> list[Any]:
+    """The values of each entity, of what is read fragment by fragment."""
+    return [
+        (entity, {value for _, said in held.values() for _, value in said})
+        for entity, held in found.items()
+    ]
+
+
+def in_order(found: list[Any], target: Path) -> list[Any]:
+    """What a library gives in any order, in the order in which the ids stand in the file."""
+    content = target.read_bytes()
+    return sorted(found, key=lambda e: content.index(f"entity:{quote(e[0], safe='')}".encode()))
+
+
+class TestParquet(ExporterContract):
+    name = "parquet"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.parquet(target))
+
+
+class TestNQuads(ExporterContract):
+    name = "nquads"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return in_order(texts(readers.nquads(target)), target)
+
+
+class TestJsonLd(ExporterContract):
+    name = "jsonld"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return in_order(texts(readers.jsonld(target)), target)
+
+
+class TestNeo4j(ExporterContract):
+    name = "neo4j"
+    folder = True
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.neo4j(target))
+
+
+class TestFtm(ExporterContract):
+    name = "ftm"
+
+    def holds(self, entity: Entity) -> set[str]:
+        return {
+            value.value if attribute == "name" else f"{attribute}: {value.value}"
+            for attribute, values in entity.properties.items()
+            for value in values
+        }
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.ftm(target))
+
+
+class TestKBLaM(ExporterContract):
+    name = "kblam"
+
+    def entities(self) -> list[Entity]:
+        """KBLaM knows entities by name, and those alone that have attributes."""
+        return [replace(e, id=e.name) for e in super().entities() if e.properties]
+
+    def holds(self, entity: Entity) -> set[str]:
+        return {"; ".join(v.value for v in values) for values in entity.properties.values()}
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in readers.kblam(target):
+            found.setdefault(row["name"], set()).add(row["description"])
+        return [("E-nul" if name == "a" else name, held) for name, held in found.items()]
+
+
+class TestPairs(ExporterContract):
+    name = "pairs"
+    options: ClassVar = {"guard_formulas": False}
+
+    def entities(self) -> list[Entity]:
+        """Each with two fragments or more, for one alone is in no pair."""
+        return [
+            replace(entity, fragments=(*entity.fragments, f"{entity.id} and | \"'\n=1"))
+            for entity in super().entities()
+        ]
+
+    def holds(self, entity: Entity) -> set[str]:
+        return set(entity.fragments) if len(entity.fragments) > 1 else set()
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in rows(target):
+            found.setdefault(row["entity_id"], set()).update((row["left"], row["right"]))
         return list(found.items())
