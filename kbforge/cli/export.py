@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbforge.cli import console
 from kbforge.errors import UsageError
+from kbforge.words import listed
+
+if TYPE_CHECKING:
+    from kbforge.contracts import View
 
 app = typer.Typer(add_completion=False)
 
@@ -28,6 +32,14 @@ def export(
         str | None,
         typer.Option(
             "--fragments", help="The fragments that were clustered; adds sources and metadata."
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            help="Golden records: a TOML file, or most-stated, latest, longest or all.",
+            show_default="all values",
         ),
     ] = None,
     threshold: Annotated[
@@ -54,7 +66,9 @@ def export(
 
         kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
 
-        kbforge export kb.jsonl --format wide --set exporter.values=all -o golden.csv
+        kbforge export kb.jsonl --format wide --policy most-stated -o golden.csv
+
+        kbforge export kb.jsonl --policy policy.toml --fragments fragments.jsonl -o golden.jsonl
 
         kbforge export kb.jsonl --format members -o members.csv
 
@@ -70,8 +84,7 @@ def export(
 
     - csv: one row a value; separator (|), guard_formulas (true).
 
-    - wide: golden records, one row an entity and one column an attribute; values (best or all),
-      separator, guard_formulas.
+    - wide: one row an entity and one column an attribute; separator (|), guard_formulas.
 
     - members: one row a fragment, with its entity and confidence; guard_formulas.
 
@@ -80,7 +93,7 @@ def export(
     - parquet: one row an entity, with nested columns.
 
     - ftm: FollowTheMoney statements; schema (LegalEntity), properties (such as born=birthDate),
-    dataset.
+      dataset.
 
     - kblam: facts with questions and answers, as KBLaM is trained on; separator.
 
@@ -92,17 +105,24 @@ def export(
     from kbforge.cli.options import files_of
     from kbforge.files.apart import require_apart
     from kbforge.kb import export as kb_export
+    from kbforge.kb.golden import GoldenView, read_policy
     from kbforge.kb.view import file_view
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
-    require_apart(output, [kb, fragments, *files_of(settings)])
+    require_apart(output, [kb, fragments, policy, *files_of(settings)])
     options: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
     if threshold is not None:
         options["threshold"] = threshold
     exporter = registry.create("exporters", format_name, options)
-    count = kb_export.export(file_view(kb, fragments), exporter, output)
+    rules = None if policy is None else read_policy(policy)
+    view: View = file_view(kb, fragments)
+    chosen = None if rules is None else GoldenView(view, rules)
+    count = kb_export.export(chosen or view, exporter, output)
+    if chosen is not None and chosen.unused:
+        nowhere = listed(sorted(chosen.unused), 3)
+        console.note(f"note: --policy has a rule for {nowhere}, which no entity has")
     if as_json:
         console.print_json({"entities": count, "format": format_name, "output": output})
     elif output != "-":

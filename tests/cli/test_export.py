@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import orjson
 import pytest
 
 
@@ -29,7 +30,7 @@ def test_options_reach_the_exporter(program, files):
 
 
 def test_golden_records_and_members(program, files):
-    wide = program("export", "kb.jsonl", "--format", "wide")
+    wide = program("export", "kb.jsonl", "--format", "wide", "--policy", "most-stated")
     assert (wide.code, wide.err) == (0, "")
     header, ada, *_ = csv.reader(io.StringIO(wide.out.decode()))
     assert header[:5] == ["entity_id", "entity_name", "confidence", *header[3:5]]
@@ -38,6 +39,20 @@ def test_golden_records_and_members(program, files):
     assert members.code == 0
     rows = list(csv.DictReader(io.StringIO(members.out.decode())))
     assert {row["fragment"] for row in rows if row["name"] == "Ada"} >= {"r2", "r3"}
+
+
+def test_a_policy_by_source(program, files, tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('sources = ["census"]\n[attributes]\nname = "preferred"\nnmae = "all"\n')
+    ran = program("export", "kb.jsonl", "--policy", "policy.toml", "--fragments", "gold.jsonl")
+    assert ran.code == 0
+    assert ran.err == "note: --policy has a rule for nmae, which no entity has\n"
+    ada, _ = map(orjson.loads, ran.out.splitlines())
+    assert ada["properties"] == {
+        "born": [{"value": "1815", "fragments": ["r2"], "count": 1}],
+        "name": [{"value": "Ada Lovelace", "fragments": ["r1"], "count": 1}],
+    }
+    assert ada["fragments"] == ["r1", "r2", "r3"]
 
 
 def test_pairs_above_a_threshold(program, files):
@@ -76,7 +91,8 @@ def test_the_summary(program, files):
         (("--set", "source.a=1"), '--set source.a=1: unknown kind "source"'),
         (("--format", "csv", "--set", "exporter.separator=ab"), "exporter csv: separator must be"),
         (("--format", "csv", "--set", "exporter.guard_formulas=perhaps"), "exporter csv: guard"),
-        (("--format", "wide", "--set", "exporter.values=some"), "exporter wide: values: expected"),
+        (("--policy", "bset"), "--policy: expected a file, or one of all, latest"),
+        (("--policy", "policy.toml"), "--policy goes by sources or metadata"),
         (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
         (("--threshold", "0.5"), 'exporter jsonl has no option "threshold"'),
         (("--format", "pairs", "--threshold", "1"), "exporter pairs: threshold: expected a number"),
@@ -89,7 +105,8 @@ def test_the_summary(program, files):
         (("--json",), "--json and the entities cannot both go to standard output"),
     ],
 )
-def test_errors_are_one_sentence(program, files, arguments, sentence):
+def test_errors_are_one_sentence(program, files, tmp_path, arguments, sentence):
+    (tmp_path / "policy.toml").write_text('default = "preferred"\nsources = ["census"]\n')
     ran = program("export", "kb.jsonl", *arguments)
     assert ran.code in (1, 2)
     assert ran.out == b""

@@ -44,7 +44,7 @@ class TestCsv(ExporterContract):
 
 class TestWide(ExporterContract):
     name = "wide"
-    options: ClassVar = {"values": "all", "guard_formulas": False}
+    options: ClassVar = {"guard_formulas": False}
     streaming = False
 
     def parse(self, target: Path) -> list[tuple[str, set[str]]]:

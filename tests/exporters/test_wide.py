@@ -1,4 +1,4 @@
-"""Golden records: the best value, ties, all values, and columns that are named alike."""
+"""One row an entity: its values joined, and columns that are named alike."""
 
 from __future__ import annotations
 
@@ -37,29 +37,14 @@ BOB = entity(2, {"town": [("Rome", 1)], "name": [("Bob", 3)]})
 def test_one_row_an_entity_and_a_column_an_attribute():
     assert table([ADA, BOB]) == [
         [*COLUMNS, "born", "name", "town"],
-        ["e1", "N1", "0.75", "0.5", "3", "1815", "Ada", ""],
+        ["e1", "N1", "0.75", "0.5", "3", "1815", "A.|Ada|Al\\|ce", ""],
         ["e2", "N2", "0.75", "", "3", "", "Bob", "Rome"],
     ]
 
 
-def test_all_values_the_best_first():
-    (_, row) = table([ADA], values="all")
-    assert row[-1] == "Ada|Al\\|ce|A."
-    (_, row) = table([ADA], values="all", separator=";")
-    assert row[-1] == "Ada;Al|ce;A."
-
-
-@pytest.mark.parametrize(
-    ("values", "best"),
-    [
-        ([("short", 2), ("much longer", 1)], "short"),
-        ([("Ann", 1), ("Annabel", 1)], "Annabel"),
-        ([("Bea", 1), ("Ann", 1)], "Ann"),
-    ],
-)
-def test_the_best_value(values, best):
-    (_, row) = table([entity(1, {"a": values})])
-    assert row[-1] == best
+def test_the_separator_is_an_option():
+    (_, row) = table([ADA], separator=";")
+    assert row[-1] == "A.;Ada;Al|ce"
 
 
 def test_attributes_named_like_a_column():
