@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "matplotlib", "PIL", "lightgbm"),
+    *("followthemoney", "rdflib"),
 }
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -46,6 +46,19 @@ def cluster(
     confidence_map: options.ConfidenceMap = None,
     defaults: options.Defaults = None,
     answers: options.Answers = None,
+    estimate: Annotated[
+        Literal["map", "binder", "vi"],
+        typer.Option(
+            help="Which grouping to take: the most probable one, or the one nearest to all of them "
+            "by pairs (binder) or by variation of information (vi)."
+        ),
+    ] = "map",
+    alternatives: Annotated[
+        Literal["few", "all"],
+        typer.Option(
+            help="Which other groupings an entity keeps: the three most probable above 1 %, or all."
+        ),
+    ] = "few",
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
@@ -63,6 +76,8 @@ def cluster(
         kbforge cluster fragments.jsonl --likelihood model/ --calibration calibration.toml --json
 
         kbforge cluster points.jsonl --likelihood gaussian --set likelihood.a=2 --alpha 20
+
+        kbforge cluster fragments.jsonl --estimate vi --alternatives all -o kb.jsonl
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
     """

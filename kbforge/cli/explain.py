@@ -95,13 +95,11 @@ def explain(
 
 def _write(explainer: Explainer, output: str) -> None:
     from kbforge import registry
-    from kbforge.files.io import open_output
+    from kbforge.kb.view import EntitiesView
 
-    with (
-        console.progress(total=explainer.fragments, description="explaining") as bar,
-        open_output(output) as out,
-    ):
-        registry.create("exporters", "jsonl").export(explainer.explained(bar.update), out)
+    with console.progress(total=explainer.fragments, description="explaining") as bar:
+        view = EntitiesView(lambda: explainer.explained(bar.update))
+        registry.create("exporters", "jsonl").export(view, output)
     console.note(f"wrote {'standard output' if output == '-' else output}")
 
 

@@ -22,6 +22,7 @@ from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.session import Fate, Info, Session, Snapshot, Touched
 from kbforge.contracts.source import OnBad, Source
+from kbforge.contracts.view import View
 
 __all__ = [
     "AdditiveLikelihood",
@@ -64,4 +65,5 @@ __all__ = [
     "Subproblem",
     "Touched",
     "Value",
+    "View",
 ]

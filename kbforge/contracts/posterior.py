@@ -22,10 +22,23 @@ class Particle:
 
 @dataclass(frozen=True, slots=True)
 class Subproblem:
-    """A block of fragments that share a cluster with no other block on any particle."""
+    """A block of fragments that share a cluster with no other block on any particle.
+
+    Attributes:
+        fragments: ascending.
+        particles: distinct, heaviest first.
+        estimate: the grouping that is taken; None takes the heaviest particle's.
+
+    """
 
     fragments: Cluster
     particles: tuple[Particle, ...]
+    estimate: tuple[Cluster, ...] | None = None
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """The point estimate."""
+        return self.particles[0].clusters if self.estimate is None else self.estimate
 
 
 class Ending(StrEnum):
@@ -53,7 +66,7 @@ class Posterior:
 
     Attributes:
         subproblems: in order of their smallest fragment.
-        log_posterior: unnormalised log posterior (Ewens) of the point estimate, in nats:
+        log_posterior: unnormalised log posterior (Ewens) of the heaviest particles, in nats:
             the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0 the
             surrogate's L takes the likelihood's place.
         n_fragments: how many fragments were clustered.
@@ -80,8 +93,8 @@ class Posterior:
         return float(sum(np.log10(len(s.particles)) for s in self.subproblems))
 
     def clusters(self) -> list[Cluster]:
-        """The point estimate: clusters of each subproblem's heaviest particle."""
-        return [c for s in self.subproblems for c in s.particles[0].clusters]
+        """The point estimate: clusters of each subproblem's heaviest particle, or its estimate."""
+        return [c for s in self.subproblems for c in s.clusters]
 
     def labels(self) -> list[int]:
         """The point estimate as one cluster number a fragment, shape [n_fragments]."""

@@ -203,8 +203,8 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
     clusters: list[Cluster] = []
     subproblem: list[int] = []
     for number, block in enumerate(posteriors[0].subproblems):
-        clusters += block.particles[0].clusters
-        subproblem += [number] * len(block.particles[0].clusters)
+        clusters += block.clusters
+        subproblem += [number] * len(block.clusters)
     probability = [
         math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses) for cluster in clusters
     ]
@@ -301,6 +301,7 @@ def renumbered(posterior: Posterior, order: Sequence[int]) -> Posterior:
         Subproblem(
             told(s.fragments),
             tuple(Particle(p.log_weight, tuple(map(told, p.clusters))) for p in s.particles),
+            None if s.estimate is None else tuple(map(told, s.estimate)),
         )
         for s in posterior.subproblems
     ]

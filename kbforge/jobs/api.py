@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Unpack
 
 from kbforge import registry
-from kbforge.contracts import Entity, Fragment, OnBad, OnStep, Snapshot
+from kbforge.contracts import Entity, Fragment, OnBad, OnStep, Snapshot, View
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.judge import Judgement, judge
 from kbforge.files.jsonl import stop
@@ -25,6 +25,8 @@ from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.load import read
 from kbforge.kb import export as exporting
 from kbforge.kb import read as reading
+from kbforge.kb.golden import GoldenView, read_policy
+from kbforge.kb.view import EntitiesView
 
 
 def load(
@@ -121,23 +123,34 @@ def evaluate(
 
 
 def export(
-    entities: Iterable[Entity], output: str | Path, format: str = "jsonl", **options: object
+    entities: Iterable[Entity],
+    output: str | Path,
+    format: str = "jsonl",
+    fragments: Iterable[Fragment] | None = None,
+    policy: str | Path | None = None,
+    **options: object,
 ) -> int:
     """Write entities in the format of an exporter; returns how many there were.
 
     Args:
         entities: a knowledge base.
-        output: path; "-" is standard output.
+        output: path of a file, or of a folder for a format of several; "-" is standard output.
         format: "jsonl", "csv" or a plugin's.
+        fragments: those that were clustered; adds sources and metadata to formats that have them.
+        policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
+            takes all values.
         options: of the exporter, such as `separator=";"`.
 
     Raises:
-        KBForgeError: an unknown format or option, or the output cannot be written.
+        KBForgeError: an unknown format, policy or option, or the output cannot be written.
 
     """
     with in_python():
         exporter = registry.create("exporters", format, options)
-        return exporting.export(entities, exporter, str(output))
+        view: View = EntitiesView(lambda: iter(entities), fragments)
+        if policy is not None:
+            view = GoldenView(view, read_policy(str(policy)))
+        return exporting.export(view, exporter, str(output))
 
 
 def read_entities(path: str | Path) -> Iterator[Entity]:

@@ -14,7 +14,10 @@ from kbforge.errors import UsageError, quoted
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
 
+ESTIMATES = ("map", "binder", "vi")
+
 _DEVICES = ("cpu", "cuda")
+_ALTERNATIVES = ("few", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,17 @@ class Choices:
         defaults: a folder with other models of the default; what it lacks is what ships.
         answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
             else does.
+        estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
+            that loses least on average (`kbforge.kb.consensus`).
+        alternatives: which other groupings an entity keeps: "few", the three most probable above
+            1 %; or "all".
         temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
 
     Raises:
-        UsageError: a number below 0, or a device that is none.
+        UsageError: a number below 0, or a device, estimate or choice of alternatives that is none.
 
     """
 
@@ -61,6 +68,8 @@ class Choices:
     confidence_map: str | None = None
     defaults: str | None = None
     answers: str | None = None
+    estimate: str = "map"
+    alternatives: str = "few"
     temperature: float = 1.0
     seed: int = 0
     device: str = "cpu"
@@ -70,10 +79,13 @@ class Choices:
         for name, number in (("max-evals", self.max_evals), ("seed", self.seed)):
             if number is not None and number < 0:
                 raise UsageError(f"--{name}: expected a whole number from 0, got {number}")
-        if self.device not in _DEVICES:
-            raise UsageError(
-                f"--device: expected {' or '.join(_DEVICES)}, got {quoted(self.device)}"
-            )
+        for name, chosen, known in (
+            ("device", self.device, _DEVICES),
+            ("estimate", self.estimate, ESTIMATES),
+            ("alternatives", self.alternatives, _ALTERNATIVES),
+        ):
+            if chosen not in known:
+                raise UsageError(f"--{name}: expected {' or '.join(known)}, got {quoted(chosen)}")
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""

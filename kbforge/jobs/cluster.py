@@ -23,9 +23,12 @@ from kbforge.contracts import Cluster, Entity, Fragment, OnStep, Posterior
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
-from kbforge.kb.entities import assemble
+from kbforge.kb.consensus import MOST, consensus
+from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.export import export
+from kbforge.kb.view import EntitiesView
 from kbforge.models.confidence import Reading, Reported
+from kbforge.words import counted
 
 
 def cluster(
@@ -53,13 +56,24 @@ def cluster(
     reached = tuple(fragments[: posterior.n_fragments])
     return KnowledgeBase(
         reached,
-        posterior,
+        consensus(posterior, choices.estimate),
         seconds,
         prepared.alpha,
         prepared.confidence,
-        prepared.notes,
+        (*prepared.notes, *_too_large(posterior, choices)),
         prepared.likelihood,
+        choices.alternatives,
     )
+
+
+def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
+    """What to say of subproblems that have no consensus."""
+    large = [s for s in posterior.subproblems if len(s.fragments) > MOST and len(s.particles) > 1]
+    if choices.estimate != "map" and large:
+        yield (
+            f"--estimate {choices.estimate}: {counted(len(large), 'subproblem')} of more than "
+            f"{MOST:,} fragments kept the most probable grouping"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,7 @@ class KnowledgeBase:
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
         likelihood: name of the likelihood used, or the path of its bundle.
+        alternatives: which other groupings an entity keeps, as of `Choices`.
 
     """
 
@@ -84,6 +99,7 @@ class KnowledgeBase:
     confidence: Reading | None
     notes: tuple[str, ...]
     likelihood: str = ""
+    alternatives: str = "few"
 
     @property
     def complete(self) -> bool:
@@ -97,7 +113,8 @@ class KnowledgeBase:
 
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
-        return assemble(self.fragments, self.posterior, calibrated=self._calibrated)
+        most = None if self.alternatives == "all" else MOST_ALTERNATIVES
+        return assemble(self.fragments, self.posterior, most, calibrated=self._calibrated)
 
     @cached_property
     def _calibrated(self) -> dict[Cluster, float] | None:
@@ -130,7 +147,8 @@ class KnowledgeBase:
 
     def write_as(self, target: str) -> None:
         """Write under exactly this name, also what is not complete."""
-        export(self.assembled(), registry.create("exporters", "jsonl"), target)
+        view = EntitiesView(self.assembled)
+        export(view, registry.create("exporters", "jsonl"), target)
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""

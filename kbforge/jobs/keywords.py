@@ -50,6 +50,8 @@ class Chosen(TypedDict, total=False):
     confidence_map: str | Path | None
     defaults: str | Path | None
     answers: str | Path | None
+    estimate: str
+    alternatives: str
     temperature: float
     seed: int
     device: str

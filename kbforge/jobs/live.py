@@ -21,6 +21,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.cluster import KnowledgeBase
 from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.kb.consensus import consensus
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class LiveClustering:
         prepared: alpha, the confidence map and notes.
         fragments: those taken in, in order.
         seconds: how long taking them in has lasted.
+        choices: what it was opened with; which grouping is taken, and which others are kept.
 
     """
 
@@ -39,6 +41,7 @@ class LiveClustering:
     prepared: Prepared
     fragments: list[Fragment] = field(default_factory=list)
     seconds: float = 0.0
+    choices: Choices = field(default_factory=Choices)
     _ids: set[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,11 +81,12 @@ class LiveClustering:
         made = self.prepared
         return KnowledgeBase(
             tuple(self.fragments),
-            self.session.posterior(),
+            consensus(self.session.posterior(), self.choices.estimate),
             self.seconds,
             made.alpha,
             made.confidence,
             made.notes,
+            alternatives=self.choices.alternatives,
         )
 
 
@@ -104,4 +108,5 @@ def open_live(
     prepared = prepare(fragments, choices)
     rng = np.random.default_rng(choices.seed)
     session = prepared.clusterer.open(prepared.problem, rng, snapshot)
-    return LiveClustering(session, prepared, list(snapshot.fragments if snapshot else ()))
+    taken = list(snapshot.fragments if snapshot else ())
+    return LiveClustering(session, prepared, taken, choices=choices)

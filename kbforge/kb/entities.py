@@ -1,13 +1,13 @@
 """From a posterior over groupings to entities with provenance, confidence and alternatives.
 
-An entity is a cluster of its subproblem's heaviest particle. Its confidence is the total
-probability of the particles that contain exactly that cluster; its alternatives are what the other
-particles make of its fragments:
+An entity is a cluster of its subproblem's heaviest particle, or of another point estimate
+(`kbforge.kb.consensus`). Its confidence is the total probability of the particles that contain
+exactly that cluster; its alternatives are what the other particles make of its fragments:
 
 | symbol | meaning |
 |---|---|
 | p_i | probability of particle i of the subproblem, exp(log weight) |
-| C | a cluster of particle 1, the heaviest |
+| C | a cluster of the point estimate |
 | z_i \\| C | the clusters of particle i that touch a fragment of C |
 | confidence(C) | the sum of p_i over the i with z_i \\| C = {C} |
 | alternative | a value G != {C} of z_i \\| C, with the sum of p_i over the i that take it |
@@ -19,17 +19,24 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
 from kbforge.kb.properties import collect, mean_vector, name_of
 
+MOST_ALTERNATIVES = 3
+
 _ID_DIGITS = 12
+_MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
+
+_Rival: TypeAlias = tuple[float, tuple[Cluster, ...]]
+"""An alternative: its probability, and the clusters."""
 
 
 def assemble(
     fragments: Sequence[Fragment],
     posterior: Posterior,
-    most_alternatives: int = 3,
+    most_alternatives: int | None = MOST_ALTERNATIVES,
     least_probability: float = 0.01,
     calibrated: Mapping[Cluster, float] | None = None,
 ) -> Iterator[Entity]:
@@ -39,8 +46,9 @@ def assemble(
         fragments: what was clustered, in order of arrival; an interrupted run's posterior covers
             a prefix of them.
         posterior: a clusterer's result.
-        most_alternatives: how many alternatives an entity keeps, the most probable ones.
-        least_probability: alternatives must exceed this.
+        most_alternatives: how many alternatives an entity keeps, the most probable ones; None
+            keeps all, as many as their ids have room in one line.
+        least_probability: alternatives must exceed this, unless all are kept.
         calibrated: confidence of every cluster of the point estimate; None gives them none.
 
     Raises:
@@ -52,14 +60,29 @@ def assemble(
     taken: set[str] = set()
     for number, subproblem in enumerate(posterior.subproblems):
         beliefs = _Beliefs(subproblem)
-        for cluster in sorted(subproblem.particles[0].clusters):
+        for cluster in sorted(subproblem.clusters):
             confidence, rivals = beliefs.about(cluster)
-            kept = [rival for rival in rivals if rival[0] > least_probability][:most_alternatives]
+            if most_alternatives is None:
+                kept = _fitting(fragments, rivals)
+            else:
+                kept = [rival for rival in rivals if rival[0] > least_probability]
+                kept = kept[:most_alternatives]
             entity_id = _fresh_id(fragments[cluster[0]].id, taken)
             made = _entity(fragments, cluster, entity_id, number, confidence, kept)
             if calibrated is not None:
                 made = replace(made, calibrated_confidence=calibrated[cluster])
             yield made
+
+
+def _fitting(fragments: Sequence[Fragment], rivals: Sequence[_Rival]) -> list[_Rival]:
+    """The most probable alternatives whose ids fit into one line."""
+    kept, characters = [], 0
+    for rival in rivals:
+        characters += sum(len(fragments[index].id) for group in rival[1] for index in group)
+        if characters > _MOST_CHARACTERS:
+            break
+        kept.append(rival)
+    return kept
 
 
 def _check_partition(posterior: Posterior) -> None:
@@ -89,7 +112,7 @@ def _entity(
     entity_id: str,
     subproblem: int,
     confidence: float,
-    rivals: Sequence[tuple[float, tuple[Cluster, ...]]],
+    rivals: Sequence[_Rival],
 ) -> Entity:
     members = [fragments[index] for index in cluster]
     return Entity(
@@ -127,10 +150,10 @@ class _Beliefs:
         self._clusters: list[Cluster] = []
         self._rows = [self._row(particle.clusters) for particle in subproblem.particles]
 
-    def about(self, cluster: Cluster) -> tuple[float, list[tuple[float, tuple[Cluster, ...]]]]:
+    def about(self, cluster: Cluster) -> tuple[float, list[_Rival]]:
         """The cluster's confidence, and its alternatives, most probable first."""
         positions = [self._position[fragment] for fragment in cluster]
-        number = self._numbers[cluster]
+        number = self._numbers.get(cluster, -1)  # a consensus may have it, and no particle
         agreeing: list[float] = []
         rivals: dict[tuple[int, ...], list[float]] = {}
         for row, probability in zip(self._rows, self._probabilities, strict=True):

@@ -1,35 +1,40 @@
-"""A knowledge base handed to an exporter, written atomically."""
+"""A knowledge base handed to an exporter, and how many entities it took."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
-from kbforge.contracts import Entity, Exporter
-from kbforge.files.io import open_output
+from kbforge.contracts import Entity, Exporter, Fragment, View
 
 
-def export(entities: Iterable[Entity], exporter: Exporter, output: str) -> int:
-    """Write the entities to `output` ("-" is standard output) and say how many there were.
+def export(view: View, exporter: Exporter, target: str) -> int:
+    """Write what a view shows to `target` ("-" is standard output); how many entities there were.
 
     Raises:
-        KBForgeError: the output cannot be written, or an entity cannot be read; in either case
-            no file appears under the name.
+        KBForgeError: the target cannot be written, or an entity cannot be read; in either case
+            nothing appears under the name.
 
     """
-    counted = _Counted(entities)
-    with open_output(output) as out:
-        exporter.export(counted, out)
+    counted = _Counted(view)
+    exporter.export(counted, target)
     return counted.count
 
 
-class _Counted:
-    """An iterable that knows how much of it was consumed."""
+class _Counted(View):
+    """A view that knows how many entities were read of it."""
 
-    def __init__(self, entities: Iterable[Entity]) -> None:
-        self._entities = entities
+    def __init__(self, view: View) -> None:
+        self._view = view
         self.count = 0
 
-    def __iter__(self) -> Iterator[Entity]:
-        for entity in self._entities:
+    @property
+    def knows_fragments(self) -> bool:
+        return self._view.knows_fragments
+
+    def entities(self) -> Iterator[Entity]:
+        for entity in self._view.entities():
             self.count += 1
             yield entity
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        return self._view.fragments(entity)

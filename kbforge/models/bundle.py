@@ -17,8 +17,6 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ import orjson
 
 import kbforge
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
+from kbforge.files.folders import put_in_place
 from kbforge.files.io import mode_of, require_writable
 from kbforge.files.records import Record, json_value
 from kbforge.files.temporary import sweep, temporary_folder
@@ -204,25 +203,7 @@ def _write(folder: Path, bundle: Bundle) -> None:
                 os.fsync(file.fileno())
             (temporary / name).chmod(mode_of(folder / name, 0o666))
         temporary.chmod(mode_of(folder, 0o777))
-        _put_in_place(temporary, folder)
-
-
-def _put_in_place(new: Path, folder: Path) -> None:
-    if not folder.exists():
-        os.rename(new, folder)
-        return
-    # a folder cannot be replaced in one step: the old one steps aside, and back on failure
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=new.parent))
-    os.rename(folder, aside / folder.name)
-    try:
-        os.rename(new, folder)
-    except OSError:
-        os.rename(aside / folder.name, folder)
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            if folder.exists():
-                shutil.rmtree(aside)
+        put_in_place(temporary, folder)
 
 
 def _read_manifest(folder: Path) -> Record:

@@ -25,6 +25,7 @@ HOSTILE_VALUES = (
     "  spaces around  ",
     "| a | table |",
     "#",
+    "\u202egnp.exe\u202c \u0634\u0639\u0631",
 )
 
 

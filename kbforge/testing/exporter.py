@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from kbforge.contracts import Entity, Value
+from kbforge.contracts import Entity, Fragment, Value
+from kbforge.errors import UsageError
+from kbforge.kb.fragments import fragments_of
+from kbforge.kb.view import EntitiesView
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 
@@ -20,14 +25,16 @@ class ExporterContract(Contract):
 
     Attributes:
         streaming: whether bytes leave before the last entity has arrived.
+        folder: whether the target is a folder of several files.
 
     """
 
     kind: ClassVar[str] = "exporters"
     streaming: ClassVar[bool] = True
+    folder: ClassVar[bool] = False
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
-        """(id, texts that `holds` names) of each entity in the file, in its order.
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        """(id, texts that `holds` names) of each entity in the file or folder, in its order.
 
         Write it with the format's own parser, not with the exporter's code.
         """
@@ -44,47 +51,95 @@ class ExporterContract(Contract):
         """What is exported: values that try to break out of the format."""
         return examples.entities()
 
-    def exported(self, entities: list[Entity]) -> bytes:
-        """The bytes of one export."""
-        out = io.BytesIO()
-        self.make().export(iter(entities), out)
-        return out.getvalue()
+    def exported(self, entities: list[Entity], folder: Path, known: bool = False) -> Path:
+        """Where one export went.
 
-    def test_every_entity_once_and_values_stay_data(self) -> None:
+        Args:
+            entities: to export.
+            folder: a file or folder in it.
+            known: give the view fragments that have sources and metadata.
+
+        """
+        target = folder / f"kb-{len(list(folder.iterdir()))}"
+        fragments = [f for entity in entities for f in with_sources(entity)] if known else None
+        self.make().export(_Once(lambda: iter(entities), fragments), str(target))
+        return target
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_every_entity_once_and_values_stay_data(self, tmp_path: Path, known: bool) -> None:
         entities = self.entities()
         expected = [(entity.id, self.holds(entity)) for entity in entities]
-        assert self.parse(self.exported(entities)) == expected
+        assert self.parse(self.exported(entities, tmp_path, known)) == expected
 
-    def test_same_entities_same_bytes(self) -> None:
-        assert self.exported(self.entities()) == self.exported(self.entities())
+    def test_nul_survives_or_is_replaced(self, tmp_path: Path) -> None:
+        values = {"note": (Value("a\0b", ("f", "g")),)}
+        entity = Entity("E-nul", "a", values, ("f", "g"), 1.0, 0)
+        ((entity_id, held),) = self.parse(self.exported([entity], tmp_path))
+        whole = self.holds(entity)
+        assert entity_id == "E-nul"
+        assert held in (whole, {text.replace("\0", "\ufffd") for text in whole})
 
-    def test_no_entities_is_a_valid_file(self) -> None:
-        assert self.parse(self.exported([])) == []
+    def test_same_entities_same_bytes(self, tmp_path: Path) -> None:
+        one, other = (self.exported(self.entities(), tmp_path, True) for _ in range(2))
+        assert content(one) == content(other)
 
-    def test_the_stream_stays_open(self) -> None:
-        out = io.BytesIO()
-        self.make().export(iter(self.entities()), out)
-        assert not out.closed
+    def test_no_entities_is_a_valid_file(self, tmp_path: Path) -> None:
+        assert self.parse(self.exported([], tmp_path)) == []
 
-    def test_writes_as_it_reads(self) -> None:
+    def test_standard_output_has_the_same_bytes_and_stays_open(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = _Stdout()
+        monkeypatch.setattr(sys, "stdout", stdout)
+        view = EntitiesView(lambda: iter(self.entities()))
+        if self.folder:
+            with pytest.raises(UsageError):
+                self.make().export(view, "-")
+            assert stdout.buffer.getvalue() == b""
+        else:
+            self.make().export(view, "-")
+            assert not stdout.buffer.closed
+            whole = self.exported(self.entities(), tmp_path).read_bytes()
+            assert stdout.buffer.getvalue() == whole
+
+    def test_writes_as_it_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Bytes leave before the last entity has arrived, unless the format cannot."""
-        if not self.streaming:
+        if not self.streaming or self.folder:
             pytest.skip("the format needs the last entity before the first byte")
-        out, written = io.BytesIO(), []
+        stdout, written = _Stdout(), []
+        monkeypatch.setattr(sys, "stdout", stdout)
 
         def many() -> Iterator[Entity]:
             yield from self._many(5_000)
-            written.append(out.tell())
+            written.append(stdout.buffer.tell())
 
-        self.make().export(many(), out)
+        self.make().export(EntitiesView(many), "-")
         assert written[0] > 0
 
-    def test_memory_does_not_grow_with_the_entities(self) -> None:
+    def test_a_failure_leaves_what_was_there(self, tmp_path: Path) -> None:
+        old = self.exported(self.entities(), tmp_path)
+        before = content(old)
+
+        def torn() -> Iterator[Entity]:
+            yield from self._many(200)
+            raise ValueError("torn")
+
+        for target in (old, tmp_path / "new"):
+            with pytest.raises(ValueError, match="torn"):
+                self.make().export(EntitiesView(torn), str(target))
+        assert content(old) == before
+        assert list(tmp_path.iterdir()) == [old]
+
+    def test_memory_does_not_grow_with_the_entities(self, tmp_path: Path) -> None:
+        def export(n: int) -> None:
+            view = EntitiesView(lambda: self._many(n))
+            self.make().export(view, str(tmp_path / f"{n}"))
+
+        export(1)  # what is imported once does not count
         peaks = []
         for n in (100, 3_000):
-            exporter = self.make()
             tracemalloc.start()
-            exporter.export(self._many(n), _Nowhere())
+            export(n)
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
         # the entities would take 6 MB more
@@ -95,14 +150,51 @@ class ExporterContract(Contract):
         first = self.entities()[0]
         for i in range(n):
             long = Value(f"{i} " * 500, (f"f{i}",))
-            yield replace(first, id=f"E{i}", properties={**first.properties, "note": (long,)})
+            yield replace(
+                first,
+                id=f"E{i}",
+                properties={"note": (long,)},
+                fragments=(f"f{i}", f"g{i}"),
+                alternatives=(),
+            )
 
 
-class _Nowhere(io.RawIOBase):
-    """A stream that forgets what is written to it."""
+def with_sources(entity: Entity) -> list[Fragment]:
+    """The fragments of an entity as they might have gone in: with source and metadata."""
+    return [
+        replace(
+            fragment,
+            vector=None if fragment.properties else entity.vector or (0.5,),
+            source=f"https://example.org/{i % 2}.csv:{i}",
+            metadata={"page": i},
+        )
+        for i, fragment in enumerate(fragments_of(entity))
+    ]
 
-    def writable(self) -> bool:
-        return True
 
-    def write(self, data: Any) -> int:
-        return memoryview(data).nbytes
+def content(target: Path) -> dict[str, bytes]:
+    """The bytes of a file, or of each file of a folder."""
+    files = target.iterdir() if target.is_dir() else [target]
+    return {"" if file == target else file.name: file.read_bytes() for file in files}
+
+
+class _Once(EntitiesView):
+    """A view that is read once."""
+
+    def __init__(
+        self, entities: Callable[[], Iterator[Entity]], fragments: list[Fragment] | None
+    ) -> None:
+        super().__init__(entities, fragments)
+        self._asked = False
+
+    def entities(self) -> Iterator[Entity]:
+        assert not self._asked, "the exporter reads the view twice"
+        self._asked = True
+        return super().entities()
+
+
+class _Stdout:
+    """Standard output, as far as it takes bytes."""
+
+    def __init__(self) -> None:
+        self.buffer = io.BytesIO()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import orjson
 import pytest
 
 
@@ -29,7 +30,7 @@ def test_options_reach_the_exporter(program, files):
 
 
 def test_golden_records_and_members(program, files):
-    wide = program("export", "kb.jsonl", "--format", "wide")
+    wide = program("export", "kb.jsonl", "--format", "wide", "--policy", "most-stated")
     assert (wide.code, wide.err) == (0, "")
     header, ada, *_ = csv.reader(io.StringIO(wide.out.decode()))
     assert header[:5] == ["entity_id", "entity_name", "confidence", *header[3:5]]
@@ -38,6 +39,42 @@ def test_golden_records_and_members(program, files):
     assert members.code == 0
     rows = list(csv.DictReader(io.StringIO(members.out.decode())))
     assert {row["fragment"] for row in rows if row["name"] == "Ada"} >= {"r2", "r3"}
+
+
+def test_a_policy_by_source(program, files, tmp_path):
+    policy = tmp_path / "policy.toml"
+    policy.write_text('sources = ["census"]\n[attributes]\nname = "preferred"\nnmae = "all"\n')
+    ran = program("export", "kb.jsonl", "--policy", "policy.toml", "--fragments", "gold.jsonl")
+    assert ran.code == 0
+    assert ran.err == "note: --policy has a rule for nmae, which no entity has\n"
+    ada, _ = map(orjson.loads, ran.out.splitlines())
+    assert ada["properties"] == {
+        "born": [{"value": "1815", "fragments": ["r2"], "count": 1}],
+        "name": [{"value": "Ada Lovelace", "fragments": ["r1"], "count": 1}],
+    }
+    assert ada["fragments"] == ["r1", "r2", "r3"]
+
+
+def test_pairs_above_a_threshold(program, files):
+    ran = program("export", "kb.jsonl", "--format", "pairs", "--threshold", "0.8")
+    assert (ran.code, ran.err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(ran.out.decode())))
+    assert [(row["left"], row["right"], row["probability"]) for row in rows] == [
+        ("r1", "r2", "1.0")
+    ]
+
+
+def test_fragments_bring_their_sources(program, files):
+    ran = program("export", "kb.jsonl", "--format", "nquads", "--fragments", "gold.jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    assert b'"Ada Lovelace" <urn:kbforge:source:census> .' in ran.out
+
+
+def test_a_folder(program, files, tmp_path):
+    ran = program("export", "kb.jsonl", "--format", "neo4j", "-o", "graph", "--json")
+    assert ran.json == {"entities": 2, "format": "neo4j", "output": "graph"}
+    names = {path.name for path in (tmp_path / "graph").iterdir()}
+    assert names == {"entities.csv", "fragments.csv", "members.csv"}
 
 
 def test_the_summary(program, files):
@@ -54,13 +91,22 @@ def test_the_summary(program, files):
         (("--set", "source.a=1"), '--set source.a=1: unknown kind "source"'),
         (("--format", "csv", "--set", "exporter.separator=ab"), "exporter csv: separator must be"),
         (("--format", "csv", "--set", "exporter.guard_formulas=perhaps"), "exporter csv: guard"),
-        (("--format", "wide", "--set", "exporter.values=some"), "exporter wide: values: expected"),
+        (("--policy", "bset"), "--policy: expected a file, or one of all, latest"),
+        (("--policy", "policy.toml"), "--policy goes by sources or metadata"),
         (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
+        (("--threshold", "0.5"), 'exporter jsonl has no option "threshold"'),
+        (("--format", "pairs", "--threshold", "1"), "exporter pairs: threshold: expected a number"),
+        (("--format", "neo4j"), "exporter neo4j: expected a folder, got standard output"),
+        (("--format", "neo4j", "-o", "missing/kb"), "cannot write missing/kb: no such file or"),
+        (("--format", "neo4j", "-o", "gold.jsonl"), "exporter neo4j: gold.jsonl: expected no such"),
+        (("--format", "ftm", "--fragments", "gone.jsonl"), "cannot read gone.jsonl: no such file"),
+        (("--fragments", "kb.jsonl", "--format", "ftm"), "kb.jsonl:1: expected only the keys"),
         (("-o", "missing/kb.csv"), "cannot write missing/kb.csv: no such file or directory"),
         (("--json",), "--json and the entities cannot both go to standard output"),
     ],
 )
-def test_errors_are_one_sentence(program, files, arguments, sentence):
+def test_errors_are_one_sentence(program, files, tmp_path, arguments, sentence):
+    (tmp_path / "policy.toml").write_text('default = "preferred"\nsources = ["census"]\n')
     ran = program("export", "kb.jsonl", *arguments)
     assert ran.code in (1, 2)
     assert ran.out == b""

@@ -59,6 +59,10 @@ class TestShow(CommandContract):
     name = "show"
 
 
+class TestSimilarity(CommandContract):
+    name = "similarity"
+
+
 class TestTrainAttributes(CommandContract):
     name = "train-attributes"
 

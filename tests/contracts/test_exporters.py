@@ -4,21 +4,25 @@ import csv
 import io
 import json
 import re
-from typing import ClassVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
 
 from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
+from tests.exporters import readers
 
 
-def rows(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+def rows(target: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(target.read_bytes().decode(), newline="")))
 
 
 class TestJsonl(ExporterContract):
     name = "jsonl"
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
-        records = [json.loads(line) for line in data.decode().split("\n")[:-1]]
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        records = [json.loads(line) for line in target.read_bytes().decode().split("\n")[:-1]]
         return [
             (r["id"], {v["value"] for vs in r["properties"].values() for v in vs}) for r in records
         ]
@@ -28,9 +32,9 @@ class TestCsv(ExporterContract):
     name = "csv"
     options: ClassVar = {"guard_formulas": False}
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
         found: list[tuple[str, set[str]]] = []
-        for row in rows(data):
+        for row in rows(target):
             if not found or found[-1][0] != row["entity_id"]:
                 found.append((row["entity_id"], set()))
             if row["attribute"]:
@@ -40,16 +44,16 @@ class TestCsv(ExporterContract):
 
 class TestWide(ExporterContract):
     name = "wide"
-    options: ClassVar = {"values": "all", "guard_formulas": False}
+    options: ClassVar = {"guard_formulas": False}
     streaming = False
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
-        return [(row["entity_id"], self._values(list(row.values())[5:])) for row in rows(data)]
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return [(row["entity_id"], self._values(list(row.items())[5:])) for row in rows(target)]
 
-    def _values(self, cells: list[str]) -> set[str]:
-        split = (re.findall(r"(?:\\.|[^|])+", cell, re.DOTALL) for cell in cells)
-        # the last column is the vector's
-        return {re.sub(r"\\(.)", r"\1", part) for parts in list(split)[:-1] for part in parts}
+    def _values(self, cells: list[tuple[str, str]]) -> set[str]:
+        of_attributes = (cell for attribute, cell in cells if attribute != "vector")
+        split = (re.findall(r"(?:\\.|[^|])+", cell, re.DOTALL) for cell in of_attributes)
+        return {re.sub(r"\\(.)", r"\1", part) for parts in split for part in parts}
 
 
 class TestMembers(ExporterContract):
@@ -59,8 +63,103 @@ class TestMembers(ExporterContract):
     def holds(self, entity: Entity) -> set[str]:
         return set(entity.fragments)
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
         found: dict[str, set[str]] = {}
-        for row in rows(data):
+        for row in rows(target):
             found.setdefault(row["entity_id"], set()).add(row["fragment"])
+        return list(found.items())
+
+
+def texts(found: dict[str, dict[str, tuple[str | None, set[tuple[str, str]]]]]) -> list[Any]:
+    """The values of each entity, of what is read fragment by fragment."""
+    return [
+        (entity, {value for _, said in held.values() for _, value in said})
+        for entity, held in found.items()
+    ]
+
+
+def in_order(found: list[Any], target: Path) -> list[Any]:
+    """What a library gives in any order, in the order in which the ids stand in the file."""
+    content = target.read_bytes()
+    return sorted(found, key=lambda e: content.index(f"entity:{quote(e[0], safe='')}".encode()))
+
+
+class TestParquet(ExporterContract):
+    name = "parquet"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.parquet(target))
+
+
+class TestNQuads(ExporterContract):
+    name = "nquads"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return in_order(texts(readers.nquads(target)), target)
+
+
+class TestJsonLd(ExporterContract):
+    name = "jsonld"
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return in_order(texts(readers.jsonld(target)), target)
+
+
+class TestNeo4j(ExporterContract):
+    name = "neo4j"
+    folder = True
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.neo4j(target))
+
+
+class TestFtm(ExporterContract):
+    name = "ftm"
+
+    def holds(self, entity: Entity) -> set[str]:
+        return {
+            value.value if attribute == "name" else f"{attribute}: {value.value}"
+            for attribute, values in entity.properties.items()
+            for value in values
+        }
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        return texts(readers.ftm(target))
+
+
+class TestKBLaM(ExporterContract):
+    name = "kblam"
+
+    def entities(self) -> list[Entity]:
+        """KBLaM knows entities by name, and those alone that have attributes."""
+        return [replace(e, id=e.name) for e in super().entities() if e.properties]
+
+    def holds(self, entity: Entity) -> set[str]:
+        return {"; ".join(v.value for v in values) for values in entity.properties.values()}
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in readers.kblam(target):
+            found.setdefault(row["name"], set()).add(row["description"])
+        return [("E-nul" if name == "a" else name, held) for name, held in found.items()]
+
+
+class TestPairs(ExporterContract):
+    name = "pairs"
+    options: ClassVar = {"guard_formulas": False}
+
+    def entities(self) -> list[Entity]:
+        """Each with two fragments or more, for one alone is in no pair."""
+        return [
+            replace(entity, fragments=(*entity.fragments, f"{entity.id} and | \"'\n=1"))
+            for entity in super().entities()
+        ]
+
+    def holds(self, entity: Entity) -> set[str]:
+        return set(entity.fragments) if len(entity.fragments) > 1 else set()
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in rows(target):
+            found.setdefault(row["entity_id"], set()).update((row["left"], row["right"]))
         return list(found.items())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from kbforge import registry
 from kbforge.contracts import (
     CandidateIndex,
     Ending,
-    Entity,
     FloatArray,
     Fragment,
     Grammar,
     IntArray,
     OnBad,
+    View,
 )
 from kbforge.errors import GrammarError
 from kbforge.testing import (
@@ -284,28 +285,50 @@ def test_a_broken_source_is_caught(law: str, fault: str, tmp_path: Path) -> None
 class RawLines:
     """Ids and values with nothing escaped, all at the end."""
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        for entity in list(entities):
+    def export(self, view: View, target: str) -> None:
+        held = list(view.entities())
+        out = sys.stdout.buffer if target == "-" else open(target, "ab")  # noqa: SIM115
+        for entity in held:
             values = [v.value for vs in entity.properties.values() for v in vs]
             out.write("\t".join([entity.id, *values]).encode() + b"\n")
+        out.close()
 
 
-def parse_lines(self: object, data: bytes) -> list[tuple[str, set[str]]]:
-    rows = [line.split("\t") for line in data.decode().split("\n")[:-1]]
+def parse_lines(self: object, target: Path) -> list[tuple[str, set[str]]]:
+    rows = [line.split("\t") for line in target.read_bytes().decode().split("\n")[:-1]]
     return [(row[0], set(row[1:])) for row in rows]
 
 
+class Twice(RawLines):
+    """Reads the view again, and leaves what it wrote before it failed."""
+
+    def export(self, view: View, target: str) -> None:
+        with open(target, "wb") as out:
+            for entity in [*view.entities(), *view.entities()]:
+                out.write(entity.id.encode())
+
+
 @pytest.mark.parametrize(
-    "law",
+    ("law", "plugin", "arguments"),
     [
-        "test_every_entity_once_and_values_stay_data",
-        "test_writes_as_it_reads",
-        "test_memory_does_not_grow_with_the_entities",
+        ("test_every_entity_once_and_values_stay_data", RawLines, ("tmp_path", False)),
+        ("test_every_entity_once_and_values_stay_data", Twice, ("tmp_path", True)),
+        (
+            "test_standard_output_has_the_same_bytes_and_stays_open",
+            RawLines,
+            ("tmp_path", "monkeypatch"),
+        ),
+        ("test_writes_as_it_reads", RawLines, ("monkeypatch",)),
+        ("test_a_failure_leaves_what_was_there", Twice, ("tmp_path",)),
+        ("test_memory_does_not_grow_with_the_entities", RawLines, ("tmp_path",)),
     ],
 )
-def test_a_broken_exporter_is_caught(law: str) -> None:
+def test_a_broken_exporter_is_caught(
+    law: str, plugin: type, arguments: Sequence[Any], request: pytest.FixtureRequest
+) -> None:
+    given = [request.getfixturevalue(a) if isinstance(a, str) else a for a in arguments]
     with pytest.raises(AssertionError):
-        getattr(contract(ExporterContract, RawLines(), parse=parse_lines), law)()
+        getattr(contract(ExporterContract, plugin(), parse=parse_lines), law)(*given)
 
 
 class InOrderGiven:

@@ -10,16 +10,15 @@ import pytest
 from kbforge.contracts import Entity, Value
 from kbforge.errors import UsageError
 from kbforge_plugins.exporters.csv import COLUMNS, CsvExporter
+from tests.exporters.exporting import exported
 
 
 def rows(data):
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
-def exported(entities, **options):
-    out = io.BytesIO()
-    CsvExporter(**options).export(entities, out)
-    return rows(out.getvalue())
+def table(entities, **options):
+    return rows(exported(CsvExporter(**options), entities))
 
 
 def test_one_row_a_value():
@@ -35,7 +34,7 @@ def test_one_row_a_value():
     )
     shared = {"entity_id": "e-1", "name": "Ada", "confidence": "0.75", "subproblem": "3"}
     shared["calibrated_confidence"] = "0.5"
-    assert exported([ada]) == [
+    assert table([ada]) == [
         {
             **shared,
             "attribute": "name",
@@ -55,13 +54,13 @@ def test_one_row_a_value():
 
 
 def test_an_entity_without_properties_is_not_lost():
-    (row,) = exported([Entity("e-1", "p", {}, ("p",), 1.0, 0)])
+    (row,) = table([Entity("e-1", "p", {}, ("p",), 1.0, 0)])
     assert (row["entity_id"], row["attribute"], row["value"]) == ("e-1", "", "")
     assert row["calibrated_confidence"] == ""
 
 
 def test_the_separator_is_an_option():
-    (row,) = exported([Entity("e", "p", {}, ("p", "q|r", "s;t"), 1.0, 0)], separator=";")
+    (row,) = table([Entity("e", "p", {}, ("p", "q|r", "s;t"), 1.0, 0)], separator=";")
     assert row["fragments"] == "p;q|r;s\\;t"
 
 
@@ -74,14 +73,12 @@ def test_impossible_separators_are_refused(separator):
 @pytest.mark.parametrize(("value", "guarded"), [("=1+1", "'=1+1"), ("+49 174 5", "+49 174 5")])
 def test_formulas_are_guarded_and_numbers_are_not(value, guarded):
     entity = Entity(value, value, {value: (Value(value, (value,)),)}, (value,), 1.0, 0)
-    (row,) = exported([entity])
+    (row,) = table([entity])
     cells = [row[c] for c in ("entity_id", "name", "attribute", "value", "fragments")]
     assert cells == [guarded] * 5
-    (row,) = exported([entity], guard_formulas=False)
+    (row,) = table([entity], guard_formulas=False)
     assert row["value"] == value
 
 
 def test_the_header_stands_alone_when_there_are_no_entities():
-    out = io.BytesIO()
-    CsvExporter().export([], out)
-    assert out.getvalue().decode() == '"' + '","'.join(COLUMNS) + '"\r\n'
+    assert exported(CsvExporter(), []).decode() == '"' + '","'.join(COLUMNS) + '"\r\n'

@@ -7,14 +7,14 @@ import io
 
 from kbforge.contracts import Entity
 from kbforge_plugins.exporters.members import COLUMNS, MembersExporter
+from tests.exporters.exporting import exported
 
 
 def test_one_row_a_fragment():
     ada = Entity("e1", "Ada", {}, ("b", "a"), 0.75, 3, calibrated_confidence=0.5)
     bob = Entity("e2", "Bob", {}, ("c",), 1.0, 4)
-    out = io.BytesIO()
-    MembersExporter().export(iter([ada, bob]), out)
-    assert list(csv.reader(io.StringIO(out.getvalue().decode(), newline=""))) == [
+    written = exported(MembersExporter(), [ada, bob]).decode()
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [
         list(COLUMNS),
         ["b", "e1", "Ada", "0.75", "0.5"],
         ["a", "e1", "Ada", "0.75", "0.5"],

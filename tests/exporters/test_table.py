@@ -12,6 +12,7 @@ from kbforge_plugins.exporters.csv import CsvExporter
 from kbforge_plugins.exporters.members import MembersExporter
 from kbforge_plugins.exporters.table import safe
 from kbforge_plugins.exporters.wide import WideExporter
+from tests.exporters.exporting import exported
 
 ALL = pytest.mark.parametrize("exporter", [CsvExporter, MembersExporter, WideExporter])
 
@@ -45,9 +46,7 @@ def test_numbers_and_phone_numbers_are_not(value):
 def test_every_cell_stands_in_quotes(exporter):
     hostile = 'a;b\t"c"\n＝d'
     entity = Entity(hostile, hostile, {hostile: (Value(hostile, (hostile,)),)}, (hostile,), 0.5, 0)
-    out = io.BytesIO()
-    exporter().export([entity], out)
-    text = out.getvalue().decode()
+    text = exported(exporter(), [entity]).decode()
     # what is left without the quoted cells is commas and line ends
     cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
     for cell in cells:
@@ -61,8 +60,7 @@ def test_formulas_are_guarded_everywhere_or_nowhere(exporter):
     evil = "=1+1"
     entity = Entity(evil, evil, {evil: (Value(evil, (evil,)),)}, (evil,), 0.5, 0)
     for options, unlike in (({}, evil), ({"guard_formulas": False}, f"'{evil}")):
-        out = io.BytesIO()
-        exporter(**options).export([entity], out)
-        cells = [c for row in csv.reader(io.StringIO(out.getvalue().decode())) for c in row]
+        written = exported(exporter(**options), [entity]).decode()
+        cells = [c for row in csv.reader(io.StringIO(written)) for c in row]
         assert unlike not in cells
         assert cells.count(evil) + cells.count(f"'{evil}") >= 3

@@ -1,4 +1,4 @@
-"""Golden records: the best value, ties, all values, and columns that are named alike."""
+"""One row an entity: its values joined, and columns that are named alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from kbforge.contracts import Entity, Value
 from kbforge.errors import KBForgeError, UsageError
 from kbforge_plugins.exporters.wide import COLUMNS, WideExporter
+from tests.exporters.exporting import exported
 
 
 def entity(number, properties, **fields):
@@ -20,10 +21,9 @@ def entity(number, properties, **fields):
     return Entity(f"e{number}", f"N{number}", values, ("f0", "f1", "f2"), 0.75, 0, **fields)
 
 
-def exported(entities, **options):
-    out = io.BytesIO()
-    WideExporter(**options).export(iter(entities), out)
-    return list(csv.reader(io.StringIO(out.getvalue().decode(), newline="")))
+def table(entities, **options):
+    written = exported(WideExporter(**options), entities).decode()
+    return list(csv.reader(io.StringIO(written, newline="")))
 
 
 ADA = entity(
@@ -35,58 +35,43 @@ BOB = entity(2, {"town": [("Rome", 1)], "name": [("Bob", 3)]})
 
 
 def test_one_row_an_entity_and_a_column_an_attribute():
-    assert exported([ADA, BOB]) == [
+    assert table([ADA, BOB]) == [
         [*COLUMNS, "born", "name", "town"],
-        ["e1", "N1", "0.75", "0.5", "3", "1815", "Ada", ""],
+        ["e1", "N1", "0.75", "0.5", "3", "1815", "A.|Ada|Al\\|ce", ""],
         ["e2", "N2", "0.75", "", "3", "", "Bob", "Rome"],
     ]
 
 
-def test_all_values_the_best_first():
-    (_, row) = exported([ADA], values="all")
-    assert row[-1] == "Ada|Al\\|ce|A."
-    (_, row) = exported([ADA], values="all", separator=";")
-    assert row[-1] == "Ada;Al|ce;A."
-
-
-@pytest.mark.parametrize(
-    ("values", "best"),
-    [
-        ([("short", 2), ("much longer", 1)], "short"),
-        ([("Ann", 1), ("Annabel", 1)], "Annabel"),
-        ([("Bea", 1), ("Ann", 1)], "Ann"),
-    ],
-)
-def test_the_best_value(values, best):
-    (_, row) = exported([entity(1, {"a": values})])
-    assert row[-1] == best
+def test_the_separator_is_an_option():
+    (_, row) = table([ADA], separator=";")
+    assert row[-1] == "A.;Ada;Al|ce"
 
 
 def test_attributes_named_like_a_column():
     odd = entity(1, {"confidence": [("high", 1)], "vector": [("v", 1)]}, vector=(0.5, -2.0))
-    header, row = exported([odd])
+    header, row = table([odd])
     assert header[5:] == ["confidence~2", "vector", "vector~2"]
     assert row[5:] == ["high", "v", "0.5 -2.0"]
 
 
 def test_a_guarded_attribute_may_look_like_another():
-    header, row = exported([entity(1, {"=x": [("a", 1)], "'=x": [("b", 1)]})])
+    header, row = table([entity(1, {"=x": [("a", 1)], "'=x": [("b", 1)]})])
     assert dict(zip(header[5:], row[5:], strict=True)) == {"'=x": "b", "'=x~2": "a"}
 
 
 def test_no_entities_and_entities_without_properties():
-    assert exported([]) == [list(COLUMNS)]
-    assert exported([entity(1, {})])[1] == ["e1", "N1", "0.75", "", "3"]
+    assert table([]) == [list(COLUMNS)]
+    assert table([entity(1, {})])[1] == ["e1", "N1", "0.75", "", "3"]
 
 
 def test_the_order_of_entities_does_not_move_columns():
-    assert exported([ADA, BOB])[0] == exported([BOB, ADA])[0]
+    assert table([ADA, BOB])[0] == table([BOB, ADA])[0]
 
 
 def test_more_attributes_than_a_spreadsheet_has_columns():
     many = entity(1, {f"a{i}": [("x", 1)] for i in range(16_380)})
     with pytest.raises(KBForgeError, match="at most 16,384 columns"):
-        exported([many])
+        table([many])
 
 
 def test_impossible_separators_are_refused():

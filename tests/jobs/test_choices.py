@@ -44,6 +44,8 @@ VALUES = {
     "confidence_map": "m.toml",
     "defaults": "models/",
     "answers": "a.jsonl",
+    "estimate": "vi",
+    "alternatives": "all",
     "temperature": 1.5,
     "seed": 3,
     "device": "cuda",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import unquote
 
+from kbforge_vcard.exporter import VCardExporter
 from kbforge_vcard.source import VCardSource
 
+from kbforge.contracts import Entity, Fragment, Value
+from kbforge.kb.view import EntitiesView
 from kbforge.testing import ExporterContract, SourceContract
 
 CONTACTS = Path(__file__).parent.parent / "contacts.vcf"
@@ -37,23 +39,41 @@ class TestVCardSource(SourceContract):
         return {what: card("A") + record + card("B") for what, record in bad.items()}
 
 
-_QUAD = re.compile(r'<urn:x:entity:([^>]*)> <([^>]*)> (?:"((?:[^"\\]|\\.)*)"|<[^>]*>) <[^>]*> \.')
 _ESCAPE = re.compile(r"\\(.)")
 
 
-class TestNQuadsExporter(ExporterContract):
-    name = "nquads"
-    options = {"base": "urn:x:"}  # noqa: RUF012
+def plain(text: str) -> str:
+    """A vCard has one kind of line end within a text."""
+    return text.replace("\r\n", "\n")
 
-    def parse(self, data: bytes) -> list[tuple[str, set[str]]]:
-        found: dict[str, set[str]] = {}
-        for line in data.decode().split("\n")[:-1]:
-            quad = _QUAD.fullmatch(line)
-            assert quad, line
-            values = found.setdefault(unquote(quad[1]), set())
-            if quad[3] is not None:
-                values.add(_ESCAPE.sub(lambda m: {"n": "\n", "r": "\r"}.get(m[1], m[1]), quad[3]))
-        return list(found.items())
+
+class TestVCardExporter(ExporterContract):
+    name = "vcard"
+
+    def holds(self, entity: Entity) -> set[str]:
+        # a contact has a name in any case
+        named = {"name"} & entity.properties.keys()
+        return {plain(value) for value in super().holds(entity)} | (
+            set() if named else {entity.name}
+        )
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: list[tuple[str, set[str]]] = []
+        for line in target.read_bytes().decode().split("\r\n")[:-1]:
+            key, _, text = line.partition(":")
+            text = _ESCAPE.sub(lambda m: {"n": "\n"}.get(m[1], m[1]), text)
+            if key == "UID":
+                found.append((text, set()))
+            elif key not in ("BEGIN", "VERSION", "SOURCE", "END"):
+                found[-1][1].add(text)
+        return found
+
+
+def test_sources_are_told(tmp_path: Path) -> None:
+    entity = Entity("e", "Ada", {"name": (Value("Ada", ("a",)),)}, ("a",), 1.0, 0)
+    view = EntitiesView(lambda: iter([entity]), [Fragment("a", {"name": ("Ada",)}, source="x;y")])
+    VCardExporter().export(view, str(tmp_path / "kb.vcf"))
+    assert b"\r\nSOURCE:x\\;y\r\n" in (tmp_path / "kb.vcf").read_bytes()
 
 
 def test_lines_are_unfolded_and_unescaped() -> None:

@@ -15,10 +15,10 @@ dialect is that of `table`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from collections.abc import Iterator
 
-from kbforge.contracts import Entity
+from kbforge.contracts import Entity, Exporter, View
+from kbforge.files.io import open_output
 from kbforge_plugins.exporters.table import Joined, number, numbers, safe, table
 
 COLUMNS = (
@@ -34,8 +34,8 @@ COLUMNS = (
 )
 
 
-class CsvExporter:
-    """The exporter `csv`."""
+class CsvExporter(Exporter):
+    """One row a value, for joins and for spreadsheets."""
 
     def __init__(self, separator: str = "|", guard_formulas: bool = True) -> None:
         """Set the options.
@@ -54,11 +54,11 @@ class CsvExporter:
         self._joined = Joined(separator, "csv")
         self._safe = safe if guard_formulas else str
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        """Write a header and the entities' rows to a binary stream."""
-        with table(out) as write:
+    def export(self, view: View, target: str) -> None:
+        """Write a header and the entities' rows."""
+        with open_output(target) as out, table(out) as write:
             write(COLUMNS)
-            for entity in entities:
+            for entity in view.entities():
                 for row in self._rows(entity):
                     write(row)
 

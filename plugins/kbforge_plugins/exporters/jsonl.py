@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
-
 import orjson
 
-from kbforge.contracts import Entity
+from kbforge.contracts import Exporter, View
+from kbforge.files.io import open_output
 
 
-class JsonlExporter:
-    """The exporter `jsonl`: one entity a line, keys in the order of `Entity.to_json`."""
+class JsonlExporter(Exporter):
+    """One entity a line, with all that is known of it."""
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        """Write the entities to a binary stream."""
-        for entity in entities:
-            out.write(orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE))
+    def export(self, view: View, target: str) -> None:
+        """Write a line an entity, keys in the order of `Entity.to_json`."""
+        with open_output(target) as out:
+            for entity in view.entities():
+                out.write(orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE))

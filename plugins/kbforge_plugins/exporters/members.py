@@ -11,17 +11,15 @@ It joins what went in to what came out. Rows stand entity by entity; the dialect
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
-
-from kbforge.contracts import Entity
+from kbforge.contracts import Exporter, View
+from kbforge.files.io import open_output
 from kbforge_plugins.exporters.table import number, safe, table
 
 COLUMNS = ("fragment", "entity_id", "name", "confidence", "calibrated_confidence")
 
 
-class MembersExporter:
-    """The exporter `members`."""
+class MembersExporter(Exporter):
+    """One row a fragment: which entity it belongs to."""
 
     def __init__(self, guard_formulas: bool = True) -> None:
         """Set the options.
@@ -33,11 +31,11 @@ class MembersExporter:
         """
         self._safe = safe if guard_formulas else str
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        """Write a header and a row a fragment to a binary stream."""
-        with table(out) as write:
+    def export(self, view: View, target: str) -> None:
+        """Write a header and a row a fragment."""
+        with open_output(target) as out, table(out) as write:
             write(COLUMNS)
-            for entity in entities:
+            for entity in view.entities():
                 of_entity = [
                     self._safe(entity.id),
                     self._safe(entity.name),

@@ -1,16 +1,16 @@
-"""Golden records as CSV: one row an entity, one column an attribute.
+"""Entities as CSV: one row an entity, one column an attribute.
 
 | column | meaning |
 |---|---|
 | entity_id, entity_name | the entity |
 | confidence, calibrated_confidence | its own; the second is empty if there is none |
 | fragments | how many it has |
-| every attribute, by code point | its best value, or all of them |
+| every attribute, by code point | its values, joined; a policy says which |
 | vector | the entity's, where any has one: numbers separated by spaces |
 
-The best value is the one that most fragments state; of equally frequent ones the longest, then the
-first by code point. An attribute that has the name of a column that is there already gets `~2`
-behind it. The dialect is that of `table`.
+With `kbforge export --policy most-stated`, or another policy, these are golden records. An
+attribute that has the name of a column that is there already gets `~2` behind it. The dialect is
+that of `table`.
 
 The header needs the attributes of the last entity. So the entities wait in a temporary file, and
 memory holds the names of the attributes and one entity.
@@ -19,13 +19,14 @@ memory holds the names of the attributes and one entity.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, Literal
+from collections.abc import Iterable, Iterator
+from typing import IO, BinaryIO
 
 import orjson
 
-from kbforge.contracts import Entity, Value
+from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError
+from kbforge.files.io import open_output
 from kbforge_plugins.exporters.table import Joined, number, numbers, safe, table
 
 COLUMNS = ("entity_id", "entity_name", "confidence", "calibrated_confidence", "fragments")
@@ -33,19 +34,13 @@ _MOST_COLUMNS = 16_384
 """As many as spreadsheets have."""
 
 
-class WideExporter:
-    """The exporter `wide`."""
+class WideExporter(Exporter):
+    """One row an entity, one column an attribute."""
 
-    def __init__(
-        self,
-        values: Literal["best", "all"] = "best",
-        separator: str = "|",
-        guard_formulas: bool = True,
-    ) -> None:
+    def __init__(self, separator: str = "|", guard_formulas: bool = True) -> None:
         """Set the options.
 
         Args:
-            values: what a cell holds: the best value, or all of them, the best one first.
             separator: one character between several values; within a value it and the backslash
                 are written behind a backslash.
             guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
@@ -55,36 +50,38 @@ class WideExporter:
             UsageError: a separator that is not one character, or that is the backslash.
 
         """
-        self._all = values == "all"
         self._joined = Joined(separator, "wide")
         self._safe = safe if guard_formulas else str
 
-    def export(self, entities: Iterable[Entity], out: BinaryIO) -> None:
-        """Write a header and a row an entity to a binary stream.
+    def export(self, view: View, target: str) -> None:
+        """Write a header and a row an entity.
 
         Raises:
             KBForgeError: more attributes than a spreadsheet has columns.
 
         """
-        with tempfile.TemporaryFile() as waiting:
-            places: dict[str, int] = {}
-            vectors = False
-            for entity in entities:
-                of_entity, cells, vector = self._record(entity)
-                vectors = vectors or bool(vector)
-                held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
-                _check_width(len(COLUMNS) + len(places) + vectors)
-                record = [of_entity, held, vector]
-                waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-            waiting.seek(0)
-            order = [places[attribute] for attribute in sorted(places)]
-            with table(out) as write:
-                write(self._header([*sorted(places), *["vector"] * vectors]))
-                for line in waiting:
-                    of_entity, held, vector = orjson.loads(line)
-                    found = dict(held)
-                    row = [*of_entity, *(found.get(place, "") for place in order)]
-                    write([*row, vector] if vectors else row)
+        with open_output(target) as out, tempfile.TemporaryFile() as waiting:
+            self._export(view.entities(), out, waiting)
+
+    def _export(self, entities: Iterable[Entity], out: BinaryIO, waiting: IO[bytes]) -> None:
+        places: dict[str, int] = {}
+        vectors = False
+        for entity in entities:
+            of_entity, cells, vector = self._record(entity)
+            vectors = vectors or bool(vector)
+            held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
+            _check_width(len(COLUMNS) + len(places) + vectors)
+            record = [of_entity, held, vector]
+            waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        waiting.seek(0)
+        order = [places[attribute] for attribute in sorted(places)]
+        with table(out) as write:
+            write(self._header([*sorted(places), *["vector"] * vectors]))
+            for line in waiting:
+                of_entity, held, vector = orjson.loads(line)
+                found = dict(held)
+                row = [*of_entity, *(found.get(place, "") for place in order)]
+                write([*row, vector] if vectors else row)
 
     def _record(self, entity: Entity) -> tuple[list[str], Iterator[tuple[str, str]], str]:
         of_entity = [
@@ -94,12 +91,11 @@ class WideExporter:
             number(entity.calibrated_confidence),
             str(len(entity.fragments)),
         ]
-        cells = ((key, self._cell(values)) for key, values in entity.properties.items() if values)
+        cells = (
+            (key, self._safe(self._joined([value.value for value in values])))
+            for key, values in entity.properties.items()
+        )
         return of_entity, cells, numbers(entity.vector)
-
-    def _cell(self, values: Sequence[Value]) -> str:
-        ranked = [v.value for v in sorted(values, key=lambda v: (-v.count, -len(v.value), v.value))]
-        return self._safe(self._joined(ranked) if self._all else ranked[0])
 
     def _header(self, attributes: Iterable[str]) -> list[str]:
         """The columns' names, each once."""

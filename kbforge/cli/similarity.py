@@ -1,0 +1,89 @@
+"""`kbforge similarity`: how probable it is that two fragments are one entity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError, quoted
+from kbforge.words import percent
+
+if TYPE_CHECKING:
+    from kbforge.kb.similarity import Similar
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def similarity(
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    fragment: Annotated[str, typer.Argument(help="Id of a fragment.", metavar="ID")],
+    other: Annotated[
+        str | None,
+        typer.Argument(help="Id of another; without it, all that may be one.", metavar="ID"),
+    ] = None,
+    confidence_map: Annotated[
+        str | None,
+        typer.Option(
+            "--confidence-map",
+            help="File written by kbforge reliability --fit; gives calibrated probabilities.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say how probable it is that two fragments are one entity, by the groupings that were kept.
+
+    The probability is exact if kbforge cluster kept --alternatives all. Otherwise it is a range:
+    what is sure, and what groupings that were not kept may add.
+
+    Examples:
+
+        kbforge similarity kb.jsonl row-17 row-20
+
+        kbforge similarity kb.jsonl row-17
+
+        kbforge similarity kb.jsonl row-17 --confidence-map confidence.toml --json
+    """
+    from kbforge.kb.read import read_entities
+    from kbforge.kb.similarity import similar
+    from kbforge.models.confidence import read_confidence
+
+    if kb == confidence_map == "-":
+        raise UsageError("only one of KB and --confidence-map can be standard input")
+    calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
+    held = list(read_entities(kb)) if kb == "-" else None  # standard input is read once
+    found = similar(lambda: read_entities(kb) if held is None else held, fragment, other, calibrate)
+    if as_json:
+        console.print_json({"fragment": fragment, "similar": [one.to_json() for one in found]})
+    elif found:
+        _print(found)
+    else:
+        console.note(f"no grouping that was kept joins {quoted(fragment)} with another fragment")
+
+
+def _print(found: list[Similar]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    calibrated = any(one.calibrated is not None for one in found)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("one entity", justify="right", no_wrap=True)
+    if calibrated:
+        table.add_column("calibrated", justify="right", no_wrap=True)
+    table.add_column("fragment", overflow="fold")
+    table.add_column("of", overflow="fold")
+    for one in found:
+        cells = [_range(one)]
+        if calibrated:
+            cells.append("" if one.calibrated is None else percent(one.calibrated))
+        of = f"{quoted(one.entity.name)} ({quoted(one.entity.id)})"
+        table.add_row(*map(Text, (*cells, quoted(one.fragment), of)))
+    console.stdout().print(table)
+
+
+def _range(one: Similar) -> str:
+    """What is sure, and what it may be at most if that reads differently."""
+    low, high = percent(one.probability), percent(min(one.probability + one.rest, 1.0))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,114 @@
+"""How probable it is that fragments are one entity, read off a knowledge base.
+
+Every entity says it of its own fragments (`kbforge.kb.pairs`). Of two fragments in two entities
+both entities know, and each may have dropped groupings that the other kept. So the closer bounds
+hold: the larger of the two sums, and the smaller of the two with what is missing. Fragments of two
+subproblems share a cluster on no particle: their probability is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kbforge.contracts import Entity
+from kbforge.errors import UsageError, quoted
+from kbforge.evaluation.reliability import LEAST
+from kbforge.kb.pairs import Groupings
+
+_DIGITS = 9
+
+Calibrate: TypeAlias = Callable[[float, float], float]
+"""The calibrated probability of a reported one, and the size of the subproblem it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """A fragment, and how probable it is that it is one entity with another.
+
+    Attributes:
+        fragment: its id.
+        entity: the entity that holds it.
+        probability: that they are one, by the groupings that were kept.
+        rest: as much more it may be, by groupings that were not kept.
+        calibrated: by a map, if one was given; maps are fitted on pairs above 1 %.
+
+    """
+
+    fragment: str
+    entity: Entity
+    probability: float
+    rest: float
+    calibrated: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        out: dict[str, Any] = {
+            "fragment": self.fragment,
+            "entity": self.entity.id,
+            "name": self.entity.name,
+            "probability": self.probability,
+            "rest": self.rest,
+        }
+        return out if self.calibrated is None else {**out, "calibrated": self.calibrated}
+
+
+def similar(
+    read: Callable[[], Iterable[Entity]],
+    fragment: str,
+    other: str | None = None,
+    calibrate: Calibrate | None = None,
+) -> list[Similar]:
+    """The fragments that may be one entity with a fragment, the most probable first.
+
+    Args:
+        read: gives the entities from the first on; called twice.
+        fragment: id of the one.
+        other: id of the only one to tell of, however improbable; None tells of all.
+        calibrate: the map of a pair's probability.
+
+    Raises:
+        UsageError: no entity holds one of the two, or they are the same.
+
+    """
+    if fragment == other:
+        raise UsageError(f'expected two fragments, got "{quoted(fragment)}" twice')
+    homes = _homes(read(), [fragment] if other is None else [fragment, other])
+    home = homes[fragment]
+    if other is not None and homes[other].subproblem != home.subproblem:
+        return [Similar(other, homes[other], 0.0, 0.0)]
+    block = [entity for entity in read() if entity.subproblem == home.subproblem]
+    size = sum(len(entity.fragments) for entity in block)
+    known = Groupings(home)
+    said = known.similar(fragment)
+    found = []
+    for entity in block:
+        back = known if entity.id == home.id else Groupings(entity)
+        for one in entity.fragments if other is None else [other]:
+            if one == fragment or one not in entity.fragments:
+                continue
+            low, high = _bounds(said.get(one, 0.0), known, back, one, fragment)
+            if low > 0 or other is not None:
+                sure = calibrate(low, size) if calibrate is not None and low > LEAST else None
+                found.append(Similar(one, entity, low, max(round(high - low, _DIGITS), 0.0), sure))
+    return sorted(found, key=lambda one: (-one.probability, one.fragment))
+
+
+def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, Entity]:
+    """The entity of each of some fragments."""
+    found = {f: entity for entity in entities for f in fragments if f in entity.fragments}
+    for fragment in fragments:
+        if fragment not in found:
+            raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
+    return found
+
+
+def _bounds(
+    said: float, known: Groupings, back: Groupings, one: str, fragment: str
+) -> tuple[float, float]:
+    """The least and the most, by what both entities say."""
+    if back is known:
+        return said, min(said + known.rest, 1.0)
+    again = back.probability(one, fragment)
+    return max(said, again), min(said + known.rest, again + back.rest, 1.0)

@@ -1,0 +1,100 @@
+"""Entities as Parquet, one row an entity with nested columns, for data frames and databases.
+
+| column | type |
+|---|---|
+| id, name | string |
+| confidence, calibrated_confidence | double; the second is null if there is none |
+| subproblem | uint64 |
+| properties | list of (attribute, value, fragments: list of string) |
+| fragments | list of (id, source, metadata as JSON, vector); null where it is not known |
+| alternatives | list of (probability, groups: list of list of string) |
+| vector | list of double; null if there is none |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kbforge.contracts import Entity, Exporter, Fragment, View
+from kbforge.files.io import open_output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory
+
+
+class ParquetExporter(Exporter):
+    """One row an entity, with nested columns."""
+
+    def export(self, view: View, target: str) -> None:
+        """Write a row an entity, in groups of bounded size."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = _schema()
+        with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
+            rows: list[dict[str, Any]] = []
+            size = 0
+            for entity in view.entities():
+                row = _row(entity, view)
+                rows.append(row)
+                size += len(orjson.dumps(row))
+                if size > _ROW_GROUP_BYTES:
+                    writer.write_table(pa.Table.from_pylist(rows, schema))
+                    rows, size = [], 0
+            if rows:
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    text, numbers = pa.string(), pa.list_(pa.float64())
+    texts = pa.list_(text)
+    stated = pa.struct([("attribute", text), ("value", text), ("fragments", texts)])
+    fragment = pa.struct([("id", text), ("source", text), ("metadata", text), ("vector", numbers)])
+    alternative = pa.struct([("probability", pa.float64()), ("groups", pa.list_(texts))])
+    return pa.schema(
+        [
+            ("id", text),
+            ("name", text),
+            ("confidence", pa.float64()),
+            ("calibrated_confidence", pa.float64()),
+            ("subproblem", pa.uint64()),
+            ("properties", pa.list_(stated)),
+            ("fragments", pa.list_(fragment)),
+            ("alternatives", pa.list_(alternative)),
+            ("vector", numbers),
+        ]
+    )
+
+
+def _row(entity: Entity, view: View) -> dict[str, Any]:
+    return {
+        "id": entity.id,
+        "name": entity.name,
+        "confidence": entity.confidence,
+        "calibrated_confidence": entity.calibrated_confidence,
+        "subproblem": entity.subproblem,
+        "properties": [
+            {"attribute": attribute, "value": value.value, "fragments": list(value.fragments)}
+            for attribute, values in entity.properties.items()
+            for value in values
+        ],
+        "fragments": [_fragment(fragment) for fragment in view.fragments(entity)],
+        "alternatives": [alternative.to_json() for alternative in entity.alternatives],
+        "vector": None if entity.vector is None else list(entity.vector),
+    }
+
+
+def _fragment(fragment: Fragment) -> dict[str, Any]:
+    metadata = fragment.metadata
+    return {
+        "id": fragment.id,
+        "source": fragment.source,
+        "metadata": None if metadata is None else orjson.dumps(dict(metadata)).decode(),
+        "vector": None if fragment.vector is None else list(fragment.vector),
+    }

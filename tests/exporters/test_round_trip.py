@@ -1,0 +1,148 @@
+"""Exports read back by the libraries of their formats: every fragment says what it said before."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
+from kbforge.kb.entities import assemble
+from kbforge.kb.view import EntitiesView
+from kbforge.testing.examples import HOSTILE_VALUES
+from kbforge_plugins.exporters.ftm import FtmExporter
+from kbforge_plugins.exporters.jsonld import JsonLdExporter
+from kbforge_plugins.exporters.neo4j import Neo4jExporter
+from kbforge_plugins.exporters.nquads import NQuadsExporter
+from kbforge_plugins.exporters.parquet import ParquetExporter
+from tests.exporters import readers
+
+TEXTS = (
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+    | st.sampled_from(HOSTILE_VALUES)
+    | st.sampled_from(
+        ["http://a/b c", "https://a.org/x?y#z", "urn:kbforge:source:x", "@id", "a:b[]"]
+    )
+)
+PROPERTIES = st.dictionaries(TEXTS, st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=3)
+
+
+@st.composite
+def knowledge(draw):
+    """Fragments, and the entities that they are."""
+    ids = draw(st.lists(TEXTS, min_size=1, max_size=5, unique=True))
+    fragments = [
+        Fragment(
+            fragment_id,
+            {key: tuple(values) for key, values in draw(PROPERTIES).items()},
+            source=draw(st.none() | TEXTS),
+        )
+        for fragment_id in ids
+    ]
+    of = draw(st.lists(st.integers(0, 2), min_size=len(ids), max_size=len(ids)))
+    clusters = tuple(
+        tuple(i for i, k in enumerate(of) if k == number) for number in sorted(set(of))
+    )
+    block = Subproblem(tuple(range(len(ids))), (Particle(0.0, clusters),))
+    return fragments, list(assemble(fragments, Posterior((block,), 0.0, len(ids), 0)))
+
+
+def said(fragment):
+    return {(key, value) for key, values in fragment.properties.items() for value in values}
+
+
+def expected(fragments, entities, known, told=said):
+    by_id = {fragment.id: fragment for fragment in fragments}
+    return {
+        entity.id: {
+            i: (by_id[i].source if known else None, told(by_id[i])) for i in entity.fragments
+        }
+        for entity in entities
+    }
+
+
+def read_back(exporter, read, fragments, entities, known):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "kb"
+        view = EntitiesView(lambda: iter(entities), fragments if known else None)
+        exporter.export(view, str(target))
+        return read(target)
+
+
+@pytest.mark.parametrize(
+    ("exporter", "read"),
+    [
+        (ParquetExporter, readers.parquet),
+        (NQuadsExporter, readers.nquads),
+        (JsonLdExporter, readers.jsonld),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+@given(made=knowledge())
+@settings(max_examples=40, deadline=None)
+def test_fragment_for_fragment(exporter, read, known, made):
+    assert read_back(exporter(), read, *made, known) == expected(*made, known)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@given(made=knowledge())
+@settings(max_examples=60, deadline=None)
+def test_neo4j_has_every_value_under_a_plain_name(known, made):
+    def clean(text):
+        return text.replace("\x1f", "\ufffd")
+
+    def told(fragment):
+        return {value for _, value in said(fragment)}
+
+    found = read_back(Neo4jExporter(), readers.neo4j, *made, known)
+    plain = {
+        clean(entity): {
+            clean(i): (source, {value for _, value in held}) for i, (source, held) in of.items()
+        }
+        for entity, of in found.items()
+    }
+    assert plain == {
+        entity: {
+            clean(i): (source and clean(source), set(map(clean, values)))
+            for i, (source, values) in of.items()
+        }
+        for entity, of in expected(*made, known, told).items()
+    }
+    names = {name for of in found.values() for _, held in of.values() for name, _ in held}
+    assert all(re.fullmatch(r"\w+", name) for name in names)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@given(made=knowledge())
+@settings(max_examples=40, deadline=None)
+def test_ftm_loses_nothing(known, made):
+    found = read_back(FtmExporter(), readers.ftm, *made, known)
+    for entity, of in expected(*made, known).items():
+        for i, (source, pairs) in of.items():
+            there, held = found[entity][i]
+            assert there == source
+            values = {value for _, value in held}
+            assert all(value in values or f"{key}: {value}" in values for key, value in pairs)
+
+
+def test_a_real_entity_in_every_vocabulary():
+    fragments = [
+        Fragment("a", {"name": ("Ada Lovelace",), "Birth date": ("1815-12-10",)}, source="census"),
+        Fragment("b", {"name": ("Ada",), "country": ("Great Britain", "Utopia")}, source="atlas"),
+    ]
+    block = Subproblem((0, 1), (Particle(0.0, ((0, 1),)),))
+    entities = list(assemble(fragments, Posterior((block,), 0.0, 2, 0)))
+    (held,) = read_back(
+        FtmExporter(schema="Person"), readers.ftm, fragments, entities, True
+    ).values()
+    assert held == {
+        "a": ("census", {("name", "Ada Lovelace"), ("birthDate", "1815-12-10")}),
+        "b": (
+            "atlas",
+            {("name", "Ada"), ("country", "Great Britain"), ("notes", "country: Utopia")},
+        ),
+    }
