@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from kbforge.clustering.commit import commit
 from kbforge.clustering.online.scoring import make_scorer
 from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.revise.homes import Homes
+from kbforge.clustering.revise.remove import plan_removal
+from kbforge.clustering.revise.replace import Replacement, put_in_place
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.snapshot import restore, settings_of, snapshot_of
 from kbforge.clustering.state import Block, State
@@ -28,6 +31,8 @@ from kbforge.contracts import (
     Touched,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
+
+_SEVERAL = -1
 
 
 class SequentialMonteCarlo(OnlineClusterer):
@@ -71,13 +76,40 @@ class OnlineSession:
         self._settings = settings_of(problem, self._rules)
         self._changed: set[int] = set()
         self._gone: set[int] = set()
+        self._numbers: dict[str, int] | None = None
         if snapshot is not None:
             restore(snapshot, self._settings, self._state, self._model, rng)
+        self._homes = Homes(self._state)
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments have been taken in."""
-        return self._state.n_fragments
+        """How many fragments there are."""
+        return len(self._model.fragments)
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Those that there are, in order of arrival."""
+        return tuple(self._model.fragments.values())
+
+    def number(self, id: str) -> int:
+        """The number of a fragment.
+
+        Raises:
+            UsageError: there is none of that id, or there are several.
+
+        """
+        if self._numbers is None:
+            self._numbers = {}
+            for number, fragment in self._model.fragments.items():
+                known = self._numbers.setdefault(fragment.id, number)
+                if known != number:
+                    self._numbers[fragment.id] = _SEVERAL
+        found = self._numbers.get(id)
+        if found is None:
+            raise UsageError(f'no fragment of the session has the id "{quoted(id)}"')
+        if found == _SEVERAL:
+            raise UsageError(f'several fragments of the session have the id "{quoted(id)}"')
+        return found
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
@@ -89,26 +121,39 @@ class OnlineSession:
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
         info = commit(self._state, self._model, plan)
-        self._gone.update(info.before)
-        self._gone.difference_update(info.after)
-        self._changed.difference_update(info.before)
-        self._changed.update(info.after)
+        if self._numbers is not None:
+            several = x.id in self._numbers
+            self._numbers[x.id] = _SEVERAL if several else info.fragment
+        self._note(info.before, info.after)
+        if info.before == info.after and len(info.after) == 1:
+            self._homes.put(info.fragment, info.after[0])
+        else:
+            self._homes.follow(info.after)
         return info
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Not yet.
+        """Take fragments out again, all of them or, whatever is raised, none."""
+        removed = {self.number(id): id for id in ids}
+        if not removed:
+            return
+        replacement = plan_removal(self._state, self._model, self._rules, self._homes, removed)
+        self._replace(replacement)
+        self._homes.forget(removed)
+        assert self._numbers is not None
+        for id in removed.values():
+            del self._numbers[id]
 
-        Raises:
-            UsageError: always.
-
-        """
-        raise UsageError(
-            "a session cannot remove fragments yet: open a new one and add those that stay"
-        )
+    def subproblem(self, name: int) -> Subproblem:
+        """One subproblem, its fragments by their numbers."""
+        return _subproblem(self._state, self._state.blocks[name])
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the fragments taken in."""
-        return posterior_of(self._state, self._model.evaluations)
+        """What is known about the grouping of the fragments that there are."""
+        numbers = self._model.fragments
+        at = None
+        if len(numbers) < self._state.n_fragments:
+            at = {number: place for place, number in enumerate(numbers)}
+        return posterior_of(self._state, at, self._model.evaluations)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -121,24 +166,45 @@ class OnlineSession:
         """The session as plain data."""
         return snapshot_of(self._settings, self._state, self._model, self._rng)
 
+    def _replace(self, replacement: Replacement) -> None:
+        put_in_place(self._state, self._model, replacement)
+        self._note(replacement.gone, replacement.blocks)
+        self._homes.follow(replacement.blocks)
 
-def posterior_of(state: State, evaluations: int) -> Posterior:
-    """The state as plain tuples."""
+    def _note(self, before: Collection[int], after: Collection[int]) -> None:
+        """These subproblems have taken the place of those."""
+        self._gone.update(before)
+        self._gone.difference_update(after)
+        self._changed.difference_update(before)
+        self._changed.update(after)
+
+
+def posterior_of(state: State, at: Mapping[int, int] | None, evaluations: int) -> Posterior:
+    """The state as plain tuples.
+
+    Args:
+        state: is read.
+        at: by number, the places of the fragments that there are; None if that is the same.
+        evaluations: as `Posterior` counts them.
+
+    """
     blocks = [state.blocks[name] for name in sorted(state.blocks)]
     return Posterior(
-        subproblems=tuple(_subproblem(state, block) for block in blocks),
+        subproblems=tuple(_subproblem(state, block, at) for block in blocks),
         log_posterior=float(
             sum(state.term[block.cells[: block.row_start[1]]].sum() for block in blocks)
         ),
-        n_fragments=state.n_fragments,
+        n_fragments=state.n_fragments if at is None else len(at),
         model_evaluations=evaluations,
     )
 
 
-def _subproblem(state: State, block: Block) -> Subproblem:
+def _subproblem(state: State, block: Block, at: Mapping[int, int] | None = None) -> Subproblem:
     cells = block.cells.tolist()
     bounds = block.row_start.tolist()
     members = {slot: state.members(slot) for slot in block.slots.tolist()}
+    if at is not None:
+        members = {slot: tuple(at[number] for number in held) for slot, held in members.items()}
     particles = tuple(
         Particle(weight, tuple(members[slot] for slot in cells[begin:end]))
         for weight, begin, end in zip(block.weights.tolist(), bounds[:-1], bounds[1:], strict=True)

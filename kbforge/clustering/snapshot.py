@@ -56,6 +56,7 @@ def snapshot_of(
         "members": np.array([i for held in members for i in held], dtype=np.int64),
         "lengths": np.array([len(held) for held in members], dtype=np.int64),
         "free": np.array(state.free, dtype=np.int64),
+        "numbers": np.array(list(model.fragments), dtype=np.int64),
         "names": np.array(names, dtype=np.int64),
         "bits": np.array([block.bits for block in blocks], dtype=np.int64),
         "slots_of": np.array([len(block.slots) for block in blocks], dtype=np.int64),
@@ -67,17 +68,18 @@ def snapshot_of(
     arrays |= {name: getattr(state, name)[slots] for name in _OF_CLUSTERS}
     values: dict[str, Any] = {
         "n_slots": state.n_slots,
+        "n_numbers": state.n_fragments,
         "log10_effective_particles": state.log10_effective_particles,
         "masks": tuple(state.mask[slot] for slot in slots.tolist()),
     }
     if model.candidates is not None:
         values["families"], values["closed"] = model.candidates.contents()
     if isinstance(model, BlackBoxScorer):
-        values["scores"] = model.scores_asked()
+        values["scores"], values["forgotten"] = model.scores_asked(), model.forgotten
     else:
         values["evaluations"] = model.evaluations
     rng_state = deepcopy(rng.bit_generator.state)
-    return Snapshot(tuple(model.fragments), dict(settings), values, arrays, rng_state)
+    return Snapshot(tuple(model.fragments.values()), dict(settings), values, arrays, rng_state)
 
 
 def restore(
@@ -119,7 +121,7 @@ def restore(
 def _restore_state(state: State, snapshot: Snapshot, lineage: Lineage) -> None:
     arrays, values = snapshot.arrays, snapshot.values
     slots = arrays["slots"]
-    state.count_fragments(len(snapshot.fragments))
+    state.count_fragments(values["n_numbers"])
     state.n_slots = values["n_slots"]
     state.grow_slots(2 * state.n_slots)
     for name in _OF_CLUSTERS:
@@ -145,7 +147,8 @@ def _restore_model(
     model: ConjugateScorer | BlackBoxScorer, snapshot: Snapshot, lineage: Lineage
 ) -> None:
     values = snapshot.values
-    model.fragments = list(snapshot.fragments)
+    numbers = snapshot.arrays["numbers"].tolist()
+    model.fragments = dict(zip(numbers, snapshot.fragments, strict=True))
     if model.table is not None:
         model.table.refill(model.fragments, lineage)
     if model.candidates is not None:
@@ -154,6 +157,7 @@ def _restore_model(
         model.candidates.restore(values["families"], values["closed"], family_of)
     if isinstance(model, BlackBoxScorer):
         model.remember(values["scores"])
+        model.forgotten = values["forgotten"]
     else:
         model.evaluations = values["evaluations"]
 

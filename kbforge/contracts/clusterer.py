@@ -24,6 +24,8 @@ Of sessions:
 7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit.
 8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
 9. A fragment that is refused leaves the session as if it had never come, bit for bit.
+10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
+    does law 8. Every particle of what held it weighs its target density.
 
 A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
 there.

@@ -1,4 +1,11 @@
-"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot."""
+"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot.
+
+*Numbers and places.* A fragment's number says how many came before it. No number is given twice,
+not even when a removed fragment comes again. What is told of changes (`Info`, `Touched`,
+`Session.subproblem`) is told in numbers, and a subproblem's name is its smallest number. So a store
+may keep what it was told. A `Posterior` is of those fragments that there are, by their places in
+`Session.fragments`: as long as nothing was removed, that is the same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.posterior import Posterior
+from kbforge.contracts.posterior import Posterior, Subproblem
 
 
 class Fate(StrEnum):
@@ -31,10 +38,9 @@ class Info:
     """What taking in one fragment did.
 
     Attributes:
-        fragment: its index, in order of arrival.
+        fragment: its number.
         fate: what became of it.
-        before: names of the subproblems that were replaced; a subproblem's name is its smallest
-            fragment.
+        before: names of the subproblems that were replaced.
         after: names of those in their place, the fragment's own among them.
         subproblems: how many there are now.
         log10_effective_particles: log10 of the number of groupings represented now.
@@ -53,7 +59,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Subproblems that are not as they were, by name (their smallest fragment), ascending.
+    """Subproblems that are not as they were, by name, ascending.
 
     Attributes:
         changed: those that are new or other than before.
@@ -70,7 +76,7 @@ class Snapshot:
     """A session as plain data: what it takes to go on from here.
 
     Attributes:
-        fragments: those taken in, in order.
+        fragments: those that there were, in order of arrival.
         settings: the options that the session was opened with; another clusterer is refused.
         values: numbers, strings, and tuples and mappings of them.
         arrays: by name.
@@ -96,7 +102,21 @@ class Session(Protocol):
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments have been taken in."""
+        """How many fragments there are: taken in, and not removed since."""
+        ...
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Those that there are, in order of arrival."""
+        ...
+
+    def number(self, id: str) -> int:
+        """The number of the fragment with this id.
+
+        Raises:
+            UsageError: there is none, or there are several.
+
+        """
         ...
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
@@ -114,16 +134,32 @@ class Session(Protocol):
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out again.
+        """Take fragments out of every particle, as if they had not come.
+
+        Every particle's weight becomes its target density: the posterior of what is left, up to
+        a constant of the subproblem. Particles that are equal now are one, and are not summed.
+        Subproblems fall apart where nothing connects them any more. A fragment with a removed
+        one's id may be added again, and has a new number then.
 
         Raises:
-            UsageError: the session cannot do that.
+            UsageError: an id that no fragment has, or several have; nothing has changed then.
+            LikelihoodError: the likelihood fails on what is left of a cluster, or no grouping that
+                is left is possible; nothing has changed then.
 
         """
         ...
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the fragments taken in."""
+        """What is known about the grouping of the fragments that there are, by place."""
+        ...
+
+    def subproblem(self, name: int) -> Subproblem:
+        """What is known of one subproblem, by number; costs no more than it is large.
+
+        Raises:
+            KeyError: there is none of that name.
+
+        """
         ...
 
     def touched(self) -> Touched:
