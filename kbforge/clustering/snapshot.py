@@ -18,7 +18,7 @@ from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.scoring import BlackBoxScorer, ConjugateScorer
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, State
-from kbforge.contracts import Problem, Snapshot
+from kbforge.contracts import Constraints, Decision, Problem, Snapshot
 from kbforge.errors import UsageError, quoted
 
 _OF_CLUSTERS = ("size", "log_size", "score", "term", "first")
@@ -42,6 +42,7 @@ def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
 
 def snapshot_of(
     settings: Mapping[str, Any],
+    constraints: Constraints,
     state: State,
     model: ConjugateScorer | BlackBoxScorer,
     rng: np.random.Generator,
@@ -72,6 +73,10 @@ def snapshot_of(
         "log10_effective_particles": state.log10_effective_particles,
         "masks": tuple(state.mask[slot] for slot in slots.tolist()),
     }
+    values["link"] = constraints.link
+    values["decisions"] = tuple(
+        (each.same, each.first, each.second, each.name) for each in constraints.decisions
+    )
     if model.candidates is not None:
         values["families"], values["closed"] = model.candidates.contents()
     if isinstance(model, BlackBoxScorer):
@@ -80,6 +85,12 @@ def snapshot_of(
         values["evaluations"] = model.evaluations
     rng_state = deepcopy(rng.bit_generator.state)
     return Snapshot(tuple(model.fragments.values()), dict(settings), values, arrays, rng_state)
+
+
+def constraints_of(snapshot: Snapshot) -> Constraints:
+    """The constraints that were in force."""
+    decisions = tuple(Decision(*each) for each in snapshot.values["decisions"])
+    return Constraints(decisions, snapshot.values["link"])
 
 
 def restore(

@@ -9,13 +9,14 @@ may keep what it was told. A `Posterior` is of those fragments that there are, b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.posterior import Posterior, Subproblem
 
@@ -69,6 +70,22 @@ class Touched:
 
     changed: tuple[int, ...]
     gone: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """What a revision did.
+
+    Attributes:
+        steps: how many there were.
+        changed: how many of them changed anything.
+        gain: by how much the log of the sum of the target densities held has grown, nats; >= 0.
+
+    """
+
+    steps: int
+    changed: int
+    gain: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +146,8 @@ class Session(Protocol):
 
         Raises:
             LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
+            ContradictionError: decisions make a fragment one with another that has the same value
+                of the linking attribute.
 
         """
         ...
@@ -145,6 +164,61 @@ class Session(Protocol):
             UsageError: an id that no fragment has, or several have; nothing has changed then.
             LikelihoodError: the likelihood fails on what is left of a cluster, or no grouping that
                 is left is possible; nothing has changed then.
+
+        """
+        ...
+
+    def revise(
+        self,
+        passes: int = 1,
+        ids: Sequence[str] | None = None,
+        after_step: Callable[[], None] | None = None,
+    ) -> Revised:
+        """Spend time on old mistakes: cluster neighbouring clusters again, then move fragments.
+
+        The log of the sum of the target densities held, over all subproblems, and the density of
+        every subproblem's heaviest particle never fall.
+
+        Args:
+            passes: how often to go over the clusters; each time one step a cluster, and in the end
+                one a fragment.
+            ids: go over these fragments instead of all clusters.
+            after_step: is called after each; what it raises ends the revision there, and leaves
+                the session whole.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have.
+            LikelihoodError: the likelihood fails; the steps before stay.
+
+        """
+        ...
+
+    @property
+    def constraints(self) -> Constraints:
+        """Those in force: the problem's, and what was decided since."""
+        ...
+
+    def constrain(self, decisions: Sequence[Decision]) -> None:
+        """Have these decisions honoured, too, by every particle from now on.
+
+        Particles that violate one go. Where none is left, the subproblems concerned are merged,
+        and the fragments of the clusters concerned are taken out and clustered again.
+
+        Raises:
+            ContradictionError: not all decisions can hold; nothing has changed then. The message
+                names those that cause it.
+            LikelihoodError: no grouping that satisfies them is possible; nothing has changed then.
+
+        """
+        ...
+
+    def lift(self, decisions: Sequence[Decision]) -> None:
+        """Honour these decisions no longer, and cluster again what they had decided.
+
+        The state is not that of a session which never heard of them: a snapshot from before is.
+
+        Raises:
+            UsageError: one of them is not in force; nothing has changed then.
 
         """
         ...

@@ -48,7 +48,7 @@ STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
 def check_session(session: OnlineSession) -> None:
     """The state's invariants, and that the candidates know the state's clusters and no others."""
-    state, model = session._state, session._model
+    state, model = session._core.state, session._core.model
     removed = set(range(state.n_fragments)) - set(model.fragments)
     check_invariants(state, removed)
     live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
@@ -56,7 +56,7 @@ def check_session(session: OnlineSession) -> None:
         check_candidates(model.candidates, {slot: state.members(slot) for slot in live})
     for name in state.blocks:
         for fragment in session.subproblem(name).fragments:
-            assert session._homes.of(fragment) == name
+            assert session._core.homes.of(fragment) == name
 
 
 def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
@@ -192,7 +192,7 @@ def test_the_first_fragment_may_go() -> None:
         restored = SplitSmc(particles=10).open(
             problem, np.random.default_rng(0), session.snapshot()
         )
-        live = [each._model.table.live for each in (session, restored)]  # type: ignore[attr-defined]
+        live = [each._core.model.table.live for each in (session, restored)]  # type: ignore[attr-defined]
         assert live[0]._origin.tolist() == live[1]._origin.tolist()
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
@@ -236,10 +236,10 @@ def test_a_table_that_is_not_editable(particles: int) -> None:
         check_session(session)  # type: ignore[arg-type]
         live = {
             slot
-            for block in session._state.blocks.values()  # type: ignore[attr-defined]
+            for block in session._core.state.blocks.values()  # type: ignore[attr-defined]
             for slot in block.slots.tolist()
         }
-        assert set(session._model.table.live._members) == live  # type: ignore[attr-defined]
+        assert set(session._core.model.table.live._members) == live  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("stage", STAGES)

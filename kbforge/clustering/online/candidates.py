@@ -142,7 +142,7 @@ class Candidates:
 
     def contents(self) -> tuple[dict[int, tuple[int, ...]], tuple[int, ...]]:
         """By key, the families it leads to; and the closed keys."""
-        return {key: tuple(led) for key, led in self._families.items()}, tuple(self._closed)
+        return {key: tuple(led) for key, led in self._families.items()}, tuple(sorted(self._closed))
 
     def restore(
         self,

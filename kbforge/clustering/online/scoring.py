@@ -14,6 +14,7 @@ the likelihood would say the same again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -52,8 +53,16 @@ class Scorer(Protocol):
         """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
         ...
 
-    def read(self, state: State, x: Fragment) -> Reading:
-        """Turn to the next fragment. May raise; nothing changes that counts."""
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+        """Turn to the next fragment. May raise; nothing changes that counts.
+
+        Args:
+            state: before x.
+            x: the fragment.
+            only: slots of the clusters to compare it with, ascending; None is all, or those that
+                an index leads to.
+
+        """
         ...
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
@@ -98,6 +107,10 @@ class Scorer(Protocol):
         """This is how some fragments are grouped now. Cannot fail."""
         ...
 
+    def count(self, other: Scorer) -> None:
+        """What another scorer of the same problem was asked counts here, too."""
+        ...
+
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         """The keys of held fragments in the index; of none, if there is none. May raise."""
         ...
@@ -114,21 +127,32 @@ def without_model(problem: Problem) -> Problem:
         return problem
     if problem.surrogate is None:
         raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
-    return Problem(problem.surrogate, problem.alpha, index=problem.index)
+    return replace(problem, likelihood=problem.surrogate, surrogate=None, max_evals=None)
 
 
-def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
-    """The scorer of a problem, before the first fragment.
-
-    Args:
-        problem: likelihood, surrogate and M.
-        limit: how many joins the resampler can use, None for all.
+def shared(problem: Problem) -> Problem:
+    """The problem itself, but that its likelihood is what is clustered by, and a black box is a
+    cache of scores, for several scorers to share.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.
 
     """
     problem = without_model(problem)
+    likelihood = problem.likelihood
+    if problem.surrogate is None and isinstance(likelihood, ConjugateLikelihood):
+        return problem
+    return replace(problem, likelihood=ScoreCache.of(likelihood))
+
+
+def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
+    """The scorer of a problem, before the first fragment.
+
+    Args:
+        problem: likelihood, surrogate and M, as `shared` gives it.
+        limit: how many joins the resampler can use, None for all.
+
+    """
     likelihood, surrogate = problem.likelihood, problem.surrogate
     candidates = None if problem.index is None else Candidates(problem.index)
     if surrogate is not None:
@@ -153,8 +177,8 @@ class ConjugateScorer:
         """What the index leads to, if there is one."""
         return self.table.candidates
 
-    def read(self, state: State, x: Fragment) -> Reading:
-        return self.table.read(state, x)
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+        return self.table.read(state, x, only)
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
         return joins
@@ -190,6 +214,9 @@ class ConjugateScorer:
         for number in regrouped.removed:
             del self.fragments[number]
 
+    def count(self, other: Scorer) -> None:
+        self.evaluations += other.evaluations
+
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return _keys(self.candidates, self.fragments, fragments)
 
@@ -217,16 +244,19 @@ class BlackBoxScorer:
     def evaluations(self) -> int:
         return self.forgotten + len(self._asked)
 
-    def read(self, state: State, x: Fragment) -> Reading:
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
         if len(self._joined) < state.n_slots:
             self._joined = np.zeros(2 * state.n_slots)
         number = self._cache.number(x)
         if self.table is not None:
-            by_table = self.table.read(state, x)
+            by_table = self.table.read(state, x, only)
             return by_table._replace(joined=self._joined, number=number, asked=[])
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
+        if only is not None:
+            slots = only
+        elif reached is not None:
             slots = reached.slots
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
@@ -304,6 +334,11 @@ class BlackBoxScorer:
             left = {key for key in self._asked if gone.isdisjoint(key)}
             self.forgotten += len(self._asked) - len(left)
             self._asked = left
+
+    def count(self, other: Scorer) -> None:
+        assert isinstance(other, BlackBoxScorer)
+        assert other._cache is self._cache, "numbers of contents are those of one cache"
+        self._asked |= other._asked
 
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return _keys(self.candidates, self.fragments, fragments)

@@ -108,15 +108,25 @@ class Table:
         self.live: LiveClusters | None = None
         self._by_slot: FloatArray = np.zeros(0)
 
-    def read(self, state: State, x: Fragment) -> Reading:
-        """What the table makes of x, the scores of joining clusters, and where the index leads."""
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+        """What the table makes of x, the scores of joining clusters, and where the index leads.
+
+        Args:
+            state: before x.
+            x: the new fragment.
+            only: slots of the clusters to score, ascending; None leaves it to the index.
+
+        """
         live = self.live or self._likelihood.live_clusters()
         observation = live.encode(x)
-        if self.candidates is None:
+        if self.candidates is None and only is None:
             predictive = live.log_predictive(observation, state.n_slots)
             return Reading(x, Scores(predictive), live, observation)
-        reached = self.candidates.look_up(x, state.in_heaviest)
-        slots = reached.slots
+        reached = None
+        if self.candidates is not None:
+            reached = self.candidates.look_up(x, state.in_heaviest)
+        slots = reached.slots if only is None and reached is not None else only
+        assert slots is not None
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
         self._by_slot[slots] = live.log_predictive_of(observation, slots)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.online.merge import rank_pairs
 from kbforge.clustering.state import State
 from kbforge.contracts import Cluster, FloatArray
 
@@ -31,7 +32,14 @@ def rows_of(state: State, name: int) -> list[Row]:
     ]
 
 
-def fragments_of(row: Row) -> list[int]:
+def terms_of(state: State, name: int) -> dict[Cluster, float]:
+    """log alpha + lgamma(|C|) + L(C) of the clusters of a subproblem."""
+    slots = state.blocks[name].slots
+    terms = zip(slots.tolist(), state.term[slots].tolist(), strict=True)
+    return {state.members(slot): term for slot, term in terms}
+
+
+def fragments_of(row: Iterable[Cluster]) -> list[int]:
     """What a row groups, ascending."""
     return sorted(fragment for cluster in row for fragment in cluster)
 
@@ -66,6 +74,28 @@ def heaviest(rows: Sequence[Row], values: FloatArray, size: int) -> tuple[list[R
     distinct = np.fromiter(place.values(), dtype=np.int64, count=len(place))
     order = distinct[np.argsort(-values[distinct], kind="stable")][:size]
     return [rows[at] for at in order.tolist()], values[order]
+
+
+def joint(
+    parts: Iterable[tuple[Sequence[Row], FloatArray]], size: int
+) -> tuple[list[Row], FloatArray]:
+    """The heaviest combinations of rows of several lists, exactly, heaviest first.
+
+    Args:
+        parts: rows and their values, each list heaviest first and of fragments of its own.
+        size: how many combinations.
+
+    """
+    rows: list[Row] = [()]
+    values: FloatArray = np.zeros(1)
+    for others, more in parts:
+        left, right = rank_pairs(len(values), len(more), size)
+        total = values[left] + more[right]
+        order = np.argsort(-total, kind="stable")[:size]
+        pairs = zip(left[order].tolist(), right[order].tolist(), strict=True)
+        rows = [rows[i] + others[j] for i, j in pairs]
+        values = total[order]
+    return [in_order(row) for row in rows], values
 
 
 def components(rows: Sequence[Row]) -> list[list[Row]]:
