@@ -47,7 +47,8 @@ class Bindings:
         self._reserved = reserved or {}
         self._tags: dict[int, frozenset[Tag]] = {}
         self._of_slot: dict[int, frozenset[Tag]] = {}
-        self._holders: dict[Tag, set[int]] = {}
+        # by component, the slots of clusters that hold one of its fragments
+        self._holders: dict[str, set[int]] = {}
         # by component, which of its fragments has a linking value
         self._stated: dict[str, dict[str, str]] = {}
 
@@ -56,21 +57,25 @@ class Bindings:
         component = self.closure.component.get(x.id)
         values = self.constraints.stated(x)
         mates: Collection[int] = ()
-        bars: list[Tag] = []
+        barred: set[Tag] = set()
         if component is not None:
-            mates = self._holders.get((True, component), ())
-            bars += [(True, other) for other in self.closure.apart.get(component, ())]
+            mates = self._holders.get(component, ())
+            barred.update((True, other) for other in self.closure.apart.get(component, ()))
             reserved = self._reserved.get(component, ())
             if mates:
                 values = tuple(value for value in values if value not in reserved)
             else:
                 values = (*values, *reserved)
-        bars += [(False, value) for value in values]
-        barred = [self._holders[tag] for tag in bars if tag in self._holders]
+        barred.update((False, value) for value in values)
         if mates:
-            left = sorted(s for s in mates if not any(s in slots for slots in barred))
-            return Bounds(np.array(left, dtype=np.int64), ())
-        return Bounds(None, barred) if barred else None
+            left = sorted(slot for slot in mates if self._of_slot[slot].isdisjoint(barred))
+            return Bounds(np.array(left, dtype=np.int64), _FREE, self._of_slot)
+        if not barred:
+            return None
+        apart = [
+            self._holders[name] for decided, name in barred if decided and name in self._holders
+        ]
+        return Bounds(None, frozenset(barred), self._of_slot, apart)
 
     def require_possible(self, x: Fragment) -> None:
         """Refuse a fragment that decisions make one with another of its linking values.
@@ -175,13 +180,15 @@ class Bindings:
     def _tag(self, slot: int, tags: frozenset[Tag]) -> None:
         if tags:
             self._of_slot[slot] = tags
-            for tag in tags:
-                self._holders.setdefault(tag, set()).add(slot)
+            for decided, name in tags:
+                if decided:
+                    self._holders.setdefault(name, set()).add(slot)
 
     def _release(self, slots: Iterable[int]) -> None:
         for slot in slots:
-            for tag in self._of_slot.pop(slot, ()):
-                held = self._holders[tag]
-                held.discard(slot)
-                if not held:
-                    del self._holders[tag]
+            for decided, name in self._of_slot.pop(slot, ()):
+                if decided:
+                    held = self._holders[name]
+                    held.discard(slot)
+                    if not held:
+                        del self._holders[name]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kbforge.clustering.online.pool import Scores
 from kbforge.clustering.state import State
 from kbforge.contracts import IntArray
+
+Tags: TypeAlias = frozenset[tuple[bool, str]]
+"""What constraints speak of; see `kbforge.clustering.constraints.bindings`."""
+
+_FREE: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,21 +25,32 @@ class Bounds:
     Attributes:
         only: slots of the clusters of which it must join one, ascending; None leaves it free to
             join any, or to open one.
-        barred: sets of slots of clusters that it must not join.
+        barred: it must not join a cluster with one of these tags.
+        of_slot: by slot, the tags of clusters that have any.
+        apart: slots of clusters with barred tags, those of linking values left out.
 
     """
 
     only: IntArray | None
-    barred: Sequence[Collection[int]]
+    barred: Tags
+    of_slot: Mapping[int, Tags]
+    apart: Sequence[Collection[int]] = ()
 
     def within(self, state: State, scores: Scores) -> Scores:
         """The scores of the clusters that are not barred."""
-        if not self.barred:
+        barred = self.barred
+        if not barred:
             return scores
-        if scores.slots is not None:
-            left = [s for s in scores.slots.tolist() if not any(s in b for b in self.barred)]
-            return Scores(scores.log_predictive, np.array(left, dtype=np.int64))
-        allowed = state.reach[: state.n_slots] > -np.inf
-        for slots in self.barred:
-            allowed[np.fromiter(slots, dtype=np.int64, count=len(slots))] = False
-        return Scores(scores.log_predictive, np.flatnonzero(allowed))
+        slots = scores.slots
+        if slots is None:
+            # all there are: fewer are apart than are not
+            allowed = state.reach[: state.n_slots] > -np.inf
+            for held in self.apart:
+                allowed[np.fromiter(held, dtype=np.int64, count=len(held))] = False
+            slots = np.flatnonzero(allowed)
+            barred = frozenset(tag for tag in barred if not tag[0])
+        if barred:
+            of = self.of_slot
+            left = [slot for slot in slots.tolist() if of.get(slot, _FREE).isdisjoint(barred)]
+            slots = np.array(left, dtype=np.int64)
+        return Scores(scores.log_predictive, slots)
