@@ -28,6 +28,19 @@ class UsageError(KBForgeError):
     exit_code = EXIT_USAGE
 
 
+class ContradictionError(UsageError):
+    """Decisions that cannot all hold.
+
+    Attributes:
+        decisions: the names of those that cause it.
+
+    """
+
+    def __init__(self, message: str, decisions: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.decisions = decisions
+
+
 class PluginError(KBForgeError):
     """A plugin that is missing, ambiguous, incompatible or broken."""
 

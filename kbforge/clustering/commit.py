@@ -21,7 +21,7 @@ def commit(state: State, model: Scorer, plan: Plan) -> Info:
     state.place_clusters(plan.fragment, plan.new)
     for slot, mask in plan.masks.items():
         state.mask[slot] = mask
-    model.extend(plan.reading, plan.new)
+    model.extend(plan.fragment, plan.reading, plan.new)
     if len(plan.dropped):
         state.release(plan.dropped)
         model.release(plan.dropped)

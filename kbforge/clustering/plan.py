@@ -26,14 +26,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.grow import grow
 from kbforge.clustering.online.merge import discard_weak_merges, merge
 from kbforge.clustering.online.pool import distinct
 from kbforge.clustering.online.propose import propose_joins, with_singletons
 from kbforge.clustering.online.resample import resample
 from kbforge.clustering.online.reweigh import log_marginal_alone, reweigh
-from kbforge.clustering.online.scoring import Reading, Scorer
+from kbforge.clustering.online.scoring import Scorer
 from kbforge.clustering.online.split import split
+from kbforge.clustering.online.table import Reading
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Fragment, IntArray
@@ -63,36 +65,75 @@ class Plan(NamedTuple):
     dropped: IntArray
 
 
+class Cornered(Exception):
+    """Constraints leave the fragment no place among the particles that there are."""
+
+
 def consider(
-    state: State, model: Scorer, x: Fragment, rules: Rules, rng: np.random.Generator
+    state: State,
+    model: Scorer,
+    x: Fragment,
+    rules: Rules,
+    rng: np.random.Generator,
+    bounds: Bounds | None = None,
 ) -> Plan:
     """Decide what the next fragment does. Whatever is raised, nothing has changed.
 
     The model has answered all its questions before the first random number is drawn; what a
     resampler draws before it fails is given back.
 
+    Args:
+        state: before x.
+        model: likewise.
+        x: the new fragment.
+        rules: how to cluster.
+        rng: for resamplers that draw.
+        bounds: where constraints let x go; None is anywhere.
+
     Raises:
+        Cornered: `bounds` leaves x nowhere to go.
         LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite.
         Exception: whatever the model, the index or the resampler raises.
 
     """
     before = rng.bit_generator.state if rules.draws else None
     try:
-        return _considered(state, model, x, rules, rng)
+        return _considered(state, model, x, rules, rng, bounds)
     except BaseException:
         if before is not None:
             rng.bit_generator.state = before
         raise
 
 
+def opening(state: State, model: Scorer, x: Fragment) -> Plan:
+    """The plan that gives x a subproblem of its own, whatever else it could join.
+
+    Raises:
+        LikelihoodError: as `consider`.
+
+    """
+    reading = model.read(state, x, np.zeros(0, dtype=np.int64))
+    return _opening(state, reading, log_marginal_alone(model, reading))
+
+
 def _considered(
-    state: State, model: Scorer, x: Fragment, rules: Rules, rng: np.random.Generator
+    state: State,
+    model: Scorer,
+    x: Fragment,
+    rules: Rules,
+    rng: np.random.Generator,
+    bounds: Bounds | None,
 ) -> Plan:
     """The step."""
-    reading = model.read(state, x)
-    joins = propose_joins(state, reading.scores, model.limit)
+    reading = model.read(state, x, None if bounds is None else bounds.only)
+    scores = reading.scores if bounds is None else bounds.within(state, reading.scores)
+    joins = propose_joins(state, scores, model.limit)
     joins = reweigh(state, model, reading, joins)
     alone = log_marginal_alone(model, reading)
+    if bounds is not None and bounds.only is not None:
+        if not len(joins):
+            raise Cornered
+        alone = -np.inf
     if not len(joins) and (rules.splits or not state.blocks):
         return _opening(state, reading, alone)
     pool = with_singletons(state, joins, alone)

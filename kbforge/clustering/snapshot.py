@@ -18,7 +18,7 @@ from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.scoring import BlackBoxScorer, ConjugateScorer
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, State
-from kbforge.contracts import Problem, Snapshot
+from kbforge.contracts import Constraints, Decision, Problem, Snapshot
 from kbforge.errors import UsageError, quoted
 
 _OF_CLUSTERS = ("size", "log_size", "score", "term", "first")
@@ -42,6 +42,7 @@ def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
 
 def snapshot_of(
     settings: Mapping[str, Any],
+    constraints: Constraints,
     state: State,
     model: ConjugateScorer | BlackBoxScorer,
     rng: np.random.Generator,
@@ -56,6 +57,7 @@ def snapshot_of(
         "members": np.array([i for held in members for i in held], dtype=np.int64),
         "lengths": np.array([len(held) for held in members], dtype=np.int64),
         "free": np.array(state.free, dtype=np.int64),
+        "numbers": np.array(list(model.fragments), dtype=np.int64),
         "names": np.array(names, dtype=np.int64),
         "bits": np.array([block.bits for block in blocks], dtype=np.int64),
         "slots_of": np.array([len(block.slots) for block in blocks], dtype=np.int64),
@@ -67,17 +69,28 @@ def snapshot_of(
     arrays |= {name: getattr(state, name)[slots] for name in _OF_CLUSTERS}
     values: dict[str, Any] = {
         "n_slots": state.n_slots,
+        "n_numbers": state.n_fragments,
         "log10_effective_particles": state.log10_effective_particles,
         "masks": tuple(state.mask[slot] for slot in slots.tolist()),
     }
+    values["link"] = constraints.link
+    values["decisions"] = tuple(
+        (each.same, each.first, each.second, each.name) for each in constraints.decisions
+    )
     if model.candidates is not None:
         values["families"], values["closed"] = model.candidates.contents()
     if isinstance(model, BlackBoxScorer):
-        values["scores"] = model.scores_asked()
+        values["scores"], values["forgotten"] = model.scores_asked(), model.forgotten
     else:
         values["evaluations"] = model.evaluations
     rng_state = deepcopy(rng.bit_generator.state)
-    return Snapshot(tuple(model.fragments), dict(settings), values, arrays, rng_state)
+    return Snapshot(tuple(model.fragments.values()), dict(settings), values, arrays, rng_state)
+
+
+def constraints_of(snapshot: Snapshot) -> Constraints:
+    """The constraints that were in force."""
+    decisions = tuple(Decision(*each) for each in snapshot.values["decisions"])
+    return Constraints(decisions, snapshot.values["link"])
 
 
 def restore(
@@ -119,7 +132,7 @@ def restore(
 def _restore_state(state: State, snapshot: Snapshot, lineage: Lineage) -> None:
     arrays, values = snapshot.arrays, snapshot.values
     slots = arrays["slots"]
-    state.count_fragments(len(snapshot.fragments))
+    state.count_fragments(values["n_numbers"])
     state.n_slots = values["n_slots"]
     state.grow_slots(2 * state.n_slots)
     for name in _OF_CLUSTERS:
@@ -145,7 +158,8 @@ def _restore_model(
     model: ConjugateScorer | BlackBoxScorer, snapshot: Snapshot, lineage: Lineage
 ) -> None:
     values = snapshot.values
-    model.fragments = list(snapshot.fragments)
+    numbers = snapshot.arrays["numbers"].tolist()
+    model.fragments = dict(zip(numbers, snapshot.fragments, strict=True))
     if model.table is not None:
         model.table.refill(model.fragments, lineage)
     if model.candidates is not None:
@@ -154,6 +168,7 @@ def _restore_model(
         model.candidates.restore(values["families"], values["closed"], family_of)
     if isinstance(model, BlackBoxScorer):
         model.remember(values["scores"])
+        model.forgotten = values["forgotten"]
     else:
         model.evaluations = values["evaluations"]
 

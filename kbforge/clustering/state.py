@@ -32,6 +32,7 @@ of fixed functions. Only `kbforge.clustering.commit` writes.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -144,29 +145,53 @@ class State:
         else:
             size, first = np.ones_like(parents), np.full_like(parents, fragment)
         term = self._log_cluster(size) + score
-        return NewClusters(parents, self._vacant(len(parents)), size, first, score, term)
+        return NewClusters(parents, self.vacant(len(parents)), size, first, score, term)
 
     def place_clusters(self, fragment: int, new: NewClusters) -> None:
         """Put new clusters where `new_clusters` said; they have no mask and no owner yet."""
-        slots = new.slots
-        self._take(len(slots))
-        self.size[slots] = new.size
-        self.first[slots] = new.first
-        self.log_size[slots] = np.log(new.size)
-        self.score[slots] = new.score
-        self.term[slots] = new.term
+        self._place(new.slots, new.size, new.first, new.score, new.term)
         links = self.links
-        for slot, parent in zip(slots.tolist(), new.parents.tolist(), strict=True):
+        for slot, parent in zip(new.slots.tolist(), new.parents.tolist(), strict=True):
             links[slot] = (links[parent] if parent >= 0 else None, fragment)
+
+    def place_whole(self, clusters: Mapping[int, tuple[Link, float]]) -> None:
+        """Put clusters in the next vacant slots, each with its fragments and L.
+
+        As after `place_clusters`, they have no mask and no owner yet.
+        """
+        if not clusters:
+            return
+        slots = np.fromiter(clusters, dtype=np.int64, count=len(clusters))
+        members = [members_of(link) for link, _ in clusters.values()]
+        size = np.array([len(held) for held in members], dtype=np.int64)
+        first = np.array([held[0] for held in members], dtype=np.int64)
+        score = np.array([score for _, score in clusters.values()], dtype=np.float64)
+        self._place(slots, size, first, score, self.log_terms(size, score))
+        for slot, (link, _) in clusters.items():
+            self.links[slot] = link
+
+    def log_terms(self, sizes: IntArray, score: FloatArray) -> FloatArray:
+        """log alpha + lgamma(|C|) + L(C) of clusters by size and L, nats."""
+        return np.asarray(self._log_cluster(sizes) + score)
+
+    def _place(
+        self,
+        slots: IntArray,
+        size: IntArray,
+        first: IntArray,
+        score: FloatArray,
+        term: FloatArray,
+    ) -> None:
+        self._take(len(slots))
+        self.size[slots] = size
+        self.first[slots] = first
+        self.log_size[slots] = np.log(size)
+        self.score[slots] = score
+        self.term[slots] = term
 
     def members(self, slot: int) -> Cluster:
         """The fragments of a cluster, ascending."""
-        out = []
-        link = self.links[slot]
-        while link is not None:
-            link, fragment = link
-            out.append(fragment)
-        return tuple(reversed(out))
+        return members_of(self.links[slot])
 
     def in_heaviest(self, slots: IntArray) -> NDArray[np.bool_]:
         """Which clusters the heaviest particle of their subproblem holds, or one as heavy."""
@@ -189,14 +214,14 @@ class State:
             self._hashes = _mixed(np.arange(2 * largest + _START_CAPACITY, dtype=np.uint64))
         return self._hashes[slots]
 
-    def _vacant(self, count: int) -> IntArray:
+    def vacant(self, count: int) -> IntArray:
         """The slots that the next `count` clusters take: the latest freed first, then new ones."""
         reused = self.free[: -count - 1 : -1]
         fresh = range(self.n_slots, self.n_slots + count - len(reused))
         return np.array([*reused, *fresh], dtype=np.int64)
 
     def _take(self, count: int) -> None:
-        """Take the slots that `_vacant` named."""
+        """Take the slots that `vacant` named."""
         reused = min(count, len(self.free))
         del self.free[len(self.free) - reused :]
         self.n_slots += count - reused
@@ -304,6 +329,15 @@ class State:
         ends = np.cumsum(lengths)
         self.row_begin[rows], self.row_end[rows] = ends - lengths, ends
         self._cells_used = len(cells)
+
+
+def members_of(link: Link | None) -> Cluster:
+    """The fragments of a cluster, ascending."""
+    out = []
+    while link is not None:
+        link, fragment = link
+        out.append(fragment)
+    return tuple(reversed(out))
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

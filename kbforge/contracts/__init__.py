@@ -3,6 +3,7 @@
 from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
+from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
@@ -20,7 +21,7 @@ from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Su
 from kbforge.contracts.progress import Interrupted, OnStep, Progress, Rounds
 from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
-from kbforge.contracts.session import Fate, Info, Session, Snapshot, Touched
+from kbforge.contracts.session import Fate, Info, Revised, Session, Snapshot, Touched
 from kbforge.contracts.source import OnBad, Source
 from kbforge.contracts.view import View
 
@@ -34,6 +35,8 @@ __all__ = [
     "Cluster",
     "Clusterer",
     "ConjugateLikelihood",
+    "Constraints",
+    "Decision",
     "Ending",
     "Entity",
     "Explanation",
@@ -56,6 +59,7 @@ __all__ = [
     "Problem",
     "Progress",
     "Resampler",
+    "Revised",
     "Rounds",
     "Search",
     "Serializer",

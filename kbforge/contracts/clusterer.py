@@ -24,6 +24,8 @@ Of sessions:
 7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit.
 8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
 9. A fragment that is refused leaves the session as if it had never come, bit for bit.
+10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
+    does law 8. Every particle of what held it weighs its target density.
 
 A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
 there.
@@ -43,6 +45,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from kbforge.contracts.constraints import Constraints
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
@@ -64,6 +67,8 @@ class Problem:
         max_evals: M, the most non-singleton putative particles that the surrogate proposes a
             step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
+        constraints: what every grouping is to satisfy. Online clusterers honour them; a session
+            opened with a snapshot has those of the snapshot, and these are the same or none.
 
     """
 
@@ -72,6 +77,20 @@ class Problem:
     surrogate: ConjugateLikelihood | None = None
     max_evals: int | None = None
     index: CandidateIndex | None = None
+    constraints: Constraints = Constraints()  # noqa: RUF009  # it is frozen
+
+    def require_free(self) -> None:
+        """Refuse constraints, as every batch method does.
+
+        Raises:
+            UsageError: there are some.
+
+        """
+        if self.constraints:
+            raise UsageError(
+                "decisions and a linking attribute need a clusterer that takes in one fragment "
+                "after another: expected split-smc, smc or greedy"
+            )
 
 
 class Clusterer(ABC):

@@ -1,16 +1,24 @@
-"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot."""
+"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot.
+
+*Numbers and places.* A fragment's number says how many came before it. No number is given twice,
+not even when a removed fragment comes again. What is told of changes (`Info`, `Touched`,
+`Session.subproblem`) is told in numbers, and a subproblem's name is its smallest number. So a store
+may keep what it was told. A `Posterior` is of those fragments that there are, by their places in
+`Session.fragments`: as long as nothing was removed, that is the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.posterior import Posterior
+from kbforge.contracts.posterior import Posterior, Subproblem
 
 
 class Fate(StrEnum):
@@ -31,10 +39,9 @@ class Info:
     """What taking in one fragment did.
 
     Attributes:
-        fragment: its index, in order of arrival.
+        fragment: its number.
         fate: what became of it.
-        before: names of the subproblems that were replaced; a subproblem's name is its smallest
-            fragment.
+        before: names of the subproblems that were replaced.
         after: names of those in their place, the fragment's own among them.
         subproblems: how many there are now.
         log10_effective_particles: log10 of the number of groupings represented now.
@@ -53,7 +60,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Subproblems that are not as they were, by name (their smallest fragment), ascending.
+    """Subproblems that are not as they were, by name, ascending.
 
     Attributes:
         changed: those that are new or other than before.
@@ -65,12 +72,28 @@ class Touched:
     gone: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """What a revision did.
+
+    Attributes:
+        steps: how many there were.
+        changed: how many of them changed anything.
+        gain: by how much the log of the sum of the target densities held has grown, nats; >= 0.
+
+    """
+
+    steps: int
+    changed: int
+    gain: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """A session as plain data: what it takes to go on from here.
 
     Attributes:
-        fragments: those taken in, in order.
+        fragments: those that there were, in order of arrival.
         settings: the options that the session was opened with; another clusterer is refused.
         values: numbers, strings, and tuples and mappings of them.
         arrays: by name.
@@ -96,7 +119,21 @@ class Session(Protocol):
 
     @property
     def n_fragments(self) -> int:
-        """How many fragments have been taken in."""
+        """How many fragments there are: taken in, and not removed since."""
+        ...
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Those that there are, in order of arrival."""
+        ...
+
+    def number(self, id: str) -> int:
+        """The number of the fragment with this id.
+
+        Raises:
+            UsageError: there is none, or there are several.
+
+        """
         ...
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
@@ -109,21 +146,94 @@ class Session(Protocol):
 
         Raises:
             LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
+            ContradictionError: decisions make a fragment one with another that has the same value
+                of the linking attribute.
 
         """
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Take fragments out again.
+        """Take fragments out of every particle, as if they had not come.
+
+        Every particle's weight becomes its target density: the posterior of what is left, up to
+        a constant of the subproblem. Particles that are equal now are one, and are not summed.
+        Subproblems fall apart where nothing connects them any more. A fragment with a removed
+        one's id may be added again, and has a new number then.
 
         Raises:
-            UsageError: the session cannot do that.
+            UsageError: an id that no fragment has, or several have; nothing has changed then.
+            LikelihoodError: the likelihood fails on what is left of a cluster, or no grouping that
+                is left is possible; nothing has changed then.
+
+        """
+        ...
+
+    def revise(
+        self,
+        passes: int = 1,
+        ids: Sequence[str] | None = None,
+        after_step: Callable[[], None] | None = None,
+    ) -> Revised:
+        """Spend time on old mistakes: cluster neighbouring clusters again, then move fragments.
+
+        The log of the sum of the target densities held, over all subproblems, and the density of
+        every subproblem's heaviest particle never fall.
+
+        Args:
+            passes: how often to go over the clusters; each time one step a cluster, and in the end
+                one a fragment.
+            ids: go over these fragments instead of all clusters.
+            after_step: is called after each; what it raises ends the revision there, and leaves
+                the session whole.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have.
+            LikelihoodError: the likelihood fails; the steps before stay.
+
+        """
+        ...
+
+    @property
+    def constraints(self) -> Constraints:
+        """Those in force: the problem's, and what was decided since."""
+        ...
+
+    def constrain(self, decisions: Sequence[Decision]) -> None:
+        """Have these decisions honoured, too, by every particle from now on.
+
+        Particles that violate one go. Where none is left, the subproblems concerned are merged,
+        and the fragments of the clusters concerned are taken out and clustered again.
+
+        Raises:
+            ContradictionError: not all decisions can hold; nothing has changed then. The message
+                names those that cause it.
+            LikelihoodError: no grouping that satisfies them is possible; nothing has changed then.
+
+        """
+        ...
+
+    def lift(self, decisions: Sequence[Decision]) -> None:
+        """Honour these decisions no longer, and cluster again what they had decided.
+
+        The state is not that of a session which never heard of them: a snapshot from before is.
+
+        Raises:
+            UsageError: one of them is not in force; nothing has changed then.
 
         """
         ...
 
     def posterior(self) -> Posterior:
-        """What is known about the grouping of the fragments taken in."""
+        """What is known about the grouping of the fragments that there are, by place."""
+        ...
+
+    def subproblem(self, name: int) -> Subproblem:
+        """What is known of one subproblem, by number; costs no more than it is large.
+
+        Raises:
+            KeyError: there is none of that name.
+
+        """
         ...
 
     def touched(self) -> Touched:

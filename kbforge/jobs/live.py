@@ -63,14 +63,30 @@ class LiveClustering:
                 again = quoted(fragment.id)
                 raise UsageError(f'add: expected an id of its own, got "{again}" again')
             new.add(fragment.id)
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), self.session.n_fragments
         try:
             return self.session.add(fragments)
         finally:
             self.seconds += time.perf_counter() - begin
-            taken = fragments[: self.session.n_fragments - len(self.fragments)]
+            taken = fragments[: self.session.n_fragments - before]
             self.fragments += taken
             self._ids.update(fragment.id for fragment in taken)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Take fragments out, as if they had not come: all of these, or none.
+
+        Raises:
+            UsageError: an id that is not there.
+            LikelihoodError: the likelihood failed on what is left.
+
+        """
+        begin = time.perf_counter()
+        try:
+            self.session.remove(ids)
+        finally:
+            self.seconds += time.perf_counter() - begin
+        self._ids.difference_update(ids)
+        self.fragments[:] = [fragment for fragment in self.fragments if fragment.id in self._ids]
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""

@@ -20,6 +20,7 @@ from kbforge.contracts import (
     Problem,
     Progress,
     Session,
+    Subproblem,
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import examples
@@ -189,12 +190,77 @@ class OnlineClustererContract(ClustererContract):
             assert known == now
         assert session.touched() == type(touched)((), ())
 
-    def test_a_session_cannot_remove_yet(self) -> None:
+    def test_what_is_left_after_a_removal_is_whole(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            session = self.open(problem)
+            session.add(items)
+            for removed in (items[:1], items[5:9], items[-1:], items[1:4]):
+                session.touched()
+                session.remove([item.id for item in removed])
+                left = session.fragments
+                assert list(left) == [item for item in items if item in left]
+                assert not any(item in left for item in removed)
+                assert session.n_fragments == len(left)
+                _check_partition(session.posterior(), len(left))
+                for name in session.touched().changed:
+                    _check_target(session.subproblem(name), problem, items)
+            session.remove([item.id for item in session.fragments])
+            assert session.posterior().subproblems == ()
+            session.add(items)
+            _check_partition(session.posterior(), len(items))
+
+    def test_a_removed_fragment_may_come_again(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            session = self.open(problem)
+            session.add(items)
+            session.remove([items[3].id])
+            (info,) = session.add([items[3]])
+            assert info.fragment == session.number(items[3].id) == len(items)
+            assert session.fragments == (*items[:3], *items[4:], items[3])
+            _check_partition(session.posterior(), len(items))
+
+    def test_a_snapshot_goes_on_after_a_removal(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            first = self.open(problem)
+            first.add(items[:-4])
+            first.remove([items[0].id, items[6].id])
+            snapshot = first.snapshot()
+            infos = first.add(items[-4:])
+            second = self.make().open(problem, np.random.default_rng(99), snapshot)
+            assert second.fragments == tuple(snapshot.fragments)
+            assert second.add(items[-4:]) == infos
+            second.remove([items[2].id])
+            first.remove([items[2].id])
+            assert second.posterior() == first.posterior()
+
+    def test_touched_tells_what_a_removal_changed(self) -> None:
         session, items = self.open(self.problems()["conjugate"]), self.fragments()
         session.add(items)
-        with pytest.raises(UsageError, match="cannot remove fragments yet"):
-            session.remove([items[-1].id])
-        assert session.n_fragments == len(items)
+        known = {name: session.subproblem(name) for name in session.touched().changed}
+        for item in items[::3]:
+            session.remove([item.id])
+            touched = session.touched()
+            for name in touched.gone:
+                del known[name]
+            for name in touched.changed:
+                known[name] = session.subproblem(name)
+            left = [session.number(other.id) for other in session.fragments]
+            assert sorted(i for block in known.values() for i in block.fragments) == left
+        blocks = session.posterior().subproblems
+        assert [len(known[name].fragments) for name in sorted(known)] == [
+            len(block.fragments) for block in blocks
+        ]
+
+    def test_what_is_not_there_cannot_be_removed(self) -> None:
+        session, items = self.open(self.problems()["conjugate"]), self.fragments()
+        session.add(items)
+        before = session.posterior()
+        with pytest.raises(UsageError, match='no fragment of the session has the id "nobody"'):
+            session.remove([items[0].id, "nobody"])
+        assert session.posterior() == before
 
 
 class _Constant(Likelihood):
@@ -228,3 +294,15 @@ def _check_partition(found: Posterior, n: int) -> None:
             members = [i for cluster in particle.clusters for i in cluster]
             assert sorted(members) == list(subproblem.fragments)
             assert all(list(cluster) == sorted(cluster) for cluster in particle.clusters)
+
+
+def _check_target(subproblem: Subproblem, problem: Problem, items: Sequence[Fragment]) -> None:
+    """Log weights differ as the unnormalised log posteriors do."""
+    densities = []
+    for particle in subproblem.particles:
+        sets = [[items[i] for i in cluster] for cluster in particle.clusters]
+        prior = sum(math.log(problem.alpha) + math.lgamma(len(c)) for c in sets)
+        densities.append(prior + float(problem.likelihood.log_marginal(sets).sum()))
+    total = np.logaddexp.reduce(densities)
+    for particle, density in zip(subproblem.particles, densities, strict=True):
+        assert particle.log_weight == pytest.approx(density - total, abs=1e-6)

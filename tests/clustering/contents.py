@@ -44,6 +44,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("_DenseRows", "_rows"): "the same",
     # the problem itself, which is given and not the session's
     ("Table", "_likelihood"): "the problem's",
+    ("Core", "problem"): "the problem itself",
     ("Candidates", "_index"): "the problem's",
     ("LiveGaussian", "_prior"): "the problem's",
     ("Rules", "resampler"): "the problem's",

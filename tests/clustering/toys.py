@@ -110,7 +110,8 @@ class ChainTable(LiveClusters):
     def log_predictive(self, x: Any, slots: int) -> FloatArray:
         out = np.zeros(slots)
         for slot, members in self._members.items():
-            out[slot] = self._predictive(members, x)
+            if slot < slots:
+                out[slot] = self._predictive(members, x)
         return out
 
     def log_predictive_new(self, x: Any) -> float:

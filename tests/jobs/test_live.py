@@ -77,6 +77,23 @@ def test_a_snapshot_goes_on() -> None:
     assert again.knowledge_base().entities == live.knowledge_base().entities
 
 
+def test_what_is_removed_is_in_no_entity() -> None:
+    live = open_session(FRAGMENTS, likelihood="bigram", alpha=3)
+    live.add(FRAGMENTS)
+    gone = FRAGMENTS[::7]
+    live.remove([fragment.id for fragment in gone])
+    left = [fragment for fragment in FRAGMENTS if fragment not in gone]
+    assert live.fragments == left
+    known = live.knowledge_base()
+    ids = sorted(id for entity in known.entities for id in entity.fragments)
+    assert ids == sorted(fragment.id for fragment in left)
+    live.add(gone)
+    assert live.fragments == [*left, *gone]
+    assert len(live.knowledge_base().fragments) == len(FRAGMENTS)
+    with pytest.raises(KBForgeError, match='has the id "nobody"'):
+        live.remove(["nobody"])
+
+
 def test_batch_methods_say_that_they_have_none() -> None:
     with pytest.raises(KBForgeError, match="batch method"):
         open_session(FRAGMENTS, likelihood="bigram", clusterer="gibbs")

@@ -78,6 +78,7 @@ def agglomerate(
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     watch = Watch(rules.budget, on_step)
+    problem.require_free()
     run = _Agglomeration(fragments, without_model(problem), rules, start, rng)
     return concluded(run, fragments, watch)
 

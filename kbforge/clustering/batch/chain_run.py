@@ -75,8 +75,10 @@ def run_chain(
 
     Raises:
         LikelihoodError: NaN, or a fragment has no possible place; the message names it.
+        UsageError: the problem has constraints.
 
     """
+    problem.require_free()
     if not fragments:
         return Posterior((), 0.0, 0, 0)
     watch = Watch(rules.budget, on_step)

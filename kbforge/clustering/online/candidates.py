@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Fragment, IntArray
+from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray
 
 InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 """Which of some slots hold a cluster of the heaviest particle of its subproblem."""
@@ -93,9 +93,56 @@ class Candidates:
             if not left:
                 del self._live[family]
 
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """The fragment's keys in the index."""
+        return self._index.keys(fragment)
+
+    def settle(
+        self,
+        slots: IntArray,
+        clusters: Mapping[int, Cluster],
+        keys_of: Mapping[int, Sequence[int]],
+    ) -> None:
+        """Some subproblems' clusters are others now.
+
+        A key of their fragments leads where a cluster with such a fragment is, and no longer
+        elsewhere among them. A closed key does if it led to one of them before, and stays closed
+        as long as it leads anywhere.
+
+        Args:
+            slots: of the clusters that there were.
+            clusters: by slot, those that there are.
+            keys_of: by fragment, the keys of all that were or are in these.
+
+        """
+        before = {self._family[slot] for slot in slots.tolist()}
+        self.release(slots)
+        families_of: dict[int, set[int]] = {fragment: set() for fragment in keys_of}
+        now: set[int] = set()
+        for slot, cluster in clusters.items():
+            family = self._family[slot] = cluster[0]
+            self._live.setdefault(family, set()).add(slot)
+            now.add(family)
+            for fragment in cluster:
+                families_of[fragment].add(family)
+        leads: dict[int, set[int]] = {}
+        for fragment, keys in keys_of.items():
+            for key in keys:
+                leads.setdefault(key, set()).update(families_of[fragment])
+        for key, families in leads.items():
+            led = self._families.get(key, ())
+            kept = [family for family in led if family not in before and family not in now]
+            if key not in self._closed or not before.isdisjoint(led):
+                kept += sorted(families)
+            if kept:
+                self._families[key] = kept
+            else:
+                self._families.pop(key, None)
+                self._closed.discard(key)
+
     def contents(self) -> tuple[dict[int, tuple[int, ...]], tuple[int, ...]]:
         """By key, the families it leads to; and the closed keys."""
-        return {key: tuple(led) for key, led in self._families.items()}, tuple(self._closed)
+        return {key: tuple(led) for key, led in self._families.items()}, tuple(sorted(self._closed))
 
     def restore(
         self,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.online.merge import Joint
 from kbforge.clustering.online.pool import Pool, distinct
-from kbforge.clustering.online.scoring import Reading, Scorer
+from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.numerics.logs import log_sum_exp

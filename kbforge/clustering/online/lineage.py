@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kbforge.clustering.state import Link
-from kbforge.contracts import Cluster, Fragment, LiveClusters
+from kbforge.contracts import Cluster, FloatArray, Fragment, LiveClusters, Observation
 
 
 class Lineage:
@@ -21,7 +21,7 @@ class Lineage:
 
     Args:
         members: by slot, the fragments of each cluster, ascending.
-        slots: how many slots the run has numbered.
+        slots: how many slots the run has numbered, those of the clusters among them.
 
     """
 
@@ -48,28 +48,69 @@ class Lineage:
         """A cluster as a list linked to what it grew from."""
         return self._links[self._node[slot]]
 
-    def replay(self, table: LiveClusters, fragments: Sequence[Fragment]) -> None:
-        """Extend an empty table along the tree, fragment by fragment."""
+    def replay(
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: int = 0
+    ) -> None:
+        """Extend a table along the tree, fragment by fragment.
+
+        Args:
+            table: holds no cluster in the slots of the tree's.
+            fragments: by number.
+            known: how many slots the table knows of; 0 for an empty one.
+
+        """
+        self._extend(table, fragments, known, None)
+
+    def score(
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: int
+    ) -> dict[int, float]:
+        """As `replay`; returns L(C) by slot, nats, as the sums of what each fragment adds.
+
+        Whatever is raised, the table holds the clusters that it held.
+        """
+        scores: list[float] = [0.0] * len(self._parent)
+        self._extend(table, fragments, known, scores)
+        return {slot: scores[node] for slot, node in self._node.items()}
+
+    def _extend(
+        self,
+        table: LiveClusters,
+        fragments: Mapping[int, Fragment],
+        known: int,
+        scores: list[float] | None,
+    ) -> None:
         born: dict[int, list[int]] = {}
         for node, fragment in enumerate(self._fragment):
             born.setdefault(fragment, []).append(node)
         slot_of, ended, needed = self._places(born)
-        if not needed:
+        if not born:
             return
-        first = table.encode(fragments[0])
-        # a caller numbers slots without gaps: let all of them be there before they are used
-        table.extend(first, np.full(needed, -1), np.arange(needed))
-        table.release(np.arange(needed))
-        for index in sorted(born):
-            nodes = born[index]
-            parents = [self._parent[node] for node in nodes]
-            table.extend(
-                table.encode(fragments[index]),
-                np.array([slot_of[parent] if parent >= 0 else -1 for parent in parents]),
-                np.array([slot_of[node] for node in nodes]),
-            )
-            if ended[index]:
-                table.release(np.array(ended[index]))
+        if needed > known:
+            # a caller numbers slots without gaps: let all of them be there before they are used
+            first = table.encode(fragments[min(born)])
+            room = np.arange(known, needed)
+            table.extend(first, np.full(len(room), -1), room)
+            table.release(room)
+        held: set[int] = set()
+        try:
+            for index in sorted(born):
+                nodes = born[index]
+                x = table.encode(fragments[index])
+                parents = [self._parent[node] for node in nodes]
+                places = np.array([slot_of[p] if p >= 0 else -1 for p in parents])
+                children = [slot_of[node] for node in nodes]
+                if scores is not None:
+                    gains = _gains(table, x, places).tolist()
+                    for node, parent, gain in zip(nodes, parents, gains, strict=True):
+                        scores[node] = gain + (scores[parent] if parent >= 0 else 0.0)
+                table.extend(x, places, np.array(children))
+                held.update(children)
+                if ended[index]:
+                    table.release(np.array(ended[index]))
+                    held.difference_update(ended[index])
+        except BaseException:
+            table.release(np.array(sorted(held), dtype=np.int64))
+            raise
 
     def _places(
         self, born: Mapping[int, Sequence[int]]
@@ -102,3 +143,14 @@ class Lineage:
                         ended[fragment].append(slot_of[parent])
             free += ended[fragment]
         return slot_of, ended, needed
+
+
+def _gains(table: LiveClusters, x: Observation, parents: np.ndarray) -> FloatArray:
+    """L(C + x) - L(C) of the clusters in these slots, L({x}) where a slot is -1."""
+    out = np.empty(len(parents))
+    opened = parents < 0
+    if opened.any():
+        out[opened] = table.log_predictive_new(x)
+    if not opened.all():
+        out[~opened] = table.log_predictive_of(x, parents[~opened])
+    return out

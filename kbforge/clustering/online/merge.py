@@ -160,7 +160,7 @@ def _outer(
             joint.putative,
             np.concatenate([joint.rows, np.zeros((len(joint.rows), 1), dtype=np.int64)], axis=1),
         )
-    left, right = _rank_pairs(len(joint.value), len(values), reach)
+    left, right = rank_pairs(len(joint.value), len(values), reach)
     return Joint(
         joint.value[left] + values[right],
         joint.putative[left] if putative is None else putative[right],
@@ -169,7 +169,7 @@ def _outer(
 
 
 @lru_cache(maxsize=128)  # the same few lengths recur; a pair of arrays is a few KiB
-def _rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
+def rank_pairs(n: int, m: int, reach: int | None) -> tuple[IntArray, IntArray]:
     """Pairs (i, j) of ranks below n and m, i-major, with (i + 1)(j + 1) <= reach."""
     widths = np.full(n, m) if reach is None else np.minimum(reach // np.arange(1, n + 1), m)
     ends = np.cumsum(widths)

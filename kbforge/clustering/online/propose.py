@@ -75,7 +75,7 @@ def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
     if not len(joins):
         if log_new == -np.inf:
             raise LikelihoodError("the fragment has no finite assignment")
-        return _singletons(state, 0, log_new)
+        return _singletons(state, next(iter(state.blocks)), log_new)
     if log_new == -np.inf:
         return joins.heaviest_first()
     host = int(joins.subproblem[joins.value.argmax()])

@@ -14,53 +14,26 @@ the likelihood would say the same again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from kbforge.clustering.online.candidates import Candidates, Reached
-from kbforge.clustering.online.lineage import Lineage
+from kbforge.clustering.online.candidates import Candidates
 from kbforge.clustering.online.pool import Pool, Scores
+from kbforge.clustering.online.table import Made, Reading, Regrouped, Table
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
+    Cluster,
     ConjugateLikelihood,
     FloatArray,
     Fragment,
     IntArray,
     Likelihood,
-    LiveClusters,
-    Observation,
     Problem,
 )
-from kbforge.errors import UsageError
+from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import Key, ScoreCache
-
-_NOTHING: FloatArray = np.zeros(0)
-
-
-class Reading(NamedTuple):
-    """What the model made of the new fragment.
-
-    Attributes:
-        fragment: x.
-        scores: of joining clusters, to propose by.
-        live: the table that x was shown to, if there is one.
-        observation: what it made of x.
-        reached: where the index leads, if there is one.
-        joined: L(C + x) by slot, where a black box was asked for it; its scratch.
-        number: of x's content in a black box's cache.
-        asked: takes the sets that a black box is asked for, by content.
-
-    """
-
-    fragment: Fragment
-    scores: Scores
-    live: LiveClusters | None = None
-    observation: Observation = None
-    reached: Reached | None = None
-    joined: FloatArray = _NOTHING
-    number: int = -1
-    asked: list[Key] | None = None
 
 
 class Scorer(Protocol):
@@ -68,20 +41,28 @@ class Scorer(Protocol):
 
     Attributes:
         limit: how many joins the proposal keeps for `reweigh`, None for all.
-        fragments: those taken in.
+        fragments: those that the session holds, by number, ascending.
 
     """
 
     limit: int | None
-    fragments: list[Fragment]
+    fragments: dict[int, Fragment]
 
     @property
     def evaluations(self) -> int:
         """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
         ...
 
-    def read(self, state: State, x: Fragment) -> Reading:
-        """Turn to the next fragment. May raise; nothing changes that counts."""
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+        """Turn to the next fragment. May raise; nothing changes that counts.
+
+        Args:
+            state: before x.
+            x: the fragment.
+            only: slots of the clusters to compare it with, ascending; None is all, or those that
+                an index leads to.
+
+        """
         ...
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
@@ -96,12 +77,42 @@ class Scorer(Protocol):
         """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]; known by then."""
         ...
 
-    def extend(self, reading: Reading, new: NewClusters) -> None:
+    def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
         """The fragment is taken in, and these clusters hold it. Cannot fail."""
         ...
 
     def release(self, slots: IntArray) -> None:
         """These clusters no longer exist. Cannot fail."""
+        ...
+
+    def make(
+        self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
+    ) -> Made:
+        """Make clusters of held fragments. May raise; nothing changes that counts.
+
+        Args:
+            new: by slot, those whose L is asked for; no live cluster has such a slot.
+            slots: how many slots are numbered without the new ones.
+            afresh: None, or all clusters that will be, the new ones among them, to be held by a
+                table that never saw any other.
+
+        """
+        ...
+
+    def unmake(self, made: Made) -> None:
+        """Forget them again. Cannot fail."""
+        ...
+
+    def settle(self, regrouped: Regrouped) -> None:
+        """This is how some fragments are grouped now. Cannot fail."""
+        ...
+
+    def count(self, other: Scorer) -> None:
+        """What another scorer of the same problem was asked counts here, too."""
+        ...
+
+    def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
+        """The keys of held fragments in the index; of none, if there is none. May raise."""
         ...
 
 
@@ -116,21 +127,32 @@ def without_model(problem: Problem) -> Problem:
         return problem
     if problem.surrogate is None:
         raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
-    return Problem(problem.surrogate, problem.alpha, index=problem.index)
+    return replace(problem, likelihood=problem.surrogate, surrogate=None, max_evals=None)
 
 
-def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
-    """The scorer of a problem, before the first fragment.
-
-    Args:
-        problem: likelihood, surrogate and M.
-        limit: how many joins the resampler can use, None for all.
+def shared(problem: Problem) -> Problem:
+    """The problem itself, but that its likelihood is what is clustered by, and a black box is a
+    cache of scores, for several scorers to share.
 
     Raises:
         UsageError: M = 0 without a surrogate to cluster by.
 
     """
     problem = without_model(problem)
+    likelihood = problem.likelihood
+    if problem.surrogate is None and isinstance(likelihood, ConjugateLikelihood):
+        return problem
+    return replace(problem, likelihood=ScoreCache.of(likelihood))
+
+
+def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
+    """The scorer of a problem, before the first fragment.
+
+    Args:
+        problem: likelihood, surrogate and M, as `shared` gives it.
+        limit: how many joins the resampler can use, None for all.
+
+    """
     likelihood, surrogate = problem.likelihood, problem.surrogate
     candidates = None if problem.index is None else Candidates(problem.index)
     if surrogate is not None:
@@ -141,65 +163,12 @@ def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackB
     return BlackBoxScorer(likelihood, limit, None, candidates)
 
 
-class Table:
-    """A live table that scores a fragment against all clusters, or those an index leads to.
-
-    The first fragment that a table encodes may settle how many dimensions there are. So until one
-    has been taken in, each is shown to a table of its own, and the first to stay keeps its table.
-
-    Args:
-        likelihood: makes the tables.
-        candidates: what the index leads to, if there is one.
-
-    """
-
-    def __init__(self, likelihood: ConjugateLikelihood, candidates: Candidates | None) -> None:
-        self._likelihood, self.candidates = likelihood, candidates
-        self.live: LiveClusters | None = None
-        self._by_slot: FloatArray = np.zeros(0)
-
-    def read(self, state: State, x: Fragment) -> Reading:
-        """What the table makes of x, the scores of joining clusters, and where the index leads."""
-        live = self.live or self._likelihood.live_clusters()
-        observation = live.encode(x)
-        if self.candidates is None:
-            predictive = live.log_predictive(observation, state.n_slots)
-            return Reading(x, Scores(predictive), live, observation)
-        reached = self.candidates.look_up(x, state.in_heaviest)
-        slots = reached.slots
-        if len(self._by_slot) < state.n_slots:
-            self._by_slot = np.zeros(2 * state.n_slots)
-        self._by_slot[slots] = live.log_predictive_of(observation, slots)
-        return Reading(x, Scores(self._by_slot, slots), live, observation, reached)
-
-    def extend(self, reading: Reading, new: NewClusters) -> None:
-        """These clusters hold the fragment."""
-        assert reading.live is not None
-        self.live = reading.live
-        self.live.extend(reading.observation, new.parents, new.slots)
-        if self.candidates is not None and reading.reached is not None:
-            self.candidates.extend(reading.reached, new.first, new.slots)
-
-    def release(self, slots: IntArray) -> None:
-        """These clusters no longer exist."""
-        assert self.live is not None
-        self.live.release(slots)
-        if self.candidates is not None:
-            self.candidates.release(slots)
-
-    def refill(self, fragments: Sequence[Fragment], lineage: Lineage) -> None:
-        """Give a new table the clusters of a run, as the run gave them, fragment by fragment."""
-        if fragments:
-            self.live = self._likelihood.live_clusters()
-            lineage.replay(self.live, fragments)
-
-
 class ConjugateScorer:
     """Scores by a live table of sufficient statistics."""
 
     def __init__(self, table: Table, limit: int | None) -> None:
         self.limit = limit
-        self.fragments: list[Fragment] = []
+        self.fragments: dict[int, Fragment] = {}
         self.evaluations = 0
         self.table = table
 
@@ -208,8 +177,8 @@ class ConjugateScorer:
         """What the index leads to, if there is one."""
         return self.table.candidates
 
-    def read(self, state: State, x: Fragment) -> Reading:
-        return self.table.read(state, x)
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+        return self.table.read(state, x, only)
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
         return joins
@@ -221,13 +190,35 @@ class ConjugateScorer:
     def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
         return np.asarray(state.score[parents] + reading.scores.log_predictive[parents])
 
-    def extend(self, reading: Reading, new: NewClusters) -> None:
-        self.fragments.append(reading.fragment)
+    def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
+        self.fragments[number] = reading.fragment
         self.evaluations += len(new.slots)
         self.table.extend(reading, new)
 
     def release(self, slots: IntArray) -> None:
         self.table.release(slots)
+
+    def make(
+        self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
+    ) -> Made:
+        made = self.table.make(self.fragments, new, slots, afresh)
+        _require_scores(made.scores)
+        return made
+
+    def unmake(self, made: Made) -> None:
+        self.table.unmake(made)
+
+    def settle(self, regrouped: Regrouped) -> None:
+        self.evaluations += len(regrouped.made.scores)
+        self.table.settle(regrouped)
+        for number in regrouped.removed:
+            del self.fragments[number]
+
+    def count(self, other: Scorer) -> None:
+        self.evaluations += other.evaluations
+
+    def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
+        return _keys(self.candidates, self.fragments, fragments)
 
 
 class BlackBoxScorer:
@@ -241,27 +232,31 @@ class BlackBoxScorer:
         candidates: Candidates | None,
     ) -> None:
         self.limit = limit
-        self.fragments: list[Fragment] = []
+        self.fragments: dict[int, Fragment] = {}
         self.table, self.candidates = surrogate, candidates
         self._cache = ScoreCache.of(likelihood)
-        self._numbers: list[int] = []  # in the cache, of the contents of `fragments`
+        self._numbers: dict[int, int] = {}  # in the cache, of the contents of `fragments`
         self._asked: set[Key] = set()
+        self.forgotten = 0  # sets asked for that had a fragment of which no equal is left
         self._joined: FloatArray = np.zeros(0)
 
     @property
     def evaluations(self) -> int:
-        return len(self._asked)
+        return self.forgotten + len(self._asked)
 
-    def read(self, state: State, x: Fragment) -> Reading:
+    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
         if len(self._joined) < state.n_slots:
             self._joined = np.zeros(2 * state.n_slots)
         number = self._cache.number(x)
         if self.table is not None:
-            by_table = self.table.read(state, x)
+            by_table = self.table.read(state, x, only)
             return by_table._replace(joined=self._joined, number=number, asked=[])
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
+        if only is not None:
+            slots = only
+        elif reached is not None:
             slots = reached.slots
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
@@ -288,9 +283,9 @@ class BlackBoxScorer:
     def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
         return reading.joined[parents]
 
-    def extend(self, reading: Reading, new: NewClusters) -> None:
-        self.fragments.append(reading.fragment)
-        self._numbers.append(reading.number)
+    def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
+        self.fragments[number] = reading.fragment
+        self._numbers[number] = reading.number
         self._asked.update(reading.asked or ())
         if self.table is not None:
             self.table.extend(reading, new)
@@ -303,10 +298,55 @@ class BlackBoxScorer:
         elif self.candidates is not None:
             self.candidates.release(slots)
 
+    def make(
+        self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
+    ) -> Made:
+        keys = {
+            slot: tuple(sorted(self._numbers[i] for i in members)) for slot, members in new.items()
+        }
+        unknown = {
+            key: [self.fragments[i] for i in new[slot]]
+            for slot, key in keys.items()
+            if key not in self._cache
+        }
+        self._cache.learn(unknown)
+        scores = dict(zip(keys, self._cache.recall(keys.values()).tolist(), strict=True))
+        live = None
+        if self.table is not None:
+            live = self.table.make(self.fragments, new, slots, afresh).live
+        return Made(scores, live, tuple(keys.values()))
+
+    def unmake(self, made: Made) -> None:
+        if self.table is not None:
+            self.table.unmake(made)
+
+    def settle(self, regrouped: Regrouped) -> None:
+        self._asked.update(regrouped.made.asked)
+        if self.table is not None:
+            self.table.settle(regrouped)
+        elif self.candidates is not None:
+            self.candidates.settle(regrouped.before, regrouped.clusters, regrouped.keys)
+        gone = {self._numbers.pop(number) for number in regrouped.removed}
+        for number in regrouped.removed:
+            del self.fragments[number]
+        if gone:
+            gone.difference_update(self._numbers.values())
+            left = {key for key in self._asked if gone.isdisjoint(key)}
+            self.forgotten += len(self._asked) - len(left)
+            self._asked = left
+
+    def count(self, other: Scorer) -> None:
+        assert isinstance(other, BlackBoxScorer)
+        assert other._cache is self._cache, "numbers of contents are those of one cache"
+        self._asked |= other._asked
+
+    def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
+        return _keys(self.candidates, self.fragments, fragments)
+
     def scores_asked(self) -> dict[tuple[int, ...], float]:
         """The sets asked for and their L, each by fragments with its contents."""
         of_number: dict[int, int] = {}
-        for fragment, number in enumerate(self._numbers):
+        for fragment, number in self._numbers.items():
             of_number.setdefault(number, fragment)
         keys = list(self._asked)
         scores = self._cache.recall(keys).tolist()
@@ -318,7 +358,7 @@ class BlackBoxScorer:
 
     def remember(self, asked: Mapping[tuple[int, ...], float]) -> None:
         """Take up what `scores_asked` gave, of the same `fragments`."""
-        self._numbers = [self._cache.number(fragment) for fragment in self.fragments]
+        self._numbers = {i: self._cache.number(fragment) for i, fragment in self.fragments.items()}
         scores = {
             tuple(sorted(self._numbers[i] for i in members)): score
             for members, score in asked.items()
@@ -345,3 +385,24 @@ class BlackBoxScorer:
         if reading.asked is not None:
             reading.asked.extend(keys)
         return self._cache.recall(keys)
+
+
+def _keys(
+    candidates: Candidates | None, held: Mapping[int, Fragment], fragments: Sequence[int]
+) -> dict[int, Sequence[int]]:
+    """See `Scorer.keys`."""
+    if candidates is None:
+        return {}
+    return {number: candidates.keys(held[number]) for number in fragments}
+
+
+def _require_scores(scores: Mapping[int, float]) -> None:
+    """Refuse what is no log probability.
+
+    Raises:
+        LikelihoodError: NaN or +inf.
+
+    """
+    for score in scores.values():
+        if np.isnan(score) or score == np.inf:
+            raise LikelihoodError(f"the likelihood of a cluster is {score}")

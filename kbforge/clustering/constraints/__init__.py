@@ -1,0 +1,1 @@
+"""Decisions and linking rules, as sequential Monte Carlo reads them."""

@@ -1,0 +1,1 @@
+"""What changes a session beside new fragments: removal, decisions, revision."""

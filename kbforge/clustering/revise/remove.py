@@ -1,0 +1,46 @@
+"""Remove: take fragments out of every particle, as if they had not come.
+
+A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight is to be its
+target density again, so that
+
+    log w -= log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
+
+Particles that were different and are equal now are one, and are not summed: each weighs what the
+target says of it. A subproblem of which x was the bridge falls apart. If the particles were all
+groupings there are, the result is the posterior of what is left, exactly.
+
+Clusters are made anew from their fragments, in order of arrival, which every live table can do. A
+table that was edited in place would be off by a rounding from one that is filled from a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.revise.groupings import rows_of, without
+from kbforge.clustering.revise.homes import Homes
+from kbforge.clustering.revise.replace import Replacement, plan_replacement
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import State
+
+
+def plan_removal(
+    state: State, model: Scorer, rules: Rules, homes: Homes, removed: Collection[int]
+) -> Replacement:
+    """Decide what is left without some fragments. Whatever is raised, nothing has changed.
+
+    Args:
+        state: holds them.
+        model: likewise.
+        rules: how the session clusters.
+        homes: where they are.
+        removed: their numbers.
+
+    Raises:
+        LikelihoodError: what is left has no possible grouping among the particles.
+
+    """
+    gone = sorted({homes.of(fragment) for fragment in removed})
+    parts = [[without(row, removed) for row in rows_of(state, name)] for name in gone]
+    return plan_replacement(state, model, rules, gone, parts, removed)

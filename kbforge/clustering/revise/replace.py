@@ -1,0 +1,207 @@
+"""Replace: put other particles in the place of subproblems, whatever they were.
+
+A removal, a decision and a revision each end here: with rows (`groupings.Row`) for the fragments
+of some subproblems. The rows' clusters that are not live are made, every row weighs its target
+density, equal rows are one and are never summed, the heaviest P stay, and what no row connects
+falls apart.
+
+As a step does, this has two halves: `plan_replacement` asks and may fail, and leaves everything as
+it was; `put_in_place` writes, and cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kbforge.clustering.online.lineage import Lineage
+from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.table import Regrouped
+from kbforge.clustering.revise.groupings import (
+    Row,
+    components,
+    heaviest,
+    log_densities,
+)
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.state import Block, Link, State
+from kbforge.contracts import Cluster, FloatArray
+from kbforge.errors import LikelihoodError
+from kbforge.numerics.logs import log_sum_exp
+
+
+class Replacement(NamedTuple):
+    """What to write; it holds for the state that it was made of, and no other.
+
+    Attributes:
+        gone: names of the subproblems that go.
+        blocks: by name, what takes their place.
+        new: by slot, what is to be placed there: the cluster as a list, and its L.
+        masks: by slot, the membership masks of all clusters.
+        regrouped: what the model is to be told.
+
+    """
+
+    gone: tuple[int, ...]
+    blocks: Mapping[int, Block]
+    new: Mapping[int, tuple[Link, float]]
+    masks: Mapping[int, int]
+    regrouped: Regrouped
+
+
+def plan_replacement(
+    state: State,
+    model: Scorer,
+    rules: Rules,
+    gone: Collection[int],
+    parts: Sequence[Sequence[Row]],
+    removed: Collection[int] = (),
+) -> Replacement:
+    """Decide what takes the place of subproblems. Whatever is raised, nothing has changed.
+
+    Args:
+        state: before.
+        model: has taken in every fragment of the rows.
+        rules: P, and whether subproblems fall apart.
+        gone: the subproblems that go.
+        parts: lists of rows; those of one list group the same fragments, and all lists together
+            those of the subproblems but for `removed`.
+        removed: fragments that are no more.
+
+    Raises:
+        LikelihoodError: a likelihood is NaN, or every row of a part is impossible.
+        Exception: whatever the model or the index raises.
+
+    """
+    before = {state.members(slot): slot for name in gone for slot in _slots(state, name)}
+    wanted = dict.fromkeys(cluster for rows in parts for row in rows for cluster in row)
+    unknown = sorted(cluster for cluster in wanted if cluster not in before)
+    new = dict(zip(state.vacant(len(unknown)).tolist(), unknown, strict=True))
+    slot_of = {cluster: before[cluster] for cluster in wanted if cluster in before}
+    slot_of |= {cluster: slot for slot, cluster in new.items()}
+    keys = model.keys([f for name in sorted(gone) for f in fragments_held(state, name)])
+    afresh = None
+    if removed and min(model.fragments) in removed:
+        # what the first fragment settled must be as the first one left would settle it
+        afresh = {slot: cluster for cluster, slot in slot_of.items()} | _others(state, gone)
+    made = model.make(new, state.n_slots, afresh)
+    try:
+        term = _terms(state, slot_of, made.scores)
+        blocks = [_block(slot_of, *part) for part in _fallen_apart(parts, term, rules)]
+    except BaseException:
+        model.unmake(made)
+        raise
+    held = {slot for block in blocks for slot in block.slots.tolist()}
+    clusters = {slot: cluster for cluster, slot in sorted(slot_of.items()) if slot in held}
+    dropped = [slot for slot in (*before.values(), *new) if slot not in held]
+    lineage = Lineage(new, state.n_slots + len(new))
+    return Replacement(
+        tuple(sorted(gone)),
+        {clusters[int(block.cells[0])][0]: block for block in blocks},
+        {slot: (lineage.link(slot), made.scores[slot]) for slot in new},
+        _masks(blocks, clusters),
+        Regrouped(
+            made,
+            np.array(list(before.values()), dtype=np.int64),
+            np.array(dropped, dtype=np.int64),
+            clusters,
+            keys,
+            tuple(sorted(removed)),
+        ),
+    )
+
+
+def put_in_place(state: State, model: Scorer, replacement: Replacement) -> None:
+    """Write what `plan_replacement` decided of this state; it and the model are updated."""
+    for name in replacement.gone:
+        state.remove(name)
+    state.place_whole(replacement.new)
+    for slot, mask in replacement.masks.items():
+        state.mask[slot] = mask
+    model.settle(replacement.regrouped)
+    state.release(replacement.regrouped.dropped)
+    for name, block in replacement.blocks.items():
+        state.install(name, block)
+
+
+def fragments_held(state: State, name: int) -> list[int]:
+    """The fragments of a subproblem, ascending."""
+    block = state.blocks[name]
+    return sorted(f for slot in block.cells[: block.row_start[1]] for f in state.members(slot))
+
+
+def _slots(state: State, name: int) -> list[int]:
+    slots: list[int] = state.blocks[name].slots.tolist()
+    return slots
+
+
+def _others(state: State, gone: Collection[int]) -> dict[int, Cluster]:
+    """By slot, the clusters of all other subproblems."""
+    names = [name for name in state.blocks if name not in gone]
+    return {slot: state.members(slot) for name in names for slot in _slots(state, name)}
+
+
+def _terms(
+    state: State, slot_of: Mapping[Cluster, int], scores: Mapping[int, float]
+) -> dict[Cluster, float]:
+    """log alpha + lgamma(|C|) + L(C) of clusters old and new."""
+    term = {
+        cluster: float(state.term[slot]) for cluster, slot in slot_of.items() if slot not in scores
+    }
+    made = [cluster for cluster, slot in slot_of.items() if slot in scores]
+    if made:
+        sizes = np.array([len(cluster) for cluster in made], dtype=np.int64)
+        score = np.array([scores[slot_of[cluster]] for cluster in made])
+        term |= dict(zip(made, state.log_terms(sizes, score).tolist(), strict=True))
+    return term
+
+
+def _fallen_apart(
+    parts: Sequence[Sequence[Row]], term: Mapping[Cluster, float], rules: Rules
+) -> list[tuple[list[Row], FloatArray]]:
+    """The rows of every subproblem, heaviest first, with their values.
+
+    Raises:
+        LikelihoodError: every row of a part is impossible.
+
+    """
+    out = []
+    for part in parts:
+        rows, values = heaviest(part, log_densities(part, term), rules.particles)
+        if not rows[0]:
+            continue  # no fragment is left
+        possible = int((values > -np.inf).sum())
+        if not possible:
+            raise LikelihoodError("the fragments that are left have no possible grouping")
+        rows, values = rows[:possible], values[:possible]
+        if not rules.splits:
+            out.append((rows, values))
+            continue
+        for component in components(rows):
+            out.append(heaviest(component, log_densities(component, term), len(component)))
+    return out
+
+
+def _block(slot_of: Mapping[Cluster, int], rows: Sequence[Row], values: FloatArray) -> Block:
+    """Rows as a subproblem's block."""
+    cells = np.array([slot_of[cluster] for row in rows for cluster in row], dtype=np.int64)
+    return Block(
+        cells,
+        np.cumsum([0, *(len(row) for row in rows)]),
+        values - log_sum_exp(values),
+        np.unique(cells),
+        sum(len(cluster) for cluster in rows[0]),
+    )
+
+
+def _masks(blocks: Sequence[Block], clusters: Mapping[int, Cluster]) -> dict[int, int]:
+    """By slot, membership masks; the bits of a block are its fragments, ascending."""
+    masks: dict[int, int] = {}
+    for block in blocks:
+        slots = block.slots.tolist()
+        fragments = sorted({fragment for slot in slots for fragment in clusters[slot]})
+        bit = {fragment: 1 << i for i, fragment in enumerate(fragments)}
+        masks |= {slot: sum(bit[f] for f in clusters[slot]) for slot in slots}
+    return masks

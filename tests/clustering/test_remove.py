@@ -1,0 +1,320 @@
+"""Removal: against the posterior by enumeration, and over random lives of a session."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.session import OnlineSession
+from kbforge.contracts import (
+    Cluster,
+    Fragment,
+    Likelihood,
+    LiveClusters,
+    OnlineClusterer,
+    Posterior,
+    Problem,
+)
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.testing import UniformLikelihood
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.contents import contents
+from tests.clustering.invariants import check_invariants
+from tests.clustering.test_exactness import (
+    BELL_7,
+    FAMILIES,
+    exact_posterior,
+    represented,
+    vectors,
+)
+from tests.clustering.test_failures import (
+    LIKELIHOODS,
+    RULES,
+    Broken,
+    Trap,
+    problem_of,
+)
+from tests.clustering.toys import Chain, Rule, fragments_of, normal
+
+STAGES = ("conjugate", "indexed", "black box", "surrogate")
+
+
+def check_session(session: OnlineSession) -> None:
+    """The state's invariants, and that the candidates know the state's clusters and no others."""
+    state, model = session._core.state, session._core.model
+    removed = set(range(state.n_fragments)) - set(model.fragments)
+    check_invariants(state, removed)
+    live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
+    if model.candidates is not None:
+        check_candidates(model.candidates, {slot: state.members(slot) for slot in live})
+    for name in state.blocks:
+        for fragment in session.subproblem(name).fragments:
+            assert session._core.homes.of(fragment) == name
+
+
+def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
+    assert candidates._family == {slot: members[0] for slot, members in live.items()}
+    families: dict[int, set[int]] = {}
+    for slot, members in live.items():
+        families.setdefault(members[0], set()).add(slot)
+    assert candidates._live == families
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.integers(2, 7),
+    seed=st.integers(0, 10_000),
+    alpha=st.sampled_from([0.05, 1.0, 20.0]),
+    split=st.booleans(),
+    data=st.data(),
+)
+def test_if_all_particles_are_kept_the_posterior_is_that_of_the_rest(
+    family: str, n: int, seed: int, alpha: float, split: bool, data: st.DataObject
+) -> None:
+    make_fragments, make_likelihood = FAMILIES[family]
+    fragments = make_fragments(np.random.default_rng(seed), n)
+    likelihood = make_likelihood(fragments)
+    clusterer: OnlineClusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
+    session = clusterer.open(Problem(likelihood, alpha), np.random.default_rng(0))
+    session.add(fragments)
+    removed = data.draw(st.lists(st.integers(0, n - 1), unique=True, min_size=1, max_size=n - 1))
+    at_once = data.draw(st.booleans(), label="at once")
+    for some in [removed] if at_once else [[i] for i in removed]:
+        session.remove([fragments[i].id for i in some])
+    left = [fragment for i, fragment in enumerate(fragments) if i not in removed]
+    check_exact(session.posterior(), left, likelihood, alpha)
+    again = [fragments[i] for i in removed]
+    session.add(again)
+    check_exact(session.posterior(), [*left, *again], likelihood, alpha)
+
+
+def check_exact(
+    posterior: Posterior, fragments: list[Fragment], likelihood: Likelihood, alpha: float
+) -> None:
+    got = represented(posterior)
+    for grouping, log_weight in exact_posterior(fragments, likelihood, alpha).items():
+        assert math.exp(got.get(grouping, -math.inf)) == pytest.approx(
+            math.exp(log_weight), abs=1e-9, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@settings(max_examples=8, deadline=None)
+@given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), data=st.data())
+def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.DataObject) -> None:
+    """Fragments come, go and come again; a session restored at any time goes on alike."""
+    draw, make = LIKELIHOODS[name]
+    items = draw(np.random.default_rng(seed), 14)
+    problem = problem_of(stage, make(items), Trap())
+    session = OnlineSession(problem, RULES[rules], np.random.default_rng(seed))
+    outside = list(items)
+    inside: list[Fragment] = []
+    for _ in range(data.draw(st.integers(2, 7), label="turns")):
+        if inside and (not outside or data.draw(st.booleans(), label="remove")):
+            chosen = data.draw(
+                st.lists(st.sampled_from(range(len(inside))), unique=True, min_size=1, max_size=4)
+            )
+            gone = [inside[i] for i in chosen]
+            session.remove([item.id for item in gone])
+            inside = [item for item in inside if item not in gone]
+            outside += gone
+        else:
+            count = data.draw(st.integers(1, 6), label="add")
+            session.add(outside[:count])
+            inside += outside[:count]
+            outside = outside[count:]
+        check_session(session)
+        assert list(session.fragments) == inside
+        other = problem_of(stage, make(items), Trap())
+        snapshot = session.snapshot()
+        restored = OnlineSession(other, RULES[rules], np.random.default_rng(99), snapshot)
+        assert contents(restored.snapshot()) == contents(snapshot)
+        assert restored.posterior() == session.posterior()
+        if data.draw(st.booleans(), label="go on with the restored one"):
+            session.add(outside[:1])
+            restored.add(outside[:1])
+            inside += outside[:1]
+            outside = outside[1:]
+            assert restored.posterior() == session.posterior()
+            assert contents(restored.snapshot()) == contents(session.snapshot())
+            session = restored
+
+
+def test_the_last_to_come_leaves_as_if_it_had_not_come() -> None:
+    """Weights, clusters and what comes after, bit for bit, where no particle was dropped for it."""
+    items = vectors(np.random.default_rng(2), 9)
+    problem = Problem(Gaussian(), 1.0)
+    for cut in range(1, 6):
+        never = SplitSmc(particles=BELL_7).open(problem, np.random.default_rng(0))
+        session = SplitSmc(particles=BELL_7).open(problem, np.random.default_rng(0))
+        never.add(items[:cut])
+        session.add(items[: cut + 1])
+        session.remove([items[cut].id])
+        expected, got = never.posterior(), session.posterior()
+        assert represented(got).keys() == represented(expected).keys()
+        assert got.log_posterior == expected.log_posterior
+
+
+def test_a_bridge_that_goes_leaves_two_sides() -> None:
+    points = [(-3.0,), (3.0,), (-3.1,), (3.1,), (0.0,)]
+    session = SplitSmc(particles=50).open(
+        Problem(Chain(normal(1.0, 6.0)), 1.0), np.random.default_rng(0)
+    )
+    session.add(fragments_of(points))
+    (whole,) = session.posterior().subproblems
+    session.touched()
+    session.remove(["f4"])
+    parts = session.posterior().subproblems
+    assert len(parts) < len(whole.particles)
+    groupings = [frozenset(p.clusters) for part in parts for p in part.particles]
+    assert len(groupings) == len(set(groupings))
+    # f4's cluster of its own on many particles: without it, those equal others
+    assert sum(len(part.particles) for part in parts) < len(whole.particles)
+
+
+def test_the_first_fragment_may_go() -> None:
+    """A Gaussian's table reads all others relative to it."""
+    items = vectors(np.random.default_rng(1), 30)
+    problem = Problem(Gaussian(), 1.0)
+    session = SplitSmc(particles=10).open(problem, np.random.default_rng(0))
+    session.add(items)
+    for i in (0, 1, 2, 5):
+        session.remove([items[i].id])
+        restored = SplitSmc(particles=10).open(
+            problem, np.random.default_rng(0), session.snapshot()
+        )
+        live = [each._core.model.table.live for each in (session, restored)]  # type: ignore[attr-defined]
+        assert live[0]._origin.tolist() == live[1]._origin.tolist()
+        extra = [Fragment(f"again {i}", {}, items[i].vector)]
+        session.add(extra)
+        restored.add(extra)
+        assert restored.posterior() == session.posterior()
+
+
+def test_everything_may_go() -> None:
+    for clusterer in (SplitSmc(particles=5), Smc(particles=5)):
+        items = vectors(np.random.default_rng(3), 12)
+        session = clusterer.open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+        session.add(items)
+        session.remove([item.id for item in items])
+        assert (session.n_fragments, session.fragments) == (0, ())
+        assert session.posterior().subproblems == ()
+        assert session.posterior().log_posterior == 0
+        # another dimension, even: nothing is left of what was
+        others = [Fragment(f"o{i}", {}, (float(i),)) for i in range(4)]
+        session.add(others)
+        assert session.posterior().n_fragments == 4
+
+
+class OnlyGrows(Chain):
+    """Its tables forget nothing: they have no `release` of their own, and are not editable."""
+
+    def live_clusters(self) -> LiveClusters:  # type: ignore[override]
+        table = super().live_clusters()
+        assert not table.editable
+        return table
+
+
+@pytest.mark.parametrize("particles", [1, 4, 30])
+def test_a_table_that_is_not_editable(particles: int) -> None:
+    rng = np.random.default_rng(4)
+    items = fragments_of([tuple(p) for p in rng.normal(size=(20, 2)).tolist()])
+    problem = Problem(OnlyGrows(normal(1.0, 3.0)), 1.0)
+    session = SplitSmc(particles=particles).open(problem, rng)
+    session.add(items)
+    for i in rng.permutation(20)[:15].tolist():
+        session.remove([items[i].id])
+        check_session(session)  # type: ignore[arg-type]
+        live = {
+            slot
+            for block in session._core.state.blocks.values()  # type: ignore[attr-defined]
+            for slot in block.slots.tolist()
+        }
+        assert set(session._core.model.table.live._members) == live  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("method", ["encode", "log_predictive", "log_predictive_new", "keys"])
+@pytest.mark.parametrize("nan", [False, True])
+def test_a_removal_that_fails_changes_nothing(stage: str, method: str, nan: bool) -> None:
+    draw, make = LIKELIHOODS["attributes"]
+    items = draw(np.random.default_rng(7), 14)
+    for victims in ([0], [3], [2, 9]):
+        trap, plain = Trap(), Trap()
+        session, clean = (
+            OnlineSession(
+                problem_of(stage, make(items), each), RULES["split-smc"], np.random.default_rng(0)
+            )
+            for each in (trap, plain)
+        )
+        for each in (session, clean):
+            each.add(items[:-2])
+        before = session.posterior()
+        trap.method, trap.wait, trap.nan = method, 0, nan
+        if stage == "black box":
+            trap.method = "log_marginal"
+        try:
+            session.remove([items[i].id for i in victims])
+        except (Broken, LikelihoodError):
+            trap.wait = None
+            assert session.posterior() == before
+            check_session(session)
+            session.remove([items[i].id for i in victims])
+        trap.wait = None
+        clean.remove([items[i].id for i in victims])
+        for each in (session, clean):
+            each.add(items[-2:])
+        assert session.posterior() == clean.posterior()
+
+
+def test_a_removal_can_fail() -> None:
+    """The property above is not empty."""
+    trap = Trap()
+    draw, make = LIKELIHOODS["attributes"]
+    items = draw(np.random.default_rng(7), 14)
+    problem = problem_of("indexed", make(items), trap)
+    session = OnlineSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session.add(items)
+    for method in ("encode", "log_predictive_of", "keys"):
+        trap.method, trap.wait = method, 0
+        with pytest.raises(Broken):
+            session.remove([items[3].id])
+    session.remove([items[3].id])
+
+
+def test_ids_that_are_not_there_or_twice() -> None:
+    session = SplitSmc().open(Problem(UniformLikelihood(), 1.0), np.random.default_rng(0))
+    session.add([Fragment("a", {"n": ("1",)}), Fragment("b", {"n": ("1",)})])
+    session.remove(["a", "a"])
+    with pytest.raises(UsageError, match='no fragment of the session has the id "a"'):
+        session.remove(["b", "a"])
+    assert session.number("b") == 1
+    session.add([Fragment("b", {"n": ("2",)})])
+    with pytest.raises(UsageError, match='several fragments of the session have the id "b"'):
+        session.remove(["b"])
+    session.remove([])
+    assert session.n_fragments == 2
+
+
+def test_sets_with_what_is_gone_are_forgotten_and_still_counted() -> None:
+    """A snapshot must not hold scores of sets that none of its fragments make."""
+    items = fragments_of([(0.0,), (0.1,), (0.2,), (0.1,)])
+    rule = Rule(lambda ids: -float(len(ids)))
+    session = SplitSmc(particles=20).open(Problem(rule, 1.0), np.random.default_rng(0))
+    session.add(items)
+    before = session.posterior().model_evaluations
+    session.remove(["f1"])  # f3 has its content
+    kept = session.snapshot().values["scores"]
+    session.remove(["f0"])
+    assert len(session.snapshot().values["scores"]) < len(kept)
+    assert all(0 not in of for of in session.snapshot().values["scores"])
+    assert session.posterior().model_evaluations >= before
