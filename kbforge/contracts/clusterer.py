@@ -21,11 +21,14 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 
 Of sessions:
 
-7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit.
+7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit, unless
+    the clusterer `finishes` batches in a way of its own.
 8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
 9. A fragment that is refused leaves the session as if it had never come, bit for bit.
 10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
     does law 8. Every particle of what held it weighs its target density.
+11. No particle ever violates a constraint that is in force, whenever it came.
+12. A revision never makes the point estimate less probable, once it is the densest particle.
 
 A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
 there.
@@ -38,7 +41,7 @@ there is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -51,7 +54,7 @@ from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
 from kbforge.contracts.posterior import Ending, Posterior
 from kbforge.contracts.progress import Interrupted, OnStep, Progress
-from kbforge.contracts.session import Session, Snapshot
+from kbforge.contracts.session import Info, Session, Snapshot
 from kbforge.errors import UsageError
 
 
@@ -139,7 +142,14 @@ class Clusterer(ABC):
 
 
 class OnlineClusterer(Clusterer):
-    """A clusterer that takes in fragments as they come; clustering a batch is a loop over that."""
+    """A clusterer that takes in fragments as they come; clustering a batch is a loop over that.
+
+    Attributes:
+        finishes: whether a batch ends with `finish`.
+
+    """
+
+    finishes: bool = False
 
     @abstractmethod
     def open(
@@ -165,27 +175,41 @@ class OnlineClusterer(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `Clusterer`: one session, one fragment after another."""
+        """See `Clusterer`: one session, one fragment after another, and what follows them."""
         session = self.open(problem, rng)
+
+        def told(done: Info) -> None:
+            if on_step is not None:
+                on_step(
+                    Progress(
+                        session.n_fragments,
+                        len(fragments),
+                        done.subproblems,
+                        done.log10_effective_particles,
+                        done.model_evaluations,
+                        partial(_interrupted, session),
+                    )
+                )
+
         try:
             for fragment in fragments:
                 (info,) = session.add((fragment,))
-                if on_step is not None:
-                    on_step(
-                        Progress(
-                            session.n_fragments,
-                            len(fragments),
-                            info.subproblems,
-                            info.log10_effective_particles,
-                            info.model_evaluations,
-                            partial(_interrupted, session),
-                        )
-                    )
-        except Interrupted:
-            pass  # what has been taken in is the result
-        if session.n_fragments < len(fragments):
-            return _interrupted(session)
+                told(info)
+            if self.finishes and fragments:
+                self.finish(session, lambda: told(info))
+        except Interrupted:  # what has been taken in is the result
+            if self.finishes or session.n_fragments < len(fragments):
+                return _interrupted(session)
         return session.posterior()
+
+    def finish(self, session: Session, after_step: Callable[[], None]) -> None:
+        """What a run over a batch does when all fragments are in, if it `finishes`.
+
+        Args:
+            session: holds them.
+            after_step: to be called now and then; it may raise `Interrupted`.
+
+        """
 
 
 def _interrupted(session: Session) -> Posterior:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import (
+    Decision,
     FloatArray,
     Fragment,
     Interrupted,
@@ -22,7 +23,7 @@ from kbforge.contracts import (
     Session,
     Subproblem,
 )
-from kbforge.errors import LikelihoodError, UsageError
+from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood
@@ -254,6 +255,41 @@ class OnlineClustererContract(ClustererContract):
             len(block.fragments) for block in blocks
         ]
 
+    def test_decisions_are_honoured_whenever_they_come(self) -> None:
+        items = self.fragments()
+        ids = [item.id for item in items]
+        decisions = [Decision(True, ids[i], ids[i + 7]) for i in (0, 7, 2)]
+        decisions += [Decision(False, ids[i], ids[i + 3]) for i in (0, 4, 11)]
+        for problem in self.problems().values():
+            for at in (0, len(items) // 2, len(items)):
+                session = self.open(problem)
+                session.add(items[:at])
+                session.constrain(decisions)
+                session.add(items[at:])
+                assert session.constraints.decisions == tuple(decisions)
+                found = session.posterior()
+                _check_partition(found, len(items))
+                _check_decisions(found, ids, decisions)
+                session.revise(1)
+                _check_decisions(session.posterior(), ids, decisions)
+                with pytest.raises(ContradictionError, match=f'"{ids[0]}" "{ids[14]}"'):
+                    session.constrain([Decision(False, ids[0], ids[14])])
+                session.lift(decisions)
+                assert not session.constraints
+                _check_partition(session.posterior(), len(items))
+
+    def test_a_revision_never_makes_the_point_estimate_worse(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            session = self.open(problem)
+            session.add(items)
+            session.revise(1)  # a stochastic resampler may not have had the heaviest first
+            before = session.posterior().log_posterior
+            revised = session.revise(1)
+            _check_partition(session.posterior(), len(items))
+            assert revised.gain >= 0
+            assert session.posterior().log_posterior >= before - 1e-8
+
     def test_what_is_not_there_cannot_be_removed(self) -> None:
         session, items = self.open(self.problems()["conjugate"]), self.fragments()
         session.add(items)
@@ -294,6 +330,17 @@ def _check_partition(found: Posterior, n: int) -> None:
             members = [i for cluster in particle.clusters for i in cluster]
             assert sorted(members) == list(subproblem.fragments)
             assert all(list(cluster) == sorted(cluster) for cluster in particle.clusters)
+
+
+def _check_decisions(found: Posterior, ids: Sequence[str], decisions: Sequence[Decision]) -> None:
+    home = {i: n for n, block in enumerate(found.subproblems) for i in block.fragments}
+    place = {id: i for i, id in enumerate(ids)}
+    for each in decisions:
+        first, second = place[each.first], place[each.second]
+        assert home[first] == home[second] or not each.same
+        for particle in found.subproblems[home[first]].particles:
+            (cluster,) = [c for c in particle.clusters if first in c]
+            assert (second in cluster) == each.same
 
 
 def _check_target(subproblem: Subproblem, problem: Problem, items: Sequence[Fragment]) -> None:

@@ -43,7 +43,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("_SparseRows", "_rows"): "the same",
     ("_DenseRows", "_rows"): "the same",
     # the problem itself, which is given and not the session's
-    ("Table", "_likelihood"): "the problem's",
+    ("Table", "likelihood"): "the problem's",
     ("Core", "problem"): "the problem itself",
     ("Candidates", "_index"): "the problem's",
     ("LiveGaussian", "_prior"): "the problem's",

@@ -107,8 +107,12 @@ class Scorer(Protocol):
         """This is how some fragments are grouped now. Cannot fail."""
         ...
 
-    def count(self, other: Scorer) -> None:
-        """What another scorer of the same problem was asked counts here, too."""
+    def count(self, other: Scorer | Reading) -> None:
+        """What another scorer of the same problem was asked, or for a reading, counts here, too."""
+        ...
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of clusters of held fragments, which counts; shape [len(clusters)]. May raise."""
         ...
 
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
@@ -214,8 +218,13 @@ class ConjugateScorer:
         for number in regrouped.removed:
             del self.fragments[number]
 
-    def count(self, other: Scorer) -> None:
-        self.evaluations += other.evaluations
+    def count(self, other: Scorer | Reading) -> None:
+        self.evaluations += 0 if isinstance(other, Reading) else other.evaluations
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        self.evaluations += len(clusters)
+        sets = [[self.fragments[i] for i in cluster] for cluster in clusters]
+        return self.table.likelihood.log_marginal(sets)
 
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return _keys(self.candidates, self.fragments, fragments)
@@ -301,15 +310,7 @@ class BlackBoxScorer:
     def make(
         self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
     ) -> Made:
-        keys = {
-            slot: tuple(sorted(self._numbers[i] for i in members)) for slot, members in new.items()
-        }
-        unknown = {
-            key: [self.fragments[i] for i in new[slot]]
-            for slot, key in keys.items()
-            if key not in self._cache
-        }
-        self._cache.learn(unknown)
+        keys = dict(zip(new, self._scored(list(new.values())), strict=True))
         scores = dict(zip(keys, self._cache.recall(keys.values()).tolist(), strict=True))
         live = None
         if self.table is not None:
@@ -335,10 +336,18 @@ class BlackBoxScorer:
             self.forgotten += len(self._asked) - len(left)
             self._asked = left
 
-    def count(self, other: Scorer) -> None:
+    def count(self, other: Scorer | Reading) -> None:
+        if isinstance(other, Reading):
+            self._asked.update(other.asked or ())
+            return
         assert isinstance(other, BlackBoxScorer)
         assert other._cache is self._cache, "numbers of contents are those of one cache"
         self._asked |= other._asked
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        made = self._scored(clusters)
+        self._asked.update(made)
+        return self._cache.recall(made)
 
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return _keys(self.candidates, self.fragments, fragments)
@@ -365,6 +374,17 @@ class BlackBoxScorer:
         }
         self._cache.remember(scores)
         self._asked = set(scores)
+
+    def _scored(self, clusters: Sequence[Cluster]) -> list[Key]:
+        """Have clusters of held fragments scored; returns their contents."""
+        keys = [tuple(sorted(self._numbers[i] for i in cluster)) for cluster in clusters]
+        unknown = {
+            key: [self.fragments[i] for i in cluster]
+            for key, cluster in zip(keys, clusters, strict=True)
+            if key not in self._cache
+        }
+        self._cache.learn(unknown)
+        return keys
 
     def _score_joins(self, state: State, reading: Reading, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""

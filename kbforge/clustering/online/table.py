@@ -104,7 +104,7 @@ class Table:
     """
 
     def __init__(self, likelihood: ConjugateLikelihood, candidates: Candidates | None) -> None:
-        self._likelihood, self.candidates = likelihood, candidates
+        self.likelihood, self.candidates = likelihood, candidates
         self.live: LiveClusters | None = None
         self._by_slot: FloatArray = np.zeros(0)
 
@@ -117,7 +117,7 @@ class Table:
             only: slots of the clusters to score, ascending; None leaves it to the index.
 
         """
-        live = self.live or self._likelihood.live_clusters()
+        live = self.live or self.likelihood.live_clusters()
         observation = live.encode(x)
         if self.candidates is None and only is None:
             predictive = live.log_predictive(observation, state.n_slots)
@@ -150,7 +150,7 @@ class Table:
     def refill(self, fragments: Mapping[int, Fragment], lineage: Lineage) -> None:
         """Give a new table the clusters of a run, as the run gave them, fragment by fragment."""
         if fragments:
-            self.live = self._likelihood.live_clusters()
+            self.live = self.likelihood.live_clusters()
             lineage.replay(self.live, fragments)
 
     def make(
@@ -164,7 +164,7 @@ class Table:
         clusters = new if afresh is None else afresh
         if not clusters:
             return Made({}, self.live if afresh is None else None)
-        live = self.live if afresh is None else self._likelihood.live_clusters()
+        live = self.live if afresh is None else self.likelihood.live_clusters()
         assert live is not None
         lineage = Lineage(clusters, max(slots, max(clusters) + 1))
         scores = lineage.score(live, fragments, slots if afresh is None else 0)

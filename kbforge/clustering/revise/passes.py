@@ -76,8 +76,7 @@ def move(core: Core, fragment: int) -> float:
     if left:
         moves.append(((here,), _held(left, (fragment,))))
     unknown = list(dict.fromkeys(cluster for _, after in moves for cluster in after))
-    items = core.model.fragments
-    scores = core.problem.likelihood.log_marginal([[items[i] for i in c] for c in unknown])
+    scores = core.model.score(unknown)
     term |= dict(zip(unknown, state.prior.log_terms(unknown, scores).tolist(), strict=True))
     best: Row = ()
     gain = LEAST_GAIN

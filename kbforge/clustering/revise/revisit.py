@@ -127,8 +127,9 @@ def rivals(core: Core, fragment: int, own: int) -> tuple[IntArray, FloatArray]:
     slots = slots[slots != own]
     if not len(slots):
         return slots, np.zeros(0)
-    scores = core.model.read(state, x, slots).scores
-    return slots, state.log_size[slots] + scores.log_predictive[slots]
+    reading = core.model.read(state, x, slots)
+    core.model.count(reading)
+    return slots, state.log_size[slots] + reading.scores.log_predictive[slots]
 
 
 def _mass(core: Core, rows: Sequence[Row], term: dict[Cluster, float]) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from kbforge import registry
 from kbforge.clustering.rules import Rules, Weights
 from kbforge.clustering.session import SequentialMonteCarlo
+from kbforge.contracts import Session
 from kbforge.errors import UsageError
 
 
@@ -25,6 +27,10 @@ class SplitSmc(SequentialMonteCarlo):
             block then keeps the draws' frequencies as weights until it splits.
         floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
             none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
+        revise: when all fragments are in, go over the clusters so many times, each time clustering
+            every one again together with its neighbours, in random order; 0 does not. The log
+            posterior never falls. A pass takes about twice as long as the run itself, 2 are
+            usually enough; it needs the greedy resampler.
 
     """
 
@@ -35,11 +41,17 @@ class SplitSmc(SequentialMonteCarlo):
         weights: Weights | None = None,
         merge: Literal["exact", "multinomial"] = "exact",
         floor: float | None = None,
+        revise: int = 0,
     ) -> None:
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.keeps_heaviest:
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
+        if revise < 0:
+            raise UsageError(f"revise: expected at least 0, got {revise}")
+        if revise and not scheme.keeps_heaviest:
+            raise UsageError(f"revise needs the greedy resampler, got {resampler}")
         self.particles = particles
+        self.finishes, self._passes = revise > 0, revise
         super().__init__(
             Rules(
                 particles=particles,
@@ -50,3 +62,7 @@ class SplitSmc(SequentialMonteCarlo):
                 floor=floor,
             )
         )
+
+    def finish(self, session: Session, after_step: Callable[[], None]) -> None:
+        """Revise."""
+        session.revise(self._passes, after_step=after_step)

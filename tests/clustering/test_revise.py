@@ -1,0 +1,229 @@
+"""Revision: nothing held ever gets worse, and what a run got stuck in is mended."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.clustering.constraints.closure import Closure
+from kbforge.clustering.revise.passes import move
+from kbforge.clustering.revise.revisit import MOST_TAKEN, revisit
+from kbforge.clustering.session import OnlineSession
+from kbforge.contracts import Constraints, Decision, Fragment, Interrupted, Problem, Progress
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.testing import UniformLikelihood
+from kbforge_plugins.clusterers.smc import Smc
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from tests.clustering.contents import contents
+from tests.clustering.test_constraints import mass
+from tests.clustering.test_exactness import BELL_7, exact_posterior, represented, vectors
+from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
+from tests.clustering.test_remove import STAGES, check_session
+from tests.clustering.toys import Rule, fragments_of
+
+
+def best(session: OnlineSession) -> float:
+    return session.posterior().log_posterior
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@settings(max_examples=8, deadline=None)
+@given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), passes=st.integers(1, 2))
+def test_what_is_held_never_gets_worse(
+    name: str, stage: str, rules: str, seed: int, passes: int
+) -> None:
+    """Step by step: the sum of densities, and the density of the heaviest."""
+    draw, make = LIKELIHOODS[name]
+    items = draw(np.random.default_rng(seed), 16)
+    problem = problem_of(stage, make(items), Trap())
+    session = OnlineSession(problem, RULES[rules], np.random.default_rng(seed))
+    session.add(items)
+    if not RULES[rules].resampler.keeps_heaviest or RULES[rules].sampled_merges:
+        # weights are not densities there, so that the heaviest may not be the densest
+        session.revise(1)
+    seen = [(mass(session), best(session))]
+    revised = session.revise(passes, after_step=lambda: seen.append((mass(session), best(session))))
+    masses, heaviest = zip(*seen, strict=True)
+    assert (np.diff(masses) >= -1e-8).all()
+    if RULES[rules].resampler.keeps_heaviest and not RULES[rules].sampled_merges:
+        assert (np.diff(heaviest) >= -1e-8).all()
+    assert revised.steps == len(seen) - 1
+    assert masses[-1] - masses[0] == pytest.approx(revised.gain, abs=1e-7)
+    check_session(session)
+    other = problem_of(stage, make(items), Trap())
+    restored = OnlineSession(other, RULES[rules], np.random.default_rng(0), session.snapshot())
+    assert contents(restored.snapshot()) == contents(session.snapshot())
+    for each in (session, restored):
+        each.revise(1)
+    assert restored.posterior() == session.posterior()
+
+
+def test_one_particle_finds_the_best_grouping() -> None:
+    """Of the greedy runs that end elsewhere, at least half are mended."""
+    mended = stuck = 0
+    for seed in range(40):
+        items = vectors(np.random.default_rng(seed), 7)
+        exact = exact_posterior(items, Gaussian(), 1.0)
+        top = max(exact.values())
+        session = SplitSmc(particles=1).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+        session.add(items)
+        at_first = exact[frozenset(session.posterior().clusters())] > top - 1e-6
+        session.revise(5)
+        at_last = exact[frozenset(session.posterior().clusters())] > top - 1e-6
+        assert at_last >= at_first
+        stuck += not at_first
+        mended += at_last and not at_first
+    assert stuck >= 8
+    assert mended >= 0.5 * stuck
+
+
+def test_if_all_particles_are_kept_nothing_changes() -> None:
+    items = vectors(np.random.default_rng(3), 6)
+    for clusterer in (SplitSmc(particles=BELL_7), Smc(particles=BELL_7)):
+        session = clusterer.open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+        session.add(items)
+        before = represented(session.posterior())
+        session.touched()
+        revised = session.revise(2)
+        assert (revised.changed, revised.gain) == (0, 0.0)
+        assert session.touched().changed == ()
+        assert represented(session.posterior()) == before
+
+
+def test_clusters_of_several_subproblems_become_one() -> None:
+    """Two pairs that a run with one particle left apart, each pair a subproblem."""
+
+    def rule(ids: set[str]) -> float:
+        return 8.0 if len(ids) == 4 else 1.0 if ids in ({"f0", "f1"}, {"f2", "f3"}) else 0.0
+
+    items = fragments_of([(float(i),) for i in range(4)])
+    session = SplitSmc(particles=1).open(Problem(Rule(rule), 0.5), np.random.default_rng(0))
+    session.add([items[0], items[1], items[2], items[3]])
+    before = session.posterior()
+    session.revise(3)
+    assert session.posterior().log_posterior >= before.log_posterior
+
+
+def test_only_some_fragments_are_gone_over() -> None:
+    """Those far away are left alone."""
+    rng = np.random.default_rng(0)
+    points = [(float(c) * 1000 + rng.normal(), rng.normal()) for c in range(8) for _ in range(6)]
+    items = [Fragment(f"f{i}", {}, point) for i, point in enumerate(points)]
+    session = SplitSmc(particles=3).open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+    session.add(items)
+    count = session.revise(1, ids=["f0"])
+    assert 1 <= count.steps <= 1 + MOST_TAKEN
+    with pytest.raises(UsageError, match='has the id "nobody"'):
+        session.revise(1, ids=["f0", "nobody"])
+    assert session.revise(0).steps == 0
+    empty = SplitSmc().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))
+    assert empty.revise(3).steps == 0
+
+
+def test_a_step_has_a_bound() -> None:
+    """Ten thousand equal fragments of one entity are not clustered again."""
+    items = [Fragment(f"f{i}", {"n": ("x",)}) for i in range(MOST_TAKEN + 1)]
+    session = SplitSmc(particles=1).open(
+        Problem(UniformLikelihood(), 1e-9), np.random.default_rng(0)
+    )
+    session.add(items)
+    assert len(session.posterior().clusters()) == 1
+    core = session._core  # type: ignore[attr-defined]
+    assert revisit(core, 3, 3) == ([], 0.0)
+
+
+def test_decisions_are_honoured_on_the_way() -> None:
+    items = vectors(np.random.default_rng(5), 30)
+    rng = np.random.default_rng(1)
+    decisions = [
+        Decision(False, items[a].id, items[b].id)
+        for a, b in rng.integers(30, size=(40, 2)).tolist()
+        if a != b
+    ]
+    problem = Problem(Gaussian(), 1.0, constraints=Constraints(tuple(decisions)))
+    for particles in (1, 20):
+        session = SplitSmc(particles=particles).open(problem, np.random.default_rng(0))
+        session.add(items)
+
+        def check(session: OnlineSession = session) -> None:  # type: ignore[assignment]
+            labels = session.posterior().labels()
+            at = {item.id: label for item, label in zip(items, labels, strict=True)}
+            assert all(at[each.first] != at[each.second] for each in decisions)
+
+        session.revise(2, after_step=check)
+
+
+def test_a_move_of_one_fragment() -> None:
+    """To the best other cluster, out into its own, or nowhere."""
+    points = [(0.0, 0.0), (0.1, 0.1), (9.0, 9.0), (9.1, 9.1), (9.2, 9.0), (0.0, 0.1)]
+    items = fragments_of(points)
+    problem = Problem(Gaussian(), 0.1)
+    session = SplitSmc(particles=1).open(problem, np.random.default_rng(0))
+    session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
+    session.add(items)
+    core = session._core  # type: ignore[attr-defined]
+    assert session.posterior().labels()[0] == session.posterior().labels()[2]
+    assert move(core, 0) == 0.0
+    core.bind(Constraints(), Closure([]))
+    before = session.posterior().log_posterior
+    gain = move(core, 0)
+    assert gain > 0
+    assert session.posterior().log_posterior == pytest.approx(before + gain, abs=1e-8)
+    labels = session.posterior().labels()
+    assert labels[0] == labels[1] != labels[2]
+
+
+def test_a_failure_ends_it_and_leaves_the_session_whole() -> None:
+    draw, make = LIKELIHOODS["attributes"]
+    items = draw(np.random.default_rng(7), 20)
+    trap = Trap()
+    problem = problem_of("black box", make(items), trap)
+    session = OnlineSession(problem, RULES["split-smc"], np.random.default_rng(0))
+    session.add(items)
+    before = mass(session)
+    trap.method, trap.wait = "log_marginal", 2
+    with pytest.raises((Broken, LikelihoodError)):
+        session.revise(3)
+    assert trap.sprung
+    check_session(session)
+    assert mass(session) >= before - 1e-9
+    session.revise(1)
+    check_session(session)
+
+
+def test_a_batch_is_revised_at_its_end() -> None:
+    items = vectors(np.random.default_rng(11), 60)
+    problem = Problem(Gaussian(), 5.0)
+    plain = SplitSmc(particles=2).cluster(items, problem, np.random.default_rng(0))
+    steps: list[Progress] = []
+    clusterer = SplitSmc(particles=2, revise=2)
+    found = clusterer.cluster(items, problem, np.random.default_rng(0), steps.append)
+    assert found.log_posterior > plain.log_posterior + 0.1
+    assert found.complete
+    assert found == clusterer.cluster(items, problem, np.random.default_rng(0))
+    assert [step.fragments for step in steps[:60]] == list(range(1, 61))
+    assert all(step.fragments == step.total == 60 for step in steps[60:])
+    assert len(steps) > 60
+
+    def stop(progress: Progress) -> None:
+        steps.append(progress)
+        if len(steps) == 70:
+            raise Interrupted
+
+    steps.clear()
+    cut = clusterer.cluster(items, problem, np.random.default_rng(0), stop)
+    assert not cut.complete
+    assert cut.n_fragments == 60
+    assert cut.log_posterior >= plain.log_posterior
+    assert clusterer.cluster([], problem, np.random.default_rng(0)).n_fragments == 0
+
+
+def test_options_that_do_not_go_together() -> None:
+    with pytest.raises(UsageError, match="revise needs the greedy resampler"):
+        SplitSmc(resampler="optimal", revise=1)
+    with pytest.raises(UsageError, match="expected at least 0"):
+        SplitSmc(revise=-1)
