@@ -26,6 +26,7 @@ import numpy as np
 from kbforge.contracts import Entity, FloatArray, IntArray
 
 _DIGITS = 9  # sums differ in their last bits from machine to machine
+_MOST_ROWS = 1_000  # held at a time, one a class
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +83,14 @@ class Groupings:
         others: dict[int, dict[str, float]] = {}
         for at, one in enumerate(ids):
             group = int(self._class_of[at])
+            if len(rows) == _MOST_ROWS:
+                rows, others = {}, {}
             if group not in rows:
                 rows[group] = self._together(group)
                 others[group] = {b: p for b, p in self._others(group).items() if p > least}
-            row = rows[group]
-            if row.max() > least:
-                for beside in range(at + 1, len(ids)):
-                    probability = float(row[self._class_of[beside]])
-                    if probability > least:
-                        yield Pair(one, ids[beside], probability, True)
+            beside = rows[group][self._class_of[at + 1 :]]
+            for step in np.flatnonzero(beside > least).tolist():
+                yield Pair(one, ids[at + 1 + step], float(beside[step]), True)
             for other, probability in others[group].items():
                 yield Pair(one, other, probability, False)
 

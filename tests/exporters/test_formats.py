@@ -225,3 +225,10 @@ def test_neo4j_attributes_have_names_of_their_own(tmp_path):
     columns, _ = neo4j_import.records(tmp_path / "graph" / "entities.csv", ";")
     arrays = [name for name, kind, _ in columns if kind == "string[]"]
     assert arrays == ["_", "a_b", "a_b_2", "confidence_2", "source"]
+
+
+def test_more_pairs_than_anyone_can_read(monkeypatch):
+    monkeypatch.setattr("kbforge_plugins.exporters.pairs._MOST_PAIRS", 2)
+    with pytest.raises(KBForgeError, match="expected at most 2 pairs, got more"):
+        pairs([ADA, BOB])
+    assert len(pairs([ADA, BOB], threshold=0.8)) == 1

@@ -57,21 +57,29 @@ class PairsExporter(Exporter):
 
         """
         # a pair of two entities is known to both, and each may have dropped what the other has
-        with (
-            open_output(target) as out,
-            contextlib.closing(sqlite3.connect("")) as waiting,
-            table(out) as write,
-        ):
-            waiting.execute("CREATE TABLE pair (one, other, probability, rest)")
-            write(COLUMNS)
-            for count, cells in enumerate(self._inside(view, waiting)):
-                write(cells)
-                if count == _MOST_PAIRS:
-                    raise KBForgeError(
-                        f"exporter pairs: expected at most {_MOST_PAIRS:,} pairs, got more; "
-                        "kbforge export --format members writes one row a fragment"
-                    )
-            self._across(waiting, write)
+        try:
+            with (
+                open_output(target) as out,
+                contextlib.closing(sqlite3.connect("")) as waiting,
+                table(out) as write,
+            ):
+                self._export(view, waiting, write)
+        except sqlite3.OperationalError as error:
+            raise KBForgeError(f"exporter pairs: no temporary file holds them: {error}") from error
+
+    def _export(
+        self, view: View, waiting: sqlite3.Connection, write: Callable[[Sequence[str]], object]
+    ) -> None:
+        waiting.execute("CREATE TABLE pair (one, other, probability, rest)")
+        write(COLUMNS)
+        for count, cells in enumerate(self._inside(view, waiting)):
+            write(cells)
+            if count == _MOST_PAIRS:
+                raise KBForgeError(
+                    f"exporter pairs: expected at most {_MOST_PAIRS:,} pairs, got more; "
+                    "kbforge export --format members writes one row a fragment"
+                )
+        self._across(waiting, write)
 
     def _inside(self, view: View, waiting: sqlite3.Connection) -> Iterator[list[str]]:
         for entity in view.entities():
