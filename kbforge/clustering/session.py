@@ -159,7 +159,7 @@ class OnlineSession:
         if not removed:
             return
         core = self._core
-        core.replace(plan_removal(core.state, core.model, core.rules, core.homes, removed))
+        core.replace(plan_removal(core, removed))
         assert self._numbers is not None
         for id in removed.values():
             del self._numbers[id]

@@ -38,6 +38,7 @@ class ScoreCache(Likelihood):
     def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood
         self._numbers: dict[bytes, int] = {}
+        self._given = 0  # how many numbers
         self._scores: dict[Key, float] = {}
 
     @classmethod
@@ -53,7 +54,16 @@ class ScoreCache(Likelihood):
 
     def number(self, fragment: Fragment) -> int:
         """The number of a fragment's content; equal content, equal number."""
-        return self._numbers.setdefault(content_key(fragment), len(self._numbers))
+        number = self._numbers.setdefault(content_key(fragment), self._given)
+        self._given += number == self._given
+        return number
+
+    def forget(self, fragment: Fragment) -> None:
+        """Keep a fragment's content no longer: if it comes again, it has a new number.
+
+        So its sets are scored anew then. Scores by the old number stay, for runs that still ask.
+        """
+        self._numbers.pop(content_key(fragment), None)
 
     def __contains__(self, key: Key) -> bool:
         """Whether the set has been scored."""

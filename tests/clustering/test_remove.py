@@ -318,3 +318,20 @@ def test_sets_with_what_is_gone_are_forgotten_and_still_counted() -> None:
     assert len(session.snapshot().values["scores"]) < len(kept)
     assert all(0 not in of for of in session.snapshot().values["scores"])
     assert session.posterior().model_evaluations >= before
+
+
+def test_where_the_rest_of_every_particle_is_impossible() -> None:
+    """f0 and f1 are only possible together with f2, or each alone."""
+
+    def rule(ids: set[str]) -> float:
+        return -np.inf if ids == {"f0", "f1"} else 20.0 * (len(ids) - 1)
+
+    items = fragments_of([(float(i),) for i in range(4)])
+    for clusterer in (SplitSmc(particles=1), Smc(particles=1)):
+        session = clusterer.open(Problem(Rule(rule), 1.0), np.random.default_rng(0))
+        session.add([items[0], items[2], items[1], items[3]])
+        assert session.posterior().clusters() == [(0, 1, 2, 3)]
+        session.remove(["f3"])
+        session.remove(["f2"])
+        assert session.posterior().clusters() == [(0,), (1,)]
+        check_session(session)  # type: ignore[arg-type]

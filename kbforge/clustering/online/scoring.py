@@ -327,14 +327,17 @@ class BlackBoxScorer:
             self.table.settle(regrouped)
         elif self.candidates is not None:
             self.candidates.settle(regrouped.before, regrouped.clusters, regrouped.keys)
-        gone = {self._numbers.pop(number) for number in regrouped.removed}
-        for number in regrouped.removed:
-            del self.fragments[number]
+        gone = {
+            self._numbers.pop(number): self.fragments.pop(number) for number in regrouped.removed
+        }
+        for number in gone.keys() & set(self._numbers.values()):
+            del gone[number]
         if gone:
-            gone.difference_update(self._numbers.values())
-            left = {key for key in self._asked if gone.isdisjoint(key)}
+            left = {key for key in self._asked if gone.keys().isdisjoint(key)}
             self.forgotten += len(self._asked) - len(left)
             self._asked = left
+            for fragment in gone.values():
+                self._cache.forget(fragment)
 
     def count(self, other: Scorer | Reading) -> None:
         if isinstance(other, Reading):

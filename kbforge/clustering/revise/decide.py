@@ -86,7 +86,7 @@ def add_cornered(core: Core, x: Fragment) -> Info:
     try:
         replacement = plan_enforcement(core, core.bindings.bound([component]))
     except BaseException:
-        core.replace(plan_removal(core.state, core.model, core.rules, core.homes, [info.fragment]))
+        core.replace(plan_removal(core, [info.fragment]))
         core.state.n_fragments -= 1
         raise
     assert replacement is not None

@@ -32,6 +32,10 @@ from kbforge.errors import LikelihoodError
 from kbforge.numerics.logs import log_sum_exp
 
 
+class ImpossibleError(LikelihoodError):
+    """Every particle that is left is impossible."""
+
+
 class Replacement(NamedTuple):
     """What to write; it holds for the state that it was made of, and no other.
 
@@ -71,7 +75,8 @@ def plan_replacement(
         removed: fragments that are no more.
 
     Raises:
-        LikelihoodError: a likelihood is NaN, or every row of a part is impossible.
+        ImpossibleError: every row of a part is impossible.
+        LikelihoodError: a likelihood is NaN.
         Exception: whatever the model or the index raises.
 
     """
@@ -164,7 +169,7 @@ def _fallen_apart(
     """The rows of every subproblem, heaviest first, with their values.
 
     Raises:
-        LikelihoodError: every row of a part is impossible.
+        ImpossibleError: every row of a part is impossible.
 
     """
     out = []
@@ -174,7 +179,7 @@ def _fallen_apart(
             continue  # no fragment is left
         possible = int((values > -np.inf).sum())
         if not possible:
-            raise LikelihoodError("the fragments that are left have no possible grouping")
+            raise ImpossibleError("the fragments that are left have no possible grouping")
         rows, values = rows[:possible], values[:possible]
         if not rules.splits:
             out.append((rows, values))

@@ -29,8 +29,8 @@ class SplitSmc(SequentialMonteCarlo):
             none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
         revise: when all fragments are in, go over the clusters so many times, each time clustering
             every one again together with its neighbours, in random order; 0 does not. The log
-            posterior never falls. A pass takes about twice as long as the run itself, 2 are
-            usually enough; it needs the greedy resampler.
+            posterior never falls. A pass takes some two to four times as long as the run itself,
+            and the first one finds most; it needs the greedy resampler.
 
     """
 
