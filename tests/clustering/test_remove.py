@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from kbforge.clustering.online.candidates import Candidates
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
     Cluster,
+    FloatArray,
     Fragment,
     Likelihood,
     LiveClusters,
@@ -41,7 +43,7 @@ from tests.clustering.test_failures import (
     Trap,
     problem_of,
 )
-from tests.clustering.toys import Chain, Rule, fragments_of, normal
+from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal
 
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
@@ -335,3 +337,28 @@ def test_where_the_rest_of_every_particle_is_impossible() -> None:
         session.remove(["f2"])
         assert session.posterior().clusters() == [(0,), (1,)]
         check_session(session)  # type: ignore[arg-type]
+
+
+def test_what_was_made_in_vain_is_released() -> None:
+    """f0 goes, which the table's clusters are relative to, and a cluster that is left of a particle
+    is impossible: its slot is free in the new table, too, for the next that comes.
+    """
+
+    class Picky(Chain):
+        def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+            raise AssertionError("a table is there")
+
+    def predictive(members: Sequence[Point], x: Point) -> float:
+        both = sorted((*members, x))
+        return -np.inf if both == [(1.0,), (2.0,)] else 0.0
+
+    items = fragments_of([(0.0,), (1.0,), (2.0,), (3.0,), (4.0,)])
+    session = SplitSmc(particles=60).open(Problem(Picky(predictive), 1.0), np.random.default_rng(0))
+    session.add(items[:4])
+    session.remove(["f0"])
+    check_session(session)  # type: ignore[arg-type]
+    core = session._core  # type: ignore[attr-defined]
+    live = {slot for block in core.state.blocks.values() for slot in block.slots.tolist()}
+    assert set(core.model.table.live._members) == live
+    session.add(items[4:])
+    check_session(session)  # type: ignore[arg-type]

@@ -177,9 +177,11 @@ class Table:
 
     def settle(self, regrouped: Regrouped) -> None:
         """See `Scorer.settle`."""
-        live = regrouped.made.live
-        if live is not None and live is self.live:
-            live.release(regrouped.dropped)
+        live, dropped = regrouped.made.live, regrouped.dropped
+        if live is not self.live:  # it never held what there was before
+            dropped = dropped[np.isin(dropped, list(regrouped.made.scores))]
+        if live is not None and len(dropped):
+            live.release(dropped)
         self.live = live
         if self.candidates is not None:
             self.candidates.settle(regrouped.before, regrouped.clusters, regrouped.keys)

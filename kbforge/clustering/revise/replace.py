@@ -81,17 +81,14 @@ def plan_replacement(
 
     """
     before = {state.members(slot): slot for name in gone for slot in _slots(state, name)}
-    wanted = dict.fromkeys(cluster for rows in parts for row in rows for cluster in row)
-    unknown = sorted(cluster for cluster in wanted if cluster not in before)
+    wanted = {cluster for rows in parts for row in rows for cluster in row}
+    unknown = sorted(wanted.difference(before))
     new = dict(zip(state.vacant(len(unknown)).tolist(), unknown, strict=True))
-    slot_of = {cluster: before[cluster] for cluster in wanted if cluster in before}
+    slot_of = {cluster: slot for cluster, slot in before.items() if cluster in wanted}
     slot_of |= {cluster: slot for slot, cluster in new.items()}
     keys = model.keys([f for name in sorted(gone) for f in fragments_held(state, name)])
-    afresh = None
-    if removed and min(model.fragments) in removed:
-        # what the first fragment settled must be as the first one left would settle it
-        afresh = {slot: cluster for cluster, slot in slot_of.items()} | _others(state, gone)
-    made = model.make(new, state.n_slots, afresh)
+    settled = removed and min(model.fragments) in removed
+    made = model.make(new, state.n_slots, _all(state, slot_of, gone) if settled else None)
     try:
         term = _terms(state, slot_of, made.scores)
         blocks = [_block(slot_of, *part) for part in _fallen_apart(parts, term, rules)]
@@ -100,21 +97,22 @@ def plan_replacement(
         raise
     held = {slot for block in blocks for slot in block.slots.tolist()}
     clusters = {slot: cluster for cluster, slot in sorted(slot_of.items()) if slot in held}
-    dropped = [slot for slot in (*before.values(), *new) if slot not in held]
+    slots = np.array([*before.values(), *new], dtype=np.int64)
     lineage = Lineage(new, state.n_slots + len(new))
+    told = Regrouped(
+        made,
+        slots[: len(before)],
+        slots[~np.isin(slots, sorted(held))],
+        clusters,
+        keys,
+        tuple(sorted(removed)),
+    )
     return Replacement(
         tuple(sorted(gone)),
         {clusters[int(block.cells[0])][0]: block for block in blocks},
         {slot: (lineage.link(slot), made.scores[slot]) for slot in new},
         _masks(blocks, clusters),
-        Regrouped(
-            made,
-            np.array(list(before.values()), dtype=np.int64),
-            np.array(dropped, dtype=np.int64),
-            clusters,
-            keys,
-            tuple(sorted(removed)),
-        ),
+        told,
     )
 
 
@@ -142,10 +140,15 @@ def _slots(state: State, name: int) -> list[int]:
     return slots
 
 
-def _others(state: State, gone: Collection[int]) -> dict[int, Cluster]:
-    """By slot, the clusters of all other subproblems."""
+def _all(state: State, slot_of: Mapping[Cluster, int], gone: Collection[int]) -> dict[int, Cluster]:
+    """By slot, these clusters and those of all other subproblems.
+
+    They are to be held by a new table where the first fragment goes, which settled what the old one
+    reads: that must be as the first one left would settle it.
+    """
     names = [name for name in state.blocks if name not in gone]
-    return {slot: state.members(slot) for name in names for slot in _slots(state, name)}
+    others = {slot: state.members(slot) for name in names for slot in _slots(state, name)}
+    return {slot: cluster for cluster, slot in slot_of.items()} | others
 
 
 def _terms(
