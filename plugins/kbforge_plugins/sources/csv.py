@@ -19,6 +19,7 @@ from kbforge_plugins.sources.encoded import UTF8, encoded_lines, encoding_named,
 from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping
 
 _DELIMITERS = ";\t|,"
+_MOST_CHARACTERS = 131_072
 _TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
 
 
@@ -139,6 +140,7 @@ class _Unparsable(Exception):
 
 def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
     """The fields of the next record, None at the end."""
+    csv.field_size_limit(_MOST_CHARACTERS)  # another library may have changed it for the process
     # a reader of its own for each record: after an error nothing of the old state may remain
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
