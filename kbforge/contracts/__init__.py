@@ -8,7 +8,9 @@ from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
+from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.contracts.index import CandidateIndex
+from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import (
     ConjugateLikelihood,
     FloatArray,
@@ -17,6 +19,7 @@ from kbforge.contracts.likelihood import (
     LiveClusters,
     Observation,
 )
+from kbforge.contracts.paging import Checkpoint, Led, Page, Pages, Totals
 from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
 from kbforge.contracts.progress import Interrupted, OnStep, Progress, Rounds
 from kbforge.contracts.resampler import Resampler
@@ -32,10 +35,13 @@ __all__ = [
     "Calibrator",
     "CandidateIndex",
     "Canonical",
+    "Change",
+    "Checkpoint",
     "Cluster",
     "Clusterer",
     "ConjugateLikelihood",
     "Constraints",
+    "Decided",
     "Decision",
     "Ending",
     "Entity",
@@ -48,12 +54,17 @@ __all__ = [
     "Info",
     "IntArray",
     "Interrupted",
+    "Kept",
+    "Kind",
+    "Led",
     "Likelihood",
     "LiveClusters",
     "Observation",
     "OnBad",
     "OnStep",
     "OnlineClusterer",
+    "Page",
+    "Pages",
     "Particle",
     "Posterior",
     "Problem",
@@ -61,12 +72,14 @@ __all__ = [
     "Resampler",
     "Revised",
     "Rounds",
+    "Run",
     "Search",
     "Serializer",
     "Session",
     "Snapshot",
     "Source",
     "Subproblem",
+    "Totals",
     "Touched",
     "Value",
     "View",

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.kept import Kept
 
 
 class CandidateIndex(ABC):
@@ -42,3 +43,16 @@ class CandidateIndex(ABC):
 
         """
         return None
+
+    def kept(self) -> Kept | None:
+        """What was learned by `fit`; None if it is to be fitted again."""
+        return None
+
+    def take_up(self, kept: Kept) -> None:
+        """Be as the one that kept this, which was made with the same options.
+
+        Raises:
+            ModelError: it is damaged, or not of such an index.
+
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")

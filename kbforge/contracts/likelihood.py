@@ -33,6 +33,7 @@ with it; a class that has one without the other is refused when Python reads it.
       explains         contributions                        `kbforge explain` refuses
       loads_bundles    from_bundle                          a model bundle of it is refused
       takes_device     (an option `device`)                 it runs on the CPU
+      keeps            kept, take_up                        a store fits it again when it opens
     LiveClusters.
       editable         log_predictive_held, add, remove     samplers rebuild clusters, slower
       mergeable        log_merge_ratio, merge               agglomeration scores whole sets, slower
@@ -42,6 +43,8 @@ with it; a class that has one without the other is refused when Python reads it.
    with those that are left (to 1e-9 after thousands of moves).
 10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table whose
     clusters were merged scores as one that was filled with the whole.
+11. *Keeps*: one that takes up what another of the same options kept scores as that one, bit for
+    bit, and keeps the same; likewise the keys of its index.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
+from kbforge.contracts.kept import Kept
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -98,6 +102,7 @@ class Likelihood(ABC):
         takes_device: whether the constructor has the option `device`, "cpu" or "cuda".
         explains: whether `contributions` is there.
         loads_bundles: whether `from_bundle` is.
+        keeps: whether `kept` and `take_up` are.
 
     """
 
@@ -108,11 +113,13 @@ class Likelihood(ABC):
     takes_device: ClassVar[bool] = False
     explains: bool = False
     loads_bundles: ClassVar[bool] = False
+    keeps: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _require_stated(cls, Likelihood, "explains", "contributions")
         _require_stated(cls, Likelihood, "loads_bundles", "from_bundle")
+        _require_stated(cls, Likelihood, "keeps", "kept", "take_up")
 
     @abstractmethod
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
@@ -130,6 +137,19 @@ class Likelihood(ABC):
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
         """What each attribute says for the fragment's being in the cluster, in nats."""
         raise NotImplementedError(f"{type(self).__name__} does not tell what each attribute says")
+
+    def kept(self) -> Kept:
+        """What was learned by `fit`, of the index that it brings, too."""
+        raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
+
+    def take_up(self, kept: Kept) -> None:
+        """Be as the one that kept this, which was made with the same options.
+
+        Raises:
+            ModelError: it is damaged, or not of such a likelihood.
+
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
     @classmethod
     def from_bundle(cls, path: Path, *given: Any, **options: Any) -> Likelihood:
