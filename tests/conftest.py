@@ -16,6 +16,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# so does nohup with the end of a terminal
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 # before they are imported: their assertions then say what was compared
 pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
 

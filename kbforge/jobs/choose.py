@@ -176,11 +176,7 @@ def _fitted(
     for name in _CHOOSES_FROM:
         if name == without or only not in ("", name) or name not in registry.names("likelihoods"):
             continue
-        options: dict[str, Any] = {}
-        held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
-        if held is not None and held.is_file():
-            options["model"] = str(held)
-        likelihood = make_likelihood(name, options)
+        likelihood = make_likelihood(name, default_options(name, defaults))
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
             likelihood.fit(fragments)
@@ -188,6 +184,12 @@ def _fitted(
             continue
         out[name] = likelihood
     return out
+
+
+def default_options(name: str, defaults: str | None) -> dict[str, Any]:
+    """The options of a likelihood that the default takes: a model of the folder, if it has one."""
+    held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
+    return {"model": str(held)} if held is not None and held.is_file() else {}
 
 
 def _judged(

@@ -13,6 +13,7 @@ from kbforge.contracts import (
     CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
+    Constraints,
     Fragment,
     Likelihood,
     Problem,
@@ -38,6 +39,29 @@ _GREEDY_MAX_EVALS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Models:
+    """What the choices name, fitted to the fragments at hand.
+
+    Attributes:
+        likelihood: before tempering.
+        surrogate: None if there is none.
+        index: which clusters to compare with; None is all.
+        max_evals: M.
+
+    """
+
+    likelihood: Likelihood
+    surrogate: ConjugateLikelihood | None
+    index: CandidateIndex | None
+    max_evals: int | None
+
+    def problem(self, alpha: float, choices: Choices, constraints: Constraints) -> Problem:
+        """What to cluster by, at the temperature chosen."""
+        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, self.index)
+        return replace(tempered(problem, choices.temperature), constraints=constraints)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A clusterer and its problem, ready for the fragments they were prepared on.
 
@@ -46,6 +70,7 @@ class Prepared:
         alpha: the concentration before tempering.
         confidence: the map that goes with the choices, if any.
         likelihood: name of the likelihood, or the path of its bundle.
+        models: what the problem is made of.
         judged: what was judged to suit the file, None if nothing had to be.
         notes: sentences for the user: what was fitted, what was ignored.
 
@@ -56,12 +81,20 @@ class Prepared:
     alpha: float
     confidence: Reading | None
     likelihood: str
+    models: Models
     judged: Judged | None
     notes: tuple[str, ...]
 
 
-def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
+def prepare(
+    fragments: Sequence[Fragment], choices: Choices, constraints: Constraints | None = None
+) -> Prepared:
     """Make the plugins that the choices name and fit what fits itself to the input.
+
+    Args:
+        fragments: to be clustered.
+        choices: what the user chose.
+        constraints: what every grouping is to satisfy; None is nothing.
 
     Raises:
         KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
@@ -71,7 +104,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
     answers = answers_for(fragments, choices)
-    clusterer = _clusterer(choices)
+    clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
     named = named_calibration(choices)
@@ -81,34 +114,76 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
             chosen = _default(fragments, choices, named, answers)
             choices = replace(choices, likelihood=chosen.name)
             notes += [chosen.note] if chosen.note else []
-        fitted = chosen is not None and chosen.likelihood is not None
-        likelihood = (chosen and chosen.likelihood) or _likelihood(choices, notes)
-        surrogate = _surrogate(choices, likelihood)
-    index = _index(fragments, choices, likelihood, clusterer)
-    for model in (None if fitted else likelihood, surrogate):
-        said = None if model is None else model.fit(fragments)
-        if said:
-            notes.append(said)
-    if surrogate is not None and choices.max_evals is None:
-        max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
-    else:
-        max_evals = choices.max_evals
+        fitted = None if chosen is None else chosen.likelihood
+        models = make_models(choices, clusterer, notes, fitted)
+    _fit(models, fragments, choices, fitted is not None, notes)
     from_file = FromFile(fragments, chosen, choices.defaults, answers)
-    alpha = alpha_of(likelihood, choices, named, from_file, notes)
-    problem = tempered(Problem(likelihood, alpha, surrogate, max_evals, index), choices.temperature)
-    heard = partial(from_file.heard, choices.likelihood_name, likelihood)
+    alpha = alpha_of(models.likelihood, choices, named, from_file, notes)
+    heard = partial(from_file.heard, choices.likelihood_name, models.likelihood)
     confidence = confidence_of(fragments, choices, named, heard, notes)
     if answers and confidence is not None:
         confidence = Answered(confidence, answers)
     return Prepared(
         clusterer,
-        problem,
+        models.problem(alpha, choices, constraints or Constraints()),
         alpha,
         confidence,
         choices.likelihood_name,
+        models,
         from_file.judged,
         tuple(notes),
     )
+
+
+def make_models(
+    choices: Choices, clusterer: Clusterer, notes: list[str], fitted: Likelihood | None = None
+) -> Models:
+    """The plugins that the choices name, still to be fitted.
+
+    Args:
+        choices: name a likelihood.
+        clusterer: that will cluster by them.
+        notes: sentences for the user are added to them.
+        fitted: a likelihood to take instead.
+
+    Raises:
+        KBForgeError: an unknown plugin or option, no usable GPU.
+
+    """
+    likelihood = fitted or _likelihood(choices, notes)
+    surrogate = _surrogate(choices, likelihood)
+    if surrogate is not None and choices.max_evals is None:
+        max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
+    else:
+        max_evals = choices.max_evals
+    return Models(likelihood, surrogate, _index(choices, likelihood, clusterer), max_evals)
+
+
+def _fit(
+    models: Models,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    fitted: bool,
+    notes: list[str],
+) -> None:
+    """Fit the models, but for a likelihood that is fitted already.
+
+    Raises:
+        UsageError: the index named finds no key in any fragment.
+
+    """
+    index = models.index
+    if index is not None and index is not models.likelihood.index:
+        index.fit(fragments)
+        if not any(index.keys(fragment) for fragment in fragments):
+            raise UsageError(
+                f"--index {called(choices.index)}: it finds no key in any fragment, so that "
+                f"nothing would be compared with anything; --index {NO_INDEX} compares with all"
+            )
+    for model in (None if fitted else models.likelihood, models.surrogate):
+        said = None if model is None else model.fit(fragments)
+        if said:
+            notes.append(said)
 
 
 def _default(
@@ -128,7 +203,13 @@ def _default(
     return choose(fragments, choices.defaults, any_alpha=choices.alpha is None, answers=answers)
 
 
-def _clusterer(choices: Choices) -> Clusterer:
+def make_clusterer(choices: Choices) -> Clusterer:
+    """The clusterer that the choices name.
+
+    Raises:
+        UsageError: it has no such option, or particles are given twice.
+
+    """
     options = choices.of("clusterer")
     if choices.particles is not None:
         if "particles" in options:
@@ -175,9 +256,7 @@ def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood 
     return None
 
 
-def _index(
-    fragments: Sequence[Fragment], choices: Choices, likelihood: Likelihood, clusterer: Clusterer
-) -> CandidateIndex | None:
+def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> CandidateIndex | None:
     chosen, options = choices.index, choices.of("index")
     if options and chosen in (None, NO_INDEX):
         raise UsageError(
@@ -192,23 +271,12 @@ def _index(
         return None
     if chosen is None:
         return likelihood.index
-    return None if chosen == NO_INDEX else _named_index(fragments, chosen, options)
-
-
-def _named_index(
-    fragments: Sequence[Fragment], chosen: str | CandidateIndex, options: dict[str, object]
-) -> CandidateIndex:
-    if isinstance(chosen, str):
-        index: CandidateIndex = registry.create("indexes", chosen, options)
-    else:
-        index = _own(chosen, CandidateIndex, "index", options)
-    index.fit(fragments)
-    if not any(index.keys(fragment) for fragment in fragments):
-        raise UsageError(
-            f"--index {called(chosen)}: it finds no key in any fragment, so that nothing would "
-            f"be compared with anything; --index {NO_INDEX} compares with all"
-        )
-    return index
+    if chosen == NO_INDEX:
+        return None
+    if not isinstance(chosen, str):
+        return _own(chosen, CandidateIndex, "index", options)
+    made: CandidateIndex = registry.create("indexes", chosen, options)
+    return made
 
 
 def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -29,6 +29,8 @@ MOST_ALTERNATIVES = 3
 _ID_DIGITS = 12
 _MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
 
+Fragments: TypeAlias = Sequence[Fragment] | Mapping[int, Fragment]
+"""Fragments by number."""
 _Rival: TypeAlias = tuple[float, tuple[Cluster, ...]]
 """An alternative: its probability, and the clusters."""
 
@@ -58,23 +60,52 @@ def assemble(
     """
     _check_partition(posterior)
     taken: set[str] = set()
+
+    def fresh(cluster: Cluster) -> str:
+        return _fresh_id(fragments[cluster[0]].id, taken)
+
     for number, subproblem in enumerate(posterior.subproblems):
-        beliefs = _Beliefs(subproblem)
-        for cluster in sorted(subproblem.clusters):
-            confidence, rivals = beliefs.about(cluster)
-            if most_alternatives is None:
-                kept = _fitting(fragments, rivals)
-            else:
-                kept = [rival for rival in rivals if rival[0] > least_probability]
-                kept = kept[:most_alternatives]
-            entity_id = _fresh_id(fragments[cluster[0]].id, taken)
-            made = _entity(fragments, cluster, entity_id, number, confidence, kept)
-            if calibrated is not None:
-                made = replace(made, calibrated_confidence=calibrated[cluster])
-            yield made
+        yield from assemble_subproblem(
+            fragments, subproblem, number, fresh, most_alternatives, least_probability, calibrated
+        )
 
 
-def _fitting(fragments: Sequence[Fragment], rivals: Sequence[_Rival]) -> list[_Rival]:
+def assemble_subproblem(
+    fragments: Fragments,
+    subproblem: Subproblem,
+    number: int,
+    id_of: Callable[[Cluster], str],
+    most_alternatives: int | None = MOST_ALTERNATIVES,
+    least_probability: float = 0.01,
+    calibrated: Mapping[Cluster, float] | None = None,
+) -> Iterator[Entity]:
+    """The entities of one subproblem, by earliest fragment.
+
+    Args:
+        fragments: those of the subproblem, by the numbers that it calls them by.
+        subproblem: of a clusterer's result.
+        number: of the subproblem.
+        id_of: the id of each cluster of the point estimate.
+        most_alternatives: as of `assemble`.
+        least_probability: likewise.
+        calibrated: likewise.
+
+    """
+    beliefs = _Beliefs(subproblem)
+    for cluster in sorted(subproblem.clusters):
+        confidence, rivals = beliefs.about(cluster)
+        if most_alternatives is None:
+            kept = _fitting(fragments, rivals)
+        else:
+            kept = [rival for rival in rivals if rival[0] > least_probability]
+            kept = kept[:most_alternatives]
+        made = _entity(fragments, cluster, id_of(cluster), number, confidence, kept)
+        if calibrated is not None:
+            made = replace(made, calibrated_confidence=calibrated[cluster])
+        yield made
+
+
+def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
     """The most probable alternatives whose ids fit into one line."""
     kept, characters = [], 0
     for rival in rivals:
@@ -107,7 +138,7 @@ def _fresh_id(earliest: str, taken: set[str]) -> str:
 
 
 def _entity(
-    fragments: Sequence[Fragment],
+    fragments: Fragments,
     cluster: Cluster,
     entity_id: str,
     subproblem: int,
@@ -130,7 +161,7 @@ def _entity(
     )
 
 
-def _ids(fragments: Sequence[Fragment], cluster: Cluster) -> tuple[str, ...]:
+def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
     return tuple(fragments[index].id for index in cluster)
 
 

@@ -1,0 +1,261 @@
+"""What happens to a stored knowledge base beside new fragments: removal, decisions, revision."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from kbforge.contracts import Decided, Decision, Interrupted, Revised, Run
+from kbforge.errors import UsageError, quoted
+from kbforge.jobs.living.living import Living, opened
+from kbforge.store.codec import numbers_from_bytes
+from kbforge.store.database import Database
+from kbforge.store.rows import bring_back
+from kbforge.store.runs import insert
+from kbforge.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command did to a store.
+
+    Attributes:
+        run: its number.
+        fragments: how many there are now.
+        entities: likewise.
+        told: figures of its own, by name.
+
+    """
+
+    run: int
+    fragments: int
+    entities: int
+    told: Mapping[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that the verb's `--json` prints."""
+        return {
+            "run": self.run,
+            "fragments": self.fragments,
+            "entities": self.entities,
+            **self.told,
+        }
+
+
+def _done(held: Living, **told: Any) -> Done:
+    return Done(held.run.number, held.session.n_fragments, held.writing.n_entities, told)
+
+
+def remove(path: str, ids: Sequence[str], source: str | None = None) -> Done:
+    """Take fragments out of a store, as if they had not come: all of them, or none.
+
+    Args:
+        path: of the store.
+        ids: of fragments.
+        source: all fragments from there, too.
+
+    Raises:
+        UsageError: the store lacks one of them, or has none from that source.
+        LikelihoodError: the likelihood fails on what is left.
+
+    """
+    about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
+    with opened(path, "remove", about) as held:
+        of_source = [] if source is None else held.store.of_source(source)
+        if source is not None and not of_source:
+            raise UsageError(
+                f'{quoted(path, 400)} has no fragment from the source "{quoted(source)}"'
+            )
+        wanted = list(dict.fromkeys([*ids, *of_source]))
+        numbers = held.require(wanted)
+        held.session.remove(wanted)
+        held.writing.removed({number: id for id, number in numbers.items()})
+        held.run.removed += len(wanted)
+        held.commit(finished=True)
+        return _done(held, removed=len(wanted))
+
+
+def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> Done:
+    """Have a store honour decisions from now on, one after another.
+
+    Args:
+        path: of the store.
+        decisions: what is decided; their names are given anew.
+        unknown: whether they may name fragments that have not come.
+
+    Raises:
+        UsageError: the store lacks a fragment.
+        ContradictionError: a decision cannot hold beside the others, which the message names; those
+            before it hold.
+
+    """
+    about = "; ".join(called(decision) for decision in decisions[:10])
+    with opened(path, "decide", about) as held:
+        if not unknown:
+            held.require([id for one in decisions for id in (one.first, one.second)])
+        numbers = [decide_one(held, decision) for decision in decisions]
+        held.finish()
+        return _done(held, decisions=numbers)
+
+
+def decide_one(held: Living, decision: Decision) -> int:
+    """Have a store that is open honour one decision; its number.
+
+    Raises:
+        ContradictionError: it cannot hold beside the others; nothing has changed then.
+
+    """
+    number = len(held.store.decisions()) + 1
+    named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
+    held.session.constrain([named])
+    held.writing.followed()
+    held.commit(decided=Decided(number, named, held.run.number, None))
+    return number
+
+
+def undo(path: str, number: int) -> Done:
+    """Honour a decision no longer.
+
+    If nothing was written since it was made, all is exactly as it was before. Otherwise what it had
+    decided is clustered again without it.
+
+    Raises:
+        UsageError: there is no such decision in force.
+
+    """
+    with Database(path) as database:
+        store = Store(database)
+        decided = decision_in_force(store, number)
+        exact = store.fact("last") == number
+    if exact:
+        return _bring_back(path, decided)
+    with opened(path, "undo", called(decided.decision)) as held:
+        held.session.lift([decided.decision])
+        held.writing.followed()
+        held.writing.also(
+            lambda rows: rows.execute(
+                "UPDATE decision SET undone = ? WHERE number = ?", (held.run.number, number)
+            )
+        )
+        held.commit(finished=True)
+        return _done(held, undone=number, exact=False)
+
+
+def decision_in_force(store: Store, number: int) -> Decided:
+    """The decision of this number.
+
+    Raises:
+        UsageError: there is none, or it was undone.
+
+    """
+    decisions = store.decisions()
+    if not 1 <= number <= len(decisions):
+        there = f"from 1 to {len(decisions)}" if decisions else "but there is none"
+        raise UsageError(f"expected the number of a decision, {there}, got {number}")
+    decided = decisions[number - 1]
+    if decided.undone is not None:
+        raise UsageError(f"decision {number} was undone already, in run {decided.undone}")
+    return decided
+
+
+def _bring_back(path: str, decided: Decided) -> Done:
+    """Undo the last decision: every row is what it was before."""
+    number = decided.number
+    with Database(path, write=True) as database:
+        store = Store(database)
+        run = len(store.runs()) + 1
+
+        def all_of_it(rows: sqlite3.Connection) -> None:
+            _images(store, rows, run, number)
+            bring_back(rows, number)
+            rows.execute("DELETE FROM erased WHERE decision = ?", (number,))
+            rows.execute("UPDATE decision SET undone = ? WHERE number = ?", (run, number))
+            entities = rows.execute("SELECT count(*) FROM entity").fetchone()[0]
+            about = called(decided.decision)
+            insert(rows, Run(run, "undo", about, True, 0, 0, entities, 0.0, time.time()))
+
+        database.transaction(all_of_it)
+        told = {"undone": number, "exact": True}
+        return Done(run, store.n_fragments, store.n_entities, told)
+
+
+def _images(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
+    """Note what the entities are that will be what they were."""
+    noted = rows.execute(
+        "SELECT key FROM erased WHERE decision = ? AND name = 'entity'", (decision,)
+    ).fetchall()
+    for (key,) in noted:
+        (entity,) = orjson.loads(key)
+        row = rows.execute("SELECT members FROM entity WHERE id = ?", (entity,)).fetchone()
+        numbers = [] if row is None else numbers_from_bytes(row[0]).tolist()
+        ids = [fragment.id for fragment in store.pages.fragments(numbers).values()]
+        rows.execute("INSERT INTO image VALUES (?, ?, ?)", (run, entity, orjson.dumps(ids)))
+
+
+def revisit(
+    path: str,
+    passes: int = 1,
+    ids: Sequence[str] | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> Done:
+    """Spend time on old mistakes: neighbouring clusters are clustered again.
+
+    Args:
+        path: of the store.
+        passes: how often to go over all clusters.
+        ids: go over these fragments instead.
+        on_step: is told how many steps are done; it may raise `Interrupted` to end there.
+
+    Raises:
+        UsageError: the store lacks a fragment.
+
+    """
+    with opened(path, "revisit", f"{passes} passes" if ids is None else ", ".join(ids)) as held:
+        if ids is not None:
+            held.require(ids)
+        steps = 0
+
+        def after_step() -> None:
+            nonlocal steps
+            steps += 1
+            held.writing.followed()
+            held.stepped()
+            if on_step is not None:
+                on_step(steps)
+
+        try:
+            found: Revised | None = held.session.revise(passes, ids, after_step)
+        except Interrupted:
+            found = None
+        held.commit(finished=True)
+        if found is None:
+            return _done(held, steps=steps, complete=False)
+        return _done(held, steps=steps, changed=found.changed, gain=found.gain, complete=True)
+
+
+def called(decision: Decision) -> str:
+    """A decision in words."""
+    said = "same" if decision.same else "different"
+    return f"{said} {quoted(decision.first)} {quoted(decision.second)}"
+
+
+def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
+    """Decisions of (same or different, id, id).
+
+    Raises:
+        UsageError: it says neither, or twice the same id.
+
+    """
+    out = []
+    for said, first, second in pairs:
+        if said not in ("same", "different"):
+            raise UsageError(f'expected "same" or "different", got "{quoted(said)}"')
+        if first == second:
+            raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
+        out.append(Decision(said == "same", first, second))
+    return out

@@ -1,0 +1,263 @@
+"""What of a store is frozen: what was chosen, and what the models learned when it was made.
+
+Vocabulary, base counts, rates, alpha and confidence map are those of the fragments that the store
+was made with, or that `kbforge refit` learned from since. Another command makes the same models of
+them, and fits nothing: what a fragment is worth does not depend on when it comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import CandidateIndex, Constraints, Fragment, Kept, Likelihood
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.choose import default_options
+from kbforge.jobs.living.drift import Drift
+from kbforge.jobs.prepare import Models, Prepared, make_clusterer, make_models
+from kbforge.models.bundle import MANIFEST, bundles_read_once
+from kbforge.models.confidence import Reading
+from kbforge.models.kept_reading import kept_reading, pairs_of, reading_from
+from kbforge.models.resolve import is_name, make_likelihood
+from kbforge.store.store import Store, kept_row
+
+_PAIRS = "pairs"
+_FREE = ("device",)
+"""What may be another from command to command."""
+_GIVEN_LATER = {"confidence_map", "calibration", "answers", "defaults"}
+"""What is a file: it was read when the store was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Rows that say what is frozen.
+
+    Attributes:
+        facts: by name, as JSON.
+        kept: by digest, what models keep.
+
+    """
+
+    facts: Mapping[str, Any]
+    kept: Mapping[str, bytes]
+
+
+def freeze(
+    prepared: Prepared, choices: Choices, fragments: Sequence[Fragment], drift: Drift
+) -> Frozen:
+    """What to keep of what was prepared.
+
+    Args:
+        prepared: for the fragments.
+        choices: as the user gave them.
+        fragments: that the models were fitted to.
+        drift: from these; nothing has come since.
+
+    Raises:
+        UsageError: a choice is an object, which no file can hold.
+
+    """
+    kept: dict[str, bytes] = {}
+
+    def put(one: Kept | None) -> str | None:
+        if one is None:
+            return None
+        digest, content = kept_row(one)
+        kept[digest] = content
+        return digest
+
+    models = prepared.models
+    index = models.index if models.index is not models.likelihood.index else None
+    confidence = prepared.confidence
+    pairs = None if confidence is None else pairs_of(confidence)
+    if pairs is models.likelihood or not isinstance(pairs, Likelihood):
+        pairs = None
+    roles = {
+        "likelihood": put(_learned(models.likelihood, fragments)),
+        "surrogate": put(_surrogate_of(models, fragments)),
+        "index": put(None if index is None else _index_of(index, fragments)),
+        "pairs": put(_learned(pairs, fragments))
+        if isinstance(pairs, Likelihood) and apart
+        else None,
+        "confidence": put(
+            None if prepared.confidence is None else kept_reading(prepared.confidence)
+        ),
+        "seen": put(Kept(arrays={"seen": drift.seen})),
+    }
+    facts = {
+        "choices": _as_json(choices),
+        "drift": drift.to_json(),
+        "frozen": {
+            "likelihood": prepared.likelihood,
+            "alpha": prepared.alpha,
+            "max_evals": models.max_evals,
+            "notes": list(prepared.notes),
+            "bundle": _bundle_digest(prepared.likelihood),
+            "kept": roles,
+        },
+    }
+    return Frozen(facts, kept)
+
+
+def thaw(store: Store) -> tuple[Prepared, Choices]:
+    """What was prepared, made again of what was kept, and what the user had chosen.
+
+    Raises:
+        KBForgeError: it is damaged, or names a model or plugin that is not there any more.
+
+    """
+    choices = _from_json(store.fact("choices"))
+    frozen = store.fact("frozen")
+    name, defaults = frozen["likelihood"], choices.defaults
+    if frozen["bundle"] != _bundle_digest(name):
+        raise ModelError(
+            f"{quoted(store.database.path, 400)} was made with the model {quoted(name, 400)}, "
+            "which is not what it was, or not there; put it back"
+        )
+    notes: list[str] = []
+    by_default = choices.likelihood is None and not choices.of("likelihood")
+    options = {**choices.options}
+    if by_default:
+        options["likelihood"] = default_options(name, defaults)
+    named = replace(choices, likelihood=name, options=options, max_evals=frozen["max_evals"])
+    clusterer = make_clusterer(named)
+    with bundles_read_once():
+        models = make_models(named, clusterer, notes)
+    kept = {
+        role: None if digest is None else store.kept(digest)
+        for role, digest in frozen["kept"].items()
+    }
+    _take_up(models.likelihood, kept["likelihood"])
+    if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
+        _take_up(models.surrogate, kept["surrogate"])
+    if models.index is not None and models.index is not models.likelihood.index:
+        _take_up(models.index, kept["index"])
+    alpha = float(frozen["alpha"])
+    prepared = Prepared(
+        clusterer,
+        models.problem(alpha, choices, Constraints(link=store.fact("link"))),
+        alpha,
+        _confidence(kept, models.likelihood, name, defaults),
+        name,
+        models,
+        None,
+        tuple(frozen["notes"]),
+    )
+    return prepared, choices
+
+
+def seen_of(store: Store) -> NDArray[np.uint8]:
+    """The bits of the values that the models learned from."""
+    digest = store.fact("frozen")["kept"]["seen"]
+    return store.kept(digest).arrays["seen"]
+
+
+def require_same(store: Store, given: Choices, link: str | None) -> None:
+    """Refuse choices that are not those of the store; what was not given is.
+
+    Raises:
+        UsageError: names the option.
+
+    """
+    asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
+    plain = Choices()
+    if link not in (None, store.fact("link")):
+        raise UsageError(
+            f"--link: {quoted(store.database.path, 400)} was made {_was(store.fact('link'))}, got "
+            f"{quoted(link)}; leave the option out, or make another store"
+        )
+    for name in (one.name for one in fields(Choices)):
+        value, default = getattr(given, name), getattr(plain, name)
+        if name in _FREE or value == default or value == getattr(asked, name):
+            continue
+        if name in ("likelihood", "alpha") and value == frozen[name]:
+            continue
+        option = name.replace("_", "-")
+        has = getattr(asked, name) if name not in ("likelihood", "alpha") else frozen[name]
+        raise UsageError(
+            f"--{'set' if name == 'options' else option}: {quoted(store.database.path, 400)} was "
+            f"made {_was(has)}, got {quoted(value)}; leave the option out, or make another store"
+        )
+
+
+def _was(has: object) -> str:
+    return "without it" if has in (None, {}) else f"with {quoted(has)}"
+
+
+def _as_json(choices: Choices) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for one in fields(Choices):
+        value = getattr(choices, one.name)
+        if one.name == "options":
+            value = {kind: dict(options) for kind, options in value.items() if options}
+        elif value is not None and not isinstance(value, str | int | float):
+            raise UsageError(
+                f"--{one.name}: expected a name, got a {type(value).__name__}; a store holds "
+                "names, as another command makes the plugin again"
+            )
+        out[one.name] = value
+    return out
+
+
+def _from_json(told: Mapping[str, Any]) -> Choices:
+    known = {one.name for one in fields(Choices)}
+    return Choices(**{name: value for name, value in told.items() if name in known})
+
+
+def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> Kept:
+    """What a likelihood keeps; of one that does not, the fragments that it was fitted to."""
+    return likelihood.kept() if likelihood.keeps else _reference(fragments)
+
+
+def _index_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> Kept:
+    return index.kept() or _reference(fragments)
+
+
+def _surrogate_of(models: Models, fragments: Sequence[Fragment]) -> Kept | None:
+    surrogate = models.surrogate
+    if surrogate is None or (surrogate is models.likelihood.surrogate and models.likelihood.keeps):
+        return None
+    return _learned(surrogate, fragments)
+
+
+def _reference(fragments: Sequence[Fragment]) -> Kept:
+    return Kept({"fragments": [fragment.to_json() for fragment in fragments]})
+
+
+def _take_up(plugin: Likelihood | CandidateIndex, kept: Kept | None) -> None:
+    if kept is None:
+        return
+    if "fragments" in kept.values and not getattr(plugin, "keeps", False):
+        told = kept.values["fragments"]
+        plugin.fit([Fragment.from_json(one, "the store") for one in told])
+        return
+    plugin.take_up(kept)
+
+
+def _confidence(
+    kept: Mapping[str, Kept | None], likelihood: Likelihood, name: str, defaults: str | None
+) -> Reading | None:
+    """The confidence map, which may ask a model of pairs."""
+    found = kept["confidence"]
+    if found is None:
+        return None
+    pairs: Likelihood | None = likelihood if name == _PAIRS else None
+    if kept["pairs"] is not None:
+        pairs = make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
+        _take_up(pairs, kept["pairs"])
+    return reading_from(found, pairs, defaults)
+
+
+def _bundle_digest(likelihood: str) -> str | None:
+    """The digest of a bundle's manifest, which has those of its files."""
+    manifest = Path(likelihood) / MANIFEST
+    if is_name(likelihood) or not manifest.is_file():
+        return None
+    return hashlib.sha256(manifest.read_bytes()).hexdigest()

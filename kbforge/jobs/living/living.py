@@ -1,0 +1,178 @@
+"""A stored knowledge base that is open: its session, and what writes it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import Constraints, Decided, Fragment, Run, Session
+from kbforge.errors import UsageError, quoted
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.drift import Drift, drift_of
+from kbforge.jobs.living.frozen import freeze, seen_of, thaw
+from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.store import schema
+from kbforge.store.database import Database, is_store
+from kbforge.store.rows import write_rows
+from kbforge.store.runs import Running, begin, insert, update
+from kbforge.store.store import Store
+from kbforge.store.writing import Writing
+
+COMMIT_SECONDS = 1.0
+COMMIT_FRAGMENTS = 1000
+
+
+@dataclass(slots=True)
+class Living:
+    """A store that is open to be written.
+
+    Attributes:
+        store: what it says.
+        prepared: its models.
+        choices: that it was made with.
+        session: where its subproblems are.
+        run: the one at hand.
+        writing: follows the session.
+        drift: of what came since the models learned.
+
+    """
+
+    store: Store
+    prepared: Prepared
+    choices: Choices
+    session: Session
+    run: Running
+    writing: Writing
+    drift: Drift
+    _written: float = field(default_factory=time.perf_counter)
+    _steps: int = 0
+
+    def commit(self, finished: bool = False, decided: Decided | None = None) -> None:
+        """Write what has happened since the last time, in one transaction.
+
+        Args:
+            finished: whether the run has come to its end.
+            decided: as of `Writing.write`.
+
+        Raises:
+            OutputError: it cannot be written; the store is as it was.
+
+        """
+        columns = self.run.columns(self.writing.n_entities, finished)
+        last = None if decided is None else decided.number
+        self.writing.write(columns, {"drift": self.drift.to_json(), "last": last}, decided)
+        self._written, self._steps = time.perf_counter(), 0
+
+    def finish(self) -> None:
+        """Note that the run has come to its end, when all is written but that.
+
+        Raises:
+            OutputError: it cannot be written.
+
+        """
+        columns = self.run.columns(self.writing.n_entities, True)
+
+        def note(rows: sqlite3.Connection) -> None:
+            update(rows, self.run.number, columns)
+
+        self.store.database.transaction(note)
+
+    def stepped(self) -> None:
+        """A step is done: commit if the last time is long ago."""
+        self._steps += 1
+        late = time.perf_counter() - self._written > COMMIT_SECONDS
+        if late or self._steps >= COMMIT_FRAGMENTS:
+            self.commit()
+
+    def require(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of fragments.
+
+        Raises:
+            UsageError: the store lacks one.
+
+        """
+        numbers = self.store.pages.numbers(ids)
+        for id in ids:
+            if id not in numbers:
+                raise UsageError(
+                    f'{quoted(self.store.database.path, 400)} has no fragment "{quoted(id)}"'
+                )
+        return numbers
+
+
+@contextlib.contextmanager
+def opened(path: str, verb: str, about: str) -> Iterator[Living]:
+    """A store that is there, open to be written.
+
+    Args:
+        path: of the file.
+        verb: of the run that begins.
+        about: what it was given, for people.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    if not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        if database.version is None or store.fact("choices") is None:
+            raise UsageError(f"{quoted(path, 400)} is empty: kbforge cluster --into fills a store")
+        yield living(store, verb, about)
+
+
+def living(store: Store, verb: str, about: str) -> Living:
+    """A store that was opened to be written, its models made again of what was kept."""
+    prepared, choices = thaw(store)
+    return _living(store, prepared, choices, verb, about)
+
+
+def created(
+    database: Database,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    link: str | None,
+    verb: str,
+    about: str,
+) -> Living:
+    """A new store, its models fitted to the fragments, none of which is taken in yet.
+
+    Raises:
+        KBForgeError: as `prepare`.
+
+    """
+    constraints = Constraints(link=link)
+    prepared = prepare(fragments, choices, constraints)
+    drift = drift_of(fragments)
+    frozen = freeze(prepared, choices, fragments, drift)
+    run = Run(1, verb, about, False, 0, 0, 0, 0.0, time.time())
+
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        if database.version is None:
+            schema.create(rows)
+        rows.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", list(frozen.kept.items()))
+        facts = {**frozen.facts, "link": link}
+        write_rows(rows, "meta", {n: (orjson.dumps(value),) for n, value in facts.items()})
+        insert(rows, run)
+
+    database.transaction(all_of_it)
+    database.version = schema.VERSION
+    return _living(Store(database), prepared, choices, verb, about)
+
+
+def _living(store: Store, prepared: Prepared, choices: Choices, verb: str, about: str) -> Living:
+    rng = np.random.default_rng(choices.seed)
+    begun = store.has_session
+    pages = store.pages if begun else None
+    session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
+    run = begin(store, verb, about)
+    writing = Writing(store.database, session, run.number)
+    drift = Drift.from_json(store.fact("drift"), seen_of(store))
+    return Living(store, prepared, choices, session, run, writing, drift)

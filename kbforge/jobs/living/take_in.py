@@ -1,0 +1,193 @@
+"""`kbforge cluster --into`: fragments come, and the stored knowledge base follows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kbforge.contracts import Fragment, Info, Interrupted, OnStep, Progress
+from kbforge.errors import UsageError, quoted
+from kbforge.files.jsonl import to_line
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.frozen import require_same
+from kbforge.jobs.living.living import Living, created, living
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+
+OnDuplicate = Literal["error", "replace"]
+_VERB = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a run has taken in.
+
+    Attributes:
+        run: its number.
+        added: fragments, those that replace others among them.
+        replaced: fragments that were there with other content.
+        skipped: fragments that were there already.
+        fragments: that the store has now.
+        entities: likewise.
+        subproblems: likewise.
+        log10_effective_particles: likewise.
+        seconds: of the run, fitting and reading included.
+        likelihood: that the store clusters by.
+        alpha: likewise.
+        drift: of what came since the models learned.
+        worth_it: whether `kbforge refit` is worth it.
+        notes: sentences for the user.
+        complete: whether all that was given is taken in.
+
+    """
+
+    run: int
+    added: int
+    replaced: int
+    skipped: int
+    fragments: int
+    entities: int
+    subproblems: int
+    log10_effective_particles: float
+    seconds: float
+    likelihood: str
+    alpha: float
+    drift: float
+    worth_it: bool
+    notes: tuple[str, ...]
+    complete: bool
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge cluster --into --json` prints."""
+        names = [name for name in self.__slots__ if name != "notes"]
+        return {name: getattr(self, name) for name in names}
+
+
+def take_in(
+    path: str,
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    link: str | None = None,
+    on_duplicate: OnDuplicate = "error",
+    about: str = "",
+    on_step: OnStep | None = None,
+) -> Taken:
+    """Take fragments into a store, one after another; it is made if it is not there.
+
+    What was taken in before a kill is there afterwards; the same call goes on, and ends with what
+    a call that was not killed ends with, byte for byte.
+
+    Args:
+        path: of the store.
+        fragments: distinct ids.
+        choices: of a new store; of one that is there, the same or none.
+        link: of a new store, an attribute of which no entity has a value twice.
+        on_duplicate: what to do with a fragment that is there with other content.
+        about: what was given, for people.
+        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+
+    Raises:
+        UsageError: other choices than the store's, or a fragment that is there with other content;
+            nothing was taken in then.
+        KBForgeError: as `prepare`, or the store cannot be written.
+        LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
+
+    """
+    begin = time.perf_counter()
+    with Database(path, write=True) as database:
+        store = Store(database)
+        if database.version is None or store.fact("choices") is None:
+            known: Mapping[str, bool] = {}
+            held = created(database, fragments, choices, link, _VERB, about)
+            notes = held.prepared.notes
+        else:
+            require_same(store, choices, link)
+            known = _known(store, fragments, on_duplicate)
+            held, notes = living(store, _VERB, about), ()
+        new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
+        added = _run(held, new, known, on_step)
+        totals = held.store.pages.totals
+        return Taken(
+            run=held.run.number,
+            added=added,
+            replaced=sum(fragment.id in known for fragment in new[:added]),
+            skipped=len(fragments) - len(new),
+            fragments=held.session.n_fragments,
+            entities=held.writing.n_entities,
+            subproblems=totals.n_subproblems,
+            log10_effective_particles=totals.log10_effective_particles,
+            seconds=time.perf_counter() - begin,
+            likelihood=held.prepared.likelihood,
+            alpha=held.prepared.alpha,
+            drift=held.drift.figure,
+            worth_it=held.drift.worth_it,
+            notes=tuple(notes),
+            complete=added == len(new),
+        )
+
+
+def _known(
+    store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
+) -> Mapping[str, bool]:
+    """By id of the fragments that are there already, whether they are the same.
+
+    Raises:
+        UsageError: one is another, and is not to be replaced.
+
+    """
+    given = {fragment.id: fragment for fragment in fragments}
+    known = {}
+    for id, line in store.lines(list(given)):
+        known[id] = to_line(given[id]) == line
+        if not known[id] and on_duplicate == "error":
+            raise UsageError(
+                f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
+                "content; --on-duplicate replace takes in the new one in its place"
+            )
+    return known
+
+
+def _run(
+    held: Living, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
+) -> int:
+    """Take in what is not there yet, until something stops it; how many came in."""
+    added = 0
+    try:
+        for fragment in new:
+            info = _take(held, fragment, fragment.id in known)
+            added += 1
+            held.stepped()
+            if on_step is not None:
+                on_step(
+                    Progress(
+                        added,
+                        len(new),
+                        info.subproblems,
+                        info.log10_effective_particles,
+                        info.model_evaluations,
+                        held.session.posterior,
+                    )
+                )
+    except Interrupted:
+        pass
+    finally:
+        held.commit(finished=added == len(new))
+    return added
+
+
+def _take(held: Living, fragment: Fragment, replaces: bool) -> Info:
+    """Take in one fragment, in the place of the one with its id if there is one."""
+    place = None
+    if replaces:
+        number = held.session.number(fragment.id)
+        place = held.writing.place_of(number)
+        held.session.remove([fragment.id])
+        held.writing.removed({number: fragment.id})
+        held.run.removed += 1
+    (info,) = held.session.add([fragment])
+    held.writing.added(fragment, info.fragment, place)
+    held.run.added += 1
+    held.drift.add(fragment)
+    return info

@@ -1,0 +1,1 @@
+"""The store: a knowledge base that lives on, in one SQLite file."""

@@ -1,0 +1,90 @@
+"""What is other than it was: entities that runs made, changed, merged, split and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import orjson
+
+from kbforge.contracts import Change, Kind
+from kbforge.errors import UsageError
+from kbforge.store.codec import numbers_from_bytes
+from kbforge.store.store import Store
+
+
+def changes(store: Store, since: int) -> Iterator[Change]:
+    """How entities are other than they were when a run had ended, by id.
+
+    Args:
+        store: as it is now.
+        since: the number of the run; 0 is the time before the first.
+
+    Raises:
+        UsageError: there is no such run.
+
+    """
+    runs = store.runs()
+    if not 0 <= since <= len(runs):
+        raise UsageError(
+            f"--since: expected the number of a run from 0 to {len(runs)}, got {since}"
+        )
+    rows = store.database.connection
+    with store.database.snapshot():
+        if since == 0:
+            for (entity,) in rows.execute("SELECT id FROM entity ORDER BY id").fetchall():
+                yield Change(entity, Kind.CREATED, (), _members(store, entity), ())
+            return
+        found = rows.execute(
+            "SELECT entity, fragments, min(run) FROM image WHERE run > ? "
+            "GROUP BY entity ORDER BY entity",
+            (since,),
+        ).fetchall()
+        before = {entity: tuple(orjson.loads(fragments)) for entity, fragments, _ in found}
+        held = {id: entity for entity, ids in before.items() for id in ids}
+        for entity, ids in before.items():
+            change = _change(store, entity, ids, held)
+            if change is not None:
+                yield change
+
+
+def _change(
+    store: Store, entity: str, before: Sequence[str], held: dict[str, str]
+) -> Change | None:
+    """What became of an entity that a run touched; None if it is as it was, or never was."""
+    after = _members(store, entity)
+    if set(after) == set(before):
+        return None
+    if after:
+        others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
+        kind = Kind.CHANGED if before else Kind.CREATED
+        return Change(entity, kind, tuple(before), after, tuple(others))
+    now: dict[str, int] = {}
+    for id, number in store.pages.numbers(before).items():
+        assert id in before
+        holder = store.entity_of(number)[0]
+        now[holder] = now.get(holder, 0) + 1
+    if not now:
+        return Change(entity, Kind.REMOVED, tuple(before), (), ())
+    parts = sorted(now, key=lambda other: (-now[other], other))
+    kind = Kind.MERGED if 2 * now[parts[0]] > sum(now.values()) else Kind.SPLIT
+    return Change(entity, kind, tuple(before), (), tuple(parts))
+
+
+def _members(store: Store, entity: str) -> tuple[str, ...]:
+    """The ids of an entity's fragments, by place; none if it is no more."""
+    rows = store.database.connection
+    row = rows.execute("SELECT members FROM entity WHERE id = ?", (entity,)).fetchone()
+    if row is None:
+        return ()
+    numbers = numbers_from_bytes(row[0]).tolist()
+    marks = ",".join("?" * len(numbers))
+    if len(numbers) <= 500:
+        found = rows.execute(
+            f"SELECT id FROM fragment WHERE number IN ({marks}) ORDER BY place", numbers
+        )
+        return tuple(id for (id,) in found)
+    held = [
+        rows.execute("SELECT place, id FROM fragment WHERE number = ?", (n,)).fetchone()
+        for n in numbers
+    ]
+    return tuple(id for _, id in sorted(held))

@@ -1,0 +1,132 @@
+"""The pages of a session, as a store has them: read when they are asked for."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from kbforge.contracts import Constraints, Decision, Fragment, Led, Page, Pages, Totals
+from kbforge.errors import KBForgeError, quoted
+from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes, page_from_bytes
+
+_AT_ONCE = 500  # values in one question
+
+
+class StoredPages(Pages):
+    """See `kbforge.contracts.Pages`; it reads what the last transaction wrote.
+
+    Args:
+        database: a store with a session in it.
+
+    """
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    @property
+    def totals(self) -> Totals:
+        row = self._database.execute("SELECT value FROM meta WHERE name = 'totals'").fetchone()
+        if row is None:
+            raise KBForgeError("the store is damaged: it lacks the totals of its session")
+        return totals_from_bytes(row[0])
+
+    def page(self, name: int) -> Page:
+        row = self._database.execute("SELECT content FROM page WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise KeyError(name)
+        return page_from_bytes(name, row[0])
+
+    def names(self) -> Sequence[int]:
+        return [name for (name,) in self._database.execute("SELECT name FROM page ORDER BY name")]
+
+    def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        rows = self._of("SELECT number, line FROM fragment WHERE number IN", numbers)
+        return {number: fragment_from_bytes(line) for number, line in rows}
+
+    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        return dict(self._of("SELECT id, number FROM fragment WHERE id IN", ids))
+
+    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        return dict(self._of("SELECT number, subproblem FROM fragment WHERE number IN", numbers))
+
+    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+        rows = self._of("SELECT key, closed, families FROM led WHERE key IN", keys)
+        return {
+            key: Led(tuple(numbers_from_bytes(families).tolist()), bool(closed))
+            for key, closed, families in rows
+        }
+
+    def _of(self, question: str, values: Sequence[Any]) -> Iterator[Any]:
+        for start in range(0, len(values), _AT_ONCE):
+            part = list(values[start : start + _AT_ONCE])
+            places = ",".join("?" * len(part))
+            yield from self._database.execute(f"{question} ({places})", part)
+
+
+def fragment_from_bytes(line: bytes) -> Fragment:
+    """A fragment as the store has it.
+
+    Raises:
+        KBForgeError: it is damaged.
+
+    """
+    return Fragment.from_json(orjson.loads(line), "the store")
+
+
+def totals_to_bytes(totals: Totals) -> bytes:
+    """Totals as a line of JSON with the free slots behind it."""
+    head = orjson.dumps(
+        {
+            "settings": dict(totals.settings),
+            "link": totals.constraints.link,
+            "decisions": [
+                [each.same, each.first, each.second, each.name]
+                for each in totals.constraints.decisions
+            ],
+            "n_fragments": totals.n_fragments,
+            "n_numbers": totals.n_numbers,
+            "n_slots": totals.n_slots,
+            "n_subproblems": totals.n_subproblems,
+            "log10_effective_particles": totals.log10_effective_particles,
+            "evaluations": totals.evaluations,
+            "rng": _plain(totals.rng),
+        }
+    )
+    return head + b"\n" + numbers_to_bytes(totals.free)
+
+
+def totals_from_bytes(content: bytes) -> Totals:
+    """As `totals_to_bytes` made them.
+
+    Raises:
+        KBForgeError: they are damaged.
+
+    """
+    head, _, free = content.partition(b"\n")
+    try:
+        told = orjson.loads(head)
+        link, decisions = told.pop("link"), told.pop("decisions")
+        constraints = Constraints(tuple(Decision(*each) for each in decisions), link)
+        rng = _unplain(told.pop("rng"))
+        return Totals(constraints=constraints, rng=rng, free=numbers_from_bytes(free), **told)
+    except (ValueError, KeyError, TypeError) as error:
+        raise KBForgeError(
+            f"the store is damaged: the totals of its session are not as they were written "
+            f"({quoted(error)})"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of any size as text: those of a bit generator are larger than JSON's."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return str(value) if isinstance(value, int) else [value]
+
+
+def _unplain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unplain(one) for key, one in value.items()}
+    return int(value) if isinstance(value, str) else value[0]

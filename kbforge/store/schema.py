@@ -1,0 +1,128 @@
+"""The tables of a store, its version, and how an older one becomes one of today.
+
+| table | a row is |
+|---|---|
+| meta | a fact of the whole: what was chosen, the session's totals, figures of drift |
+| kept | what a model has learned, under the digest of its content |
+| fragment | a fragment: its number in the session, its place among the others, where it is now |
+| page | a subproblem with its particles (`kbforge.contracts.Page`) |
+| led | a key of the index, and the families of clusters that it leads to |
+| entity | an entity of the most probable grouping, and the subproblem that holds it |
+| redirect | an id that an entity had, and the ids of those that have its fragments now |
+| image | what an entity was when a run first changed it |
+| run | a command that wrote |
+| decision | what was decided of two fragments, and whether it was undone |
+| erased | a row as it was before a decision: undoing the last one brings back the exact state |
+
+A place is what orders fragments for people: one that replaces another takes its place.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from kbforge.errors import KBForgeError, quoted
+
+APPLICATION = 0x4B424647  # "KBFG"
+VERSION = 1
+
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE kept (digest TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE fragment (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    place INTEGER NOT NULL,
+    subproblem INTEGER NOT NULL,
+    source TEXT,
+    line BLOB NOT NULL
+);
+CREATE INDEX fragment_source ON fragment (source) WHERE source IS NOT NULL;
+CREATE INDEX fragment_moved ON fragment (number, place) WHERE place <> number;
+CREATE TABLE page (name INTEGER PRIMARY KEY, first INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE INDEX page_first ON page (first);
+CREATE TABLE led (key INTEGER PRIMARY KEY, closed INTEGER NOT NULL, families BLOB NOT NULL);
+CREATE TABLE entity (
+    id TEXT PRIMARY KEY,
+    subproblem INTEGER NOT NULL,
+    members BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX entity_subproblem ON entity (subproblem);
+CREATE TABLE redirect (id TEXT PRIMARY KEY, targets BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE image (
+    run INTEGER NOT NULL,
+    entity TEXT NOT NULL,
+    fragments BLOB NOT NULL,
+    PRIMARY KEY (run, entity)
+) WITHOUT ROWID;
+CREATE TABLE run (
+    number INTEGER PRIMARY KEY,
+    verb TEXT NOT NULL,
+    about TEXT NOT NULL,
+    finished INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    entities INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    began REAL NOT NULL
+);
+CREATE TABLE decision (
+    number INTEGER PRIMARY KEY,
+    same INTEGER NOT NULL,
+    first TEXT NOT NULL,
+    second TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    undone INTEGER
+);
+CREATE TABLE erased (
+    decision INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    key BLOB NOT NULL,
+    content BLOB,
+    PRIMARY KEY (decision, name, key)
+) WITHOUT ROWID;
+"""
+
+_MIGRATIONS: Sequence[Callable[[sqlite3.Connection], None]] = ()
+"""The k-th makes a store of version k + 1 one of version k + 2, within the transaction at hand."""
+
+
+def create(database: sqlite3.Connection) -> None:
+    """Make the tables, within the transaction at hand."""
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            database.execute(statement)
+    database.execute(f"PRAGMA application_id = {APPLICATION}")
+    database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def version_of(database: sqlite3.Connection, path: str) -> int | None:
+    """The version of a store; None if nothing has been put into the file.
+
+    Raises:
+        KBForgeError: it is a database of another program, or of a later version of this one.
+
+    """
+    if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return None
+    application = database.execute("PRAGMA application_id").fetchone()[0]
+    version: int = database.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION:
+        raise KBForgeError(
+            f"{quoted(path, 400)}: expected a store of kbforge cluster --into, got a database of "
+            "another program"
+        )
+    if version > VERSION:
+        raise KBForgeError(
+            f"{quoted(path, 400)} is a store of version {version}, and this program knows versions "
+            f"up to {VERSION}; install a newer kbforge"
+        )
+    return version
+
+
+def migrate(database: sqlite3.Connection, version: int) -> None:
+    """Bring a store up to today's version, within the transaction at hand."""
+    for step in _MIGRATIONS[version - 1 :]:
+        step(database)
+    database.execute(f"PRAGMA user_version = {VERSION}")

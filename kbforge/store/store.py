@@ -1,0 +1,302 @@
+"""A store to read: facts, runs, decisions, what a model kept, and the entities as a view."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import (
+    Cluster,
+    Decided,
+    Decision,
+    Entity,
+    Fragment,
+    Kept,
+    Page,
+    Particle,
+    Posterior,
+    Run,
+    Subproblem,
+    View,
+)
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
+from kbforge.store.codec import (
+    kept_from_bytes,
+    kept_to_bytes,
+    numbers_from_bytes,
+    page_from_bytes,
+)
+from kbforge.store.database import Database
+from kbforge.store.pages import StoredPages, fragment_from_bytes
+
+_AT_ONCE = 500  # values in one question
+
+
+class Store:
+    """What a store says.
+
+    Args:
+        database: opened to read or to write.
+
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.pages = StoredPages(database.connection)
+
+    @property
+    def _rows(self) -> sqlite3.Connection:
+        return self.database.connection
+
+    def fact(self, name: str, default: Any = None) -> Any:
+        """A fact of the whole, as JSON has it."""
+        row = self._rows.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return default if row is None else orjson.loads(row[0])
+
+    @property
+    def has_session(self) -> bool:
+        """Whether anything was taken in."""
+        found = self._rows.execute("SELECT 1 FROM meta WHERE name = 'totals'")
+        return found.fetchone() is not None
+
+    def kept(self, digest: str) -> Kept:
+        """What a model kept.
+
+        Raises:
+            KBForgeError: it is not there, or damaged.
+
+        """
+        row = self._rows.execute("SELECT content FROM kept WHERE digest = ?", (digest,)).fetchone()
+        if row is None or hashlib.sha256(row[0]).hexdigest() != digest:
+            raise KBForgeError("the store is damaged: what a model kept is not as it was written")
+        return kept_from_bytes(row[0])
+
+    @property
+    def n_fragments(self) -> int:
+        """How many fragments there are."""
+        return self._count("fragment")
+
+    @property
+    def n_entities(self) -> int:
+        """How many entities there are."""
+        return self._count("entity")
+
+    def _count(self, table: str) -> int:
+        found: int = self._rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        return found
+
+    def runs(self) -> list[Run]:
+        """All runs, the first one first."""
+        columns = "number, verb, about, finished, added, removed, entities, seconds, began"
+        rows = self._rows.execute(f"SELECT {columns} FROM run ORDER BY number")
+        return [
+            Run(number, verb, about, bool(finished), added, removed, entities, seconds, began)
+            for number, verb, about, finished, added, removed, entities, seconds, began in rows
+        ]
+
+    def decisions(self) -> list[Decided]:
+        """All decisions, the first one first."""
+        rows = self._rows.execute(
+            "SELECT number, same, first, second, run, undone FROM decision ORDER BY number"
+        )
+        return [
+            Decided(number, Decision(bool(same), first, second, f"decision {number}"), run, undone)
+            for number, same, first, second, run, undone in rows
+        ]
+
+    def fragment(self, id: str) -> tuple[int, Fragment] | None:
+        """The number and the content of the fragment with this id."""
+        row = self._rows.execute("SELECT number, line FROM fragment WHERE id = ?", (id,)).fetchone()
+        return None if row is None else (row[0], fragment_from_bytes(row[1]))
+
+    def fragments(self) -> Iterator[Fragment]:
+        """All fragments, by place."""
+        for (line,) in self._rows.execute("SELECT line FROM fragment ORDER BY place"):
+            yield fragment_from_bytes(line)
+
+    def lines(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """The lines of fragments by id; ids that none has are left out."""
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(part))
+            yield from self._rows.execute(
+                f"SELECT id, line FROM fragment WHERE id IN ({marks})", list(part)
+            )
+
+    def of_source(self, source: str) -> list[str]:
+        """The ids of all fragments from there, by number."""
+        rows = self._rows.execute(
+            "SELECT id FROM fragment WHERE source = ? ORDER BY number", (source,)
+        )
+        return [id for (id,) in rows]
+
+    def entity_of(self, number: int) -> tuple[str, Cluster]:
+        """The entity that holds a fragment: its id and its fragments' numbers."""
+        rows = self._rows.execute(
+            "SELECT id, members FROM entity WHERE subproblem = "
+            "(SELECT subproblem FROM fragment WHERE number = ?)",
+            (number,),
+        )
+        for id, members in rows:
+            held = tuple(numbers_from_bytes(members).tolist())
+            if number in held:
+                return id, held
+        raise KBForgeError(f"the store is damaged: no entity holds fragment number {number}")
+
+    def now(self, entity: str) -> tuple[str, ...]:
+        """The ids of the entities that have the fragments of one that was, through all redirects.
+
+        Raises:
+            UsageError: no entity has, or had, this id.
+
+        """
+        found: dict[str, None] = {}
+        seen: set[str] = set()
+        ahead = [entity]
+        while ahead:
+            id = ahead.pop(0)
+            if id in seen:
+                continue
+            seen.add(id)
+            if self._rows.execute("SELECT 1 FROM entity WHERE id = ?", (id,)).fetchone():
+                found[id] = None
+                continue
+            row = self._rows.execute("SELECT targets FROM redirect WHERE id = ?", (id,)).fetchone()
+            ahead += [] if row is None else orjson.loads(row[0])
+        if not found:
+            raise UsageError(f'the knowledge base has, and had, no entity "{quoted(entity)}"')
+        return tuple(found)
+
+
+def kept_row(kept: Kept) -> tuple[str, bytes]:
+    """The digest and the content of what a model keeps."""
+    content = kept_to_bytes(kept)
+    return hashlib.sha256(content).hexdigest(), content
+
+
+Calibrate = Callable[[Sequence[Fragment], Posterior], Mapping[Cluster, float] | None]
+"""From fragments by place and the posterior, the calibrated confidence of every cluster."""
+
+
+class StoreView(View):
+    """A store as exporters and reports read it: entities by subproblem, the earliest first.
+
+    Args:
+        store: to read; what is read in one pass is of one moment.
+        calibrate: the calibrated confidence of entities; None gives them none.
+        most_alternatives: as of `kbforge.kb.entities.assemble`.
+
+    """
+
+    knows_fragments = True
+
+    def __init__(
+        self,
+        store: Store,
+        calibrate: Calibrate | None = None,
+        most_alternatives: int | None = MOST_ALTERNATIVES,
+    ) -> None:
+        self._store, self._calibrate, self._most = store, calibrate, most_alternatives
+
+    def entities(self) -> Iterator[Entity]:
+        with self._store.database.snapshot():
+            calibrated = self._calibrated
+            for number, name in enumerate(self._names()):
+                placed = self._subproblem(name)
+                subproblem, fragments, ids = placed
+                yield from assemble_subproblem(
+                    fragments,
+                    subproblem,
+                    number,
+                    ids.__getitem__,
+                    self._most,
+                    calibrated=calibrated,
+                )
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        pages = self._store.pages
+        numbers = pages.numbers(entity.fragments)
+        found = pages.fragments(list(numbers.values()))
+        return [found[numbers[id]] for id in entity.fragments]
+
+    def posterior(self) -> tuple[list[Fragment], Posterior]:
+        """All fragments by place, and what is known of them by their ranks among these."""
+        rows = self._store.database.connection.execute(
+            "SELECT number, line FROM fragment ORDER BY place"
+        )
+        rank: dict[int, int] = {}
+        fragments: list[Fragment] = []
+        for number, line in rows:
+            rank[number] = len(fragments)
+            fragments.append(fragment_from_bytes(line))
+        subproblems = [
+            subproblem_of(self._store.pages.page(name), rank.__getitem__) for name in self._names()
+        ]
+        totals = self._store.pages.totals
+        # the log posterior is not kept: it is of the point estimate, which the pages have
+        return fragments, Posterior(
+            tuple(subproblems), float("nan"), len(fragments), totals.evaluations
+        )
+
+    @cached_property
+    def _calibrated(self) -> Mapping[Cluster, float] | None:
+        """By cluster, in places."""
+        if self._calibrate is None:
+            return None
+        fragments, posterior = self.posterior()
+        found = self._calibrate(fragments, posterior)
+        if found is None:
+            return None
+        rows = self._store.database.connection.execute("SELECT place FROM fragment ORDER BY place")
+        place = [place for (place,) in rows]
+        return {tuple(place[k] for k in cluster): sure for cluster, sure in found.items()}
+
+    def _names(self) -> list[int]:
+        rows = self._store.database.connection.execute("SELECT name FROM page ORDER BY first")
+        return [name for (name,) in rows]
+
+    def _subproblem(self, name: int) -> tuple[Subproblem, dict[int, Fragment], dict[Cluster, str]]:
+        """A subproblem by places, its fragments by place, and the ids of its entities."""
+        connection = self._store.database.connection
+        content = connection.execute("SELECT content FROM page WHERE name = ?", (name,)).fetchone()
+        page = page_from_bytes(name, content[0])
+        place: dict[int, int] = {}
+        fragments: dict[int, Fragment] = {}
+        numbers = np.unique(page.members).tolist()
+        for start in range(0, len(numbers), _AT_ONCE):
+            part = numbers[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(part))
+            for number, at, line in connection.execute(
+                f"SELECT number, place, line FROM fragment WHERE number IN ({marks})", part
+            ):
+                place[number], fragments[at] = at, fragment_from_bytes(line)
+        rows = connection.execute("SELECT id, members FROM entity WHERE subproblem = ?", (name,))
+        ids = {
+            tuple(sorted(place[n] for n in numbers_from_bytes(members).tolist())): id
+            for id, members in rows
+        }
+        return subproblem_of(page, place.__getitem__), fragments, ids
+
+
+def subproblem_of(page: Page, called: Callable[[int], int]) -> Subproblem:
+    """A page as plain tuples, its fragments called by other numbers."""
+    ends = np.cumsum(page.lengths)
+    clusters = [
+        tuple(sorted(map(called, members.tolist())))
+        for members in np.split(page.members, ends[:-1])
+    ]
+    bounds = np.concatenate([[0], np.cumsum(page.rows)]).tolist()
+    cells = page.cells.tolist()
+    particles = tuple(
+        Particle(weight, tuple(sorted(clusters[k] for k in cells[begin:end])))
+        for weight, begin, end in zip(page.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
+    )
+    fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
+    return Subproblem(tuple(fragments), particles)

@@ -1,0 +1,220 @@
+"""Writing a session into its store: what each step did is followed, and written in transactions.
+
+A transaction holds whole steps, so that the store is always that of a prefix of the stream: what
+was taken in, with all that follows from it. What is written does not depend on how many steps a
+transaction holds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Session
+from kbforge.errors import KBForgeError
+from kbforge.files.jsonl import to_line
+from kbforge.store.codec import numbers_to_bytes, page_to_bytes
+from kbforge.store.database import Database
+from kbforge.store.entities import Entities
+from kbforge.store.pages import totals_to_bytes
+from kbforge.store.rows import forget_before, write_rows
+from kbforge.store.runs import update
+
+_LARGEST_KEY = 1 << 63
+
+
+class Writing:
+    """A session and the store that it is written to.
+
+    Args:
+        database: opened to write.
+        session: opened on the store's pages, or fresh for a store without any.
+        run: the number of the run.
+
+    """
+
+    def __init__(self, database: Database, session: Session, run: int) -> None:
+        self._database, self._session, self._run = database, session, run
+        self._undoable: int | None = None
+        self._also: list[Callable[[sqlite3.Connection], object]] = []
+        self._new: dict[int, tuple[Fragment, int]] = {}
+        self._removed: dict[int, str] = {}
+        connection = database.connection
+        self._moved: dict[int, int] = dict(
+            connection.execute("SELECT number, place FROM fragment WHERE place <> number")
+        )
+        self._entities = Entities(connection, run, self._id_of)
+        self._count: int = connection.execute("SELECT count(*) FROM entity").fetchone()[0]
+
+    @property
+    def n_entities(self) -> int:
+        """How many entities there are now."""
+        return self._count + self._entities.added
+
+    def place_of(self, number: int) -> int:
+        """Where a fragment stands among the others."""
+        return self._moved.get(number, number)
+
+    def added(self, fragment: Fragment, number: int, place: int | None = None) -> None:
+        """The session has taken in a fragment; nothing else has happened since.
+
+        Args:
+            fragment: as it came.
+            number: that the session gave it.
+            place: of the one that it replaces; None is the last.
+
+        """
+        self._new[number] = fragment, number if place is None else place
+        if place not in (None, number):
+            self._moved[number] = number if place is None else place
+        self.followed()
+
+    def removed(self, fragments: Mapping[int, str]) -> None:
+        """The session has lost fragments, by number with their ids; nothing else has happened."""
+        self._removed |= fragments
+        self.followed(fragments)
+        for number in fragments:
+            self._moved.pop(number, None)
+            if self._new.pop(number, None) is not None:
+                del self._removed[number]
+
+    def followed(self, removed: Collection[int] = ()) -> None:
+        """Follow what the session's last step did to the entities."""
+        touched = self._session.touched()
+        clusters: dict[int, Sequence[Cluster]] = {
+            name: self._session.clusters(name) for name in touched.changed
+        }
+        self._entities.follow(clusters, touched.gone, removed)
+
+    def also(self, write: Callable[[sqlite3.Connection], object]) -> None:
+        """Have something else written in the next transaction."""
+        self._also.append(write)
+
+    def write(
+        self, run: Mapping[str, object], facts: Mapping[str, object], decided: Decided | None = None
+    ) -> None:
+        """Write all steps since the last time, in one transaction.
+
+        Args:
+            run: columns of the run's row that are other than before.
+            facts: of the whole, by name, as JSON.
+            decided: the decision that the steps follow from; what rows were is noted, so that
+                undoing it brings them back.
+
+        Raises:
+            OutputError: as `Database.transaction`; the store is as it was.
+
+        """
+        checkpoint = self._session.checkpoint()
+        self._undoable = None if decided is None else decided.number
+
+        def all_of_it(database: sqlite3.Connection) -> None:
+            if decided is None:
+                forget_before(database)
+            else:
+                self._write_decision(database, decided)
+            self._write_fragments(database, checkpoint)
+            self._write_session(database, checkpoint)
+            self._entities.write(database, self._undoable)
+            for also in self._also:
+                also(database)
+            rows = {name: (orjson.dumps(value),) for name, value in facts.items()}
+            write_rows(database, "meta", rows, self._undoable)
+            update(database, self._run, run)
+
+        self._database.transaction(all_of_it)
+        self._count = self.n_entities
+        self._entities.written()
+        self._also.clear()
+        self._new.clear()
+        self._removed.clear()
+
+    def _write_decision(self, database: sqlite3.Connection, decided: Decided) -> None:
+        said = decided.decision
+        database.execute(
+            "INSERT INTO decision VALUES (?, ?, ?, ?, ?, NULL)",
+            (decided.number, int(said.same), said.first, said.second, decided.run),
+        )
+
+    def _write_fragments(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+        database.executemany(
+            "DELETE FROM fragment WHERE number = ?", [(number,) for number in self._removed]
+        )
+        homes = {n: page.name for page in checkpoint.pages for n in page.members.tolist()}
+        database.executemany(
+            "INSERT INTO fragment VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (number, x.id, place, homes[number], x.source, to_line(x))
+                for number, (x, place) in self._new.items()
+            ],
+        )
+        if self._undoable is not None:
+            columns = "id, place, subproblem, source, line"
+            rows = {
+                number: database.execute(
+                    f"SELECT {columns} FROM fragment WHERE number = ?", (number,)
+                ).fetchone()
+                for number in homes
+            }
+            moved = {
+                number: (*row[:2], homes[number], *row[3:])
+                for number, row in rows.items()
+                if row[2] != homes[number]
+            }
+            write_rows(database, "fragment", moved, self._undoable)
+            return
+        database.executemany(
+            "UPDATE fragment SET subproblem = ?1 WHERE number = ?2 AND subproblem <> ?1",
+            [(name, number) for number, name in homes.items() if number not in self._new],
+        )
+
+    def _write_session(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+        pages = {page.name: (self._first(page), page_to_bytes(page)) for page in checkpoint.pages}
+        write_rows(database, "page", dict.fromkeys(checkpoint.gone), self._undoable)
+        write_rows(database, "page", pages, self._undoable)
+        led = {
+            key: (int(found.closed), numbers_to_bytes(found.families))
+            if found.families or found.closed
+            else None
+            for key, found in checkpoint.led.items()
+        }
+        _require_keys(led)
+        write_rows(database, "led", led, self._undoable)
+        totals = {"totals": (totals_to_bytes(checkpoint.totals),)}
+        write_rows(database, "meta", totals, self._undoable)
+
+    def _first(self, page: Page) -> int:
+        """The least place of a subproblem's fragments."""
+        if not self._moved:
+            return page.name
+        return min(map(self.place_of, np.unique(page.members).tolist()))
+
+    def _id_of(self, number: int) -> str:
+        if number in self._new:
+            return self._new[number][0].id
+        if number in self._removed:
+            return self._removed[number]
+        found = self._database.connection.execute(
+            "SELECT id FROM fragment WHERE number = ?", (number,)
+        ).fetchone()
+        assert found is not None, f"fragment {number} is nowhere"
+        id: str = found[0]
+        return id
+
+
+def _require_keys(keys: Iterable[int]) -> None:
+    """Refuse keys that a table cannot hold.
+
+    Raises:
+        KBForgeError: one has more than 64 bits.
+
+    """
+    for key in keys:
+        if not -_LARGEST_KEY <= key < _LARGEST_KEY:
+            raise KBForgeError(
+                f"the index gives the key {key}: expected whole numbers of 64 bits; a store cannot "
+                "hold others"
+            )
