@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,12 +10,12 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.choices import choices_of
-from kbforge.cli.following import following
+from kbforge.cli.following import stoppable
+from kbforge.cli.into import take_in
 from kbforge.cli.saving import save
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from kbforge.contracts import OnStep, Progress
     from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
@@ -59,6 +58,17 @@ def cluster(
             help="Which other groupings an entity keeps: the three most probable above 1 %, or all."
         ),
     ] = "few",
+    link: options.Link = None,
+    into: Annotated[
+        str | None,
+        typer.Option("--into", metavar="STORE", help="Store to make or add to; not written to -o."),
+    ] = None,
+    on_duplicate: Annotated[
+        Literal["error", "replace"],
+        typer.Option(
+            "--on-duplicate", help="With --into: what to do with an id whose content has changed."
+        ),
+    ] = "error",
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
@@ -80,6 +90,8 @@ def cluster(
         kbforge cluster fragments.jsonl --estimate vi --alternatives all -o kb.jsonl
 
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
+
+        kbforge cluster new.jsonl --into kb.sqlite
     """
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
@@ -90,12 +102,17 @@ def cluster(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
+    if into is not None:
+        _require_no_output(context)
+        files = [fragments, calibration, confidence_map, answers]
+        take_in(into, fragments, choices, on_duplicate, limit, json, files)
+        return
     inputs = [fragments, calibration, confidence_map, answers]
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
     held = list(read_fragments(fragments, limit=limit))
-    with _progress() as on_step:
+    with stoppable() as on_step:
         kb = run(held, choices, on_step)
     for sentence in (*kb.notes, *_doubts(kb)):
         console.note(f"note: {sentence}")
@@ -112,32 +129,18 @@ def cluster(
         raise typer.Exit(interrupts.exit_code())
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[OnStep]:
-    """A progress bar that a step can update; a signal ends the run after the current step.
+def _require_no_output(context: typer.Context) -> None:
+    """Refuse a file of entities beside a store.
 
-    Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
+    Raises:
+        UsageError: it was named.
+
     """
-    from kbforge.contracts import Interrupted
-
-    stopped = stepping = False
-
-    def stop() -> None:
-        nonlocal stopped
-        if stopped or not stepping:  # a second Ctrl-C does not wait for the step
-            raise KeyboardInterrupt
-        stopped = True
-
-    with interrupts.told(stop), following() as show:
-
-        def on_step(progress: Progress) -> None:
-            nonlocal stepping
-            if stopped:
-                raise Interrupted
-            stepping = True
-            show(progress)
-
-        yield on_step
+    source = context.get_parameter_source("output")
+    if source is not None and source.name == "COMMANDLINE":
+        raise UsageError(
+            "--into and -o exclude each other: kbforge export STORE -o FILE writes what a store has"
+        )
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def evaluate(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
     gold: Annotated[str, typer.Argument(help="Labelled fragments, JSON lines; - likewise.")],
     partial: Annotated[
         bool, typer.Option("--partial", help="Evaluate the fragments that both files have.")
@@ -34,11 +34,11 @@ def evaluate(
     from kbforge.evaluation.judge import judge
     from kbforge.evaluation.render_scores import render
     from kbforge.files.fragments import read_fragments
-    from kbforge.kb.read import read_entities
+    from kbforge.jobs.living.views import entities_of
 
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")
-    judgement = judge(read_entities(kb), read_fragments(gold), partial=partial)
+    judgement = judge(entities_of(kb), read_fragments(gold), partial=partial)
     if as_json:
         console.print_json(judgement.to_json())
     else:

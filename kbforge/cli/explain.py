@@ -65,7 +65,7 @@ def explain(
     from kbforge.files.apart import require_apart
     from kbforge.files.io import require_writable
     from kbforge.jobs.explain import Explainer
-    from kbforge.kb.read import read_entities
+    from kbforge.jobs.living.views import entities_of
 
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
@@ -76,7 +76,7 @@ def explain(
         require_writable(output)
     choices = choices_of(context)
     with console.working("reading and learning"):
-        explainer = Explainer(list(read_entities(kb)), choices)
+        explainer = Explainer(list(entities_of(kb)), choices)
     for sentence in explainer.prepared.notes:
         console.note(f"note: {sentence}")
     if output is not None:

@@ -18,7 +18,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def export(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    kb: Annotated[
+        str, typer.Argument(help="Entities, JSON lines, or a store; - is standard input.")
+    ],
     output: Annotated[
         str,
         typer.Option(
@@ -104,9 +106,9 @@ def export(
     from kbforge import registry
     from kbforge.cli.options import files_of
     from kbforge.files.apart import require_apart
+    from kbforge.jobs.living.views import view_of
     from kbforge.kb import export as kb_export
     from kbforge.kb.golden import GoldenView, read_policy
-    from kbforge.kb.view import file_view
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
@@ -117,7 +119,7 @@ def export(
         options["threshold"] = threshold
     exporter = registry.create("exporters", format_name, options)
     rules = None if policy is None else read_policy(policy)
-    view: View = file_view(kb, fragments)
+    view: View = view_of(kb, fragments)
     chosen = None if rules is None else GoldenView(view, rules)
     count = kb_export.export(chosen or view, exporter, output)
     if chosen is not None and chosen.unused:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kbforge import interrupts
 from kbforge.cli import console
 from kbforge.words import lasting
 
@@ -62,6 +63,34 @@ def following() -> Iterator[OnStep]:
                     f"note: at this speed it takes {lasting(rest)} more; --limit takes in fewer "
                     "fragments, and n-grams are faster than a language model"
                 )
+
+        yield on_step
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[OnStep]:
+    """As `following`; a signal ends the run after the current step.
+
+    Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
+    """
+    from kbforge.contracts import Interrupted
+
+    stopped = stepping = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if stopped or not stepping:  # a second Ctrl-C does not wait for the step
+            raise KeyboardInterrupt
+        stopped = True
+
+    with interrupts.told(stop), following() as show:
+
+        def on_step(progress: Progress) -> None:
+            nonlocal stepping
+            if stopped:
+                raise Interrupted
+            stepping = True
+            show(progress)
 
         yield on_step
 

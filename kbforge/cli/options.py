@@ -63,6 +63,14 @@ Answers: TypeAlias = Annotated[
         "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
     ),
 ]
+Link: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--link",
+        metavar="ATTRIBUTE",
+        help="No two fragments with one value of it are one entity; source: none of one source.",
+    ),
+]
 Temperature: TypeAlias = Annotated[
     float,
     typer.Option(

@@ -117,12 +117,12 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
-    from kbforge.kb.read import read_entities
+    from kbforge.jobs.living.views import entities_of
     from kbforge.pictures.canvas import save
     from kbforge.pictures.draw import draw
     from kbforge.pictures.scene import scene_of_kb
 
-    save(draw(scene_of_kb(read_entities(kb), fragments)), target)
+    save(draw(scene_of_kb(entities_of(kb), fragments)), target)
     console.note(f"wrote {target}")
 
 

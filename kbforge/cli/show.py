@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def show(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
     entity_id: Annotated[str | None, typer.Option("--id", help="Show this entity.")] = None,
     fragment_id: Annotated[
         str | None, typer.Option("--fragment", help="Show the entity that holds this fragment.")
@@ -42,8 +42,8 @@ def show(
         kbforge show kb.jsonl --fragment row-17 --json
     """
     from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.living.views import entities_of
     from kbforge.kb import select
-    from kbforge.kb.read import read_entities
     from kbforge.kb.show import show as print_entities
     from kbforge.kb.words import outsiders
 
@@ -52,7 +52,7 @@ def show(
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
     # standard input is read once, and kept for the names of what other groupings join with
-    entities = list(read_entities(kb)) if kb == "-" else read_entities(kb)
+    entities = list(entities_of(kb)) if kb == "-" else entities_of(kb)
     if entity_id is not None:
         chosen = [select.with_id(entities, entity_id)]
     elif fragment_id is not None:
@@ -64,7 +64,7 @@ def show(
         shown = [entity.to_json() for entity in chosen]
         console.print_json({"entities": shown, "sources": sources})
     elif chosen:
-        again = entities if isinstance(entities, list) else read_entities(kb)
+        again = entities if isinstance(entities, list) else entities_of(kb)
         names = select.names_of(outsiders(chosen), again)
         print_entities(chosen, sources, console.stdout(), names)
     else:

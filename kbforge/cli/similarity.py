@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def similarity(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
     fragment: Annotated[str, typer.Argument(help="Id of a fragment.", metavar="ID")],
     other: Annotated[
         str | None,
@@ -46,14 +46,20 @@ def similarity(
 
         kbforge similarity kb.jsonl row-17 --confidence-map confidence.toml --json
     """
+    from kbforge.jobs.living.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
     from kbforge.models.confidence import read_confidence
+    from kbforge.store.database import is_store
 
     if kb == confidence_map == "-":
         raise UsageError("only one of KB and --confidence-map can be standard input")
     calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
-    held = list(read_entities(kb)) if kb == "-" else None  # standard input is read once
+    held = None
+    if kb == "-":  # it is read once
+        held = list(read_entities(kb))
+    elif is_store(kb):
+        held = around(kb, [fragment] if other is None else [fragment, other])
     found = similar(lambda: read_entities(kb) if held is None else held, fragment, other, calibrate)
     if as_json:
         console.print_json({"fragment": fragment, "similar": [one.to_json() for one in found]})

@@ -47,6 +47,7 @@ class Choices:
             that loses least on average (`kbforge.kb.consensus`).
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
+        link: an attribute, or "source": fragments with the same value of it are not one entity.
         temperature: all log likelihoods are divided by it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
@@ -70,6 +71,7 @@ class Choices:
     answers: str | None = None
     estimate: str = "map"
     alternatives: str = "few"
+    link: str | None = None
     temperature: float = 1.0
     seed: int = 0
     device: str = "cpu"

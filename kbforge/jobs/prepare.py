@@ -55,10 +55,11 @@ class Models:
     index: CandidateIndex | None
     max_evals: int | None
 
-    def problem(self, alpha: float, choices: Choices, constraints: Constraints) -> Problem:
+    def problem(self, alpha: float, choices: Choices) -> Problem:
         """What to cluster by, at the temperature chosen."""
         problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, self.index)
-        return replace(tempered(problem, choices.temperature), constraints=constraints)
+        linked = Constraints(link=choices.link)
+        return replace(tempered(problem, choices.temperature), constraints=linked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +88,16 @@ class Prepared:
 
 
 def prepare(
-    fragments: Sequence[Fragment], choices: Choices, constraints: Constraints | None = None
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    decided: Sequence[Placed] = (),
 ) -> Prepared:
     """Make the plugins that the choices name and fit what fits itself to the input.
 
     Args:
         fragments: to be clustered.
         choices: what the user chose.
-        constraints: what every grouping is to satisfy; None is nothing.
+        decided: what was decided of pairs of the fragments; heard as answers.
 
     Raises:
         KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
@@ -103,7 +106,7 @@ def prepare(
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
     notes: list[str] = []
-    answers = answers_for(fragments, choices)
+    answers = (*answers_for(fragments, choices), *decided)
     clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -125,7 +128,7 @@ def prepare(
         confidence = Answered(confidence, answers)
     return Prepared(
         clusterer,
-        models.problem(alpha, choices, constraints or Constraints()),
+        models.problem(alpha, choices),
         alpha,
         confidence,
         choices.likelihood_name,

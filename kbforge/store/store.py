@@ -111,6 +111,12 @@ class Store:
             for number, same, first, second, run, undone in rows
         ]
 
+    @property
+    def next_decision(self) -> int:
+        """The number of the next decision."""
+        found = self._rows.execute("SELECT max(number) FROM decision").fetchone()[0]
+        return 1 + (found or 0)
+
     def fragment(self, id: str) -> tuple[int, Fragment] | None:
         """The number and the content of the fragment with this id."""
         row = self._rows.execute("SELECT number, line FROM fragment WHERE id = ?", (id,)).fetchone()
@@ -209,16 +215,26 @@ class StoreView(View):
         with self._store.database.snapshot():
             calibrated = self._calibrated
             for number, name in enumerate(self._names()):
-                placed = self._subproblem(name)
-                subproblem, fragments, ids = placed
-                yield from assemble_subproblem(
-                    fragments,
-                    subproblem,
-                    number,
-                    ids.__getitem__,
-                    self._most,
-                    calibrated=calibrated,
-                )
+                yield from self._assembled(name, number, calibrated)
+
+    def of_subproblem(self, name: int) -> Iterator[Entity]:
+        """The entities of one subproblem, without calibrated confidence.
+
+        Args:
+            name: as the session calls it.
+
+        """
+        before = "SELECT count(*) FROM page WHERE first < (SELECT first FROM page WHERE name = ?)"
+        number: int = self._store.database.connection.execute(before, (name,)).fetchone()[0]
+        return self._assembled(name, number, None)
+
+    def _assembled(
+        self, name: int, number: int, calibrated: Mapping[Cluster, float] | None
+    ) -> Iterator[Entity]:
+        subproblem, fragments, ids = self._subproblem(name)
+        return assemble_subproblem(
+            fragments, subproblem, number, ids.__getitem__, self._most, calibrated=calibrated
+        )
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         pages = self._store.pages

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import orjson
 
-from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Session
+from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Touched
 from kbforge.errors import KBForgeError
 from kbforge.files.jsonl import to_line
 from kbforge.store.codec import numbers_to_bytes, page_to_bytes
@@ -26,6 +27,22 @@ from kbforge.store.runs import update
 _LARGEST_KEY = 1 << 63
 
 
+class Written(Protocol):
+    """What writing asks of a session; see `kbforge.contracts.Session`."""
+
+    def touched(self) -> Touched:
+        """The subproblems changed since this was last asked."""
+        ...
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        """The point estimate of a subproblem."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """What is other than at the last checkpoint."""
+        ...
+
+
 class Writing:
     """A session and the store that it is written to.
 
@@ -36,7 +53,7 @@ class Writing:
 
     """
 
-    def __init__(self, database: Database, session: Session, run: int) -> None:
+    def __init__(self, database: Database, session: Written, run: int) -> None:
         self._database, self._session, self._run = database, session, run
         self._undoable: int | None = None
         self._also: list[Callable[[sqlite3.Connection], object]] = []

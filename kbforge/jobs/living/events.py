@@ -11,7 +11,9 @@ from typing import Any
 import orjson
 
 from kbforge.contracts import Decided, Decision, Interrupted, Revised, Run
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.answers import record_of, same_of
+from kbforge.files.jsonl import read_json_lines, stop
 from kbforge.jobs.living.living import Living, opened
 from kbforge.store.codec import numbers_from_bytes
 from kbforge.store.database import Database
@@ -110,7 +112,7 @@ def decide_one(held: Living, decision: Decision) -> int:
         ContradictionError: it cannot hold beside the others; nothing has changed then.
 
     """
-    number = len(held.store.decisions()) + 1
+    number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
     held.session.constrain([named])
     held.writing.followed()
@@ -153,11 +155,11 @@ def decision_in_force(store: Store, number: int) -> Decided:
         UsageError: there is none, or it was undone.
 
     """
-    decisions = store.decisions()
-    if not 1 <= number <= len(decisions):
-        there = f"from 1 to {len(decisions)}" if decisions else "but there is none"
-        raise UsageError(f"expected the number of a decision, {there}, got {number}")
-    decided = decisions[number - 1]
+    decided = next((one for one in store.decisions() if one.number == number), None)
+    if decided is None:
+        raise UsageError(
+            f"there is no decision {number}; kbforge decide --list shows what there is"
+        )
     if decided.undone is not None:
         raise UsageError(f"decision {number} was undone already, in run {decided.undone}")
     return decided
@@ -242,6 +244,28 @@ def called(decision: Decision) -> str:
     """A decision in words."""
     said = "same" if decision.same else "different"
     return f"{said} {quoted(decision.first)} {quoted(decision.second)}"
+
+
+def read_decisions(path: str) -> list[Decision]:
+    """Decisions of a file of JSON lines, which `kbforge label` may have written; "-" is stdin.
+
+    Raises:
+        KBForgeError: it cannot be read.
+        BadRecord: a line is none; with file and line.
+
+    """
+    found = []
+    for where, _, value in read_json_lines(path, stop):
+        if not isinstance(value, dict):
+            raise BadRecord(where, "an object with same, a and b", quoted(value, 40))
+        record = record_of(value, where)
+        same = same_of(record)
+        a, b = (str(record.get(key, str, "the id of a fragment")) for key in ("a", "b"))
+        if a == b:
+            raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+        if same is not None:
+            found.append(Decision(same, a, b))
+    return found
 
 
 def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Constraints, Fragment, Kept, Likelihood
+from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.choose import default_options
@@ -83,12 +83,8 @@ def freeze(
         "likelihood": put(_learned(models.likelihood, fragments)),
         "surrogate": put(_surrogate_of(models, fragments)),
         "index": put(None if index is None else _index_of(index, fragments)),
-        "pairs": put(_learned(pairs, fragments))
-        if isinstance(pairs, Likelihood) and apart
-        else None,
-        "confidence": put(
-            None if prepared.confidence is None else kept_reading(prepared.confidence)
-        ),
+        "pairs": put(None if pairs is None else _learned(pairs, fragments)),
+        "confidence": put(None if confidence is None else kept_reading(confidence)),
         "seen": put(Kept(arrays={"seen": drift.seen})),
     }
     facts = {
@@ -142,7 +138,7 @@ def thaw(store: Store) -> tuple[Prepared, Choices]:
     alpha = float(frozen["alpha"])
     prepared = Prepared(
         clusterer,
-        models.problem(alpha, choices, Constraints(link=store.fact("link"))),
+        models.problem(alpha, choices),
         alpha,
         _confidence(kept, models.likelihood, name, defaults),
         name,
@@ -159,7 +155,7 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
     return store.kept(digest).arrays["seen"]
 
 
-def require_same(store: Store, given: Choices, link: str | None) -> None:
+def require_same(store: Store, given: Choices) -> None:
     """Refuse choices that are not those of the store; what was not given is.
 
     Raises:
@@ -168,11 +164,6 @@ def require_same(store: Store, given: Choices, link: str | None) -> None:
     """
     asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
     plain = Choices()
-    if link not in (None, store.fact("link")):
-        raise UsageError(
-            f"--link: {quoted(store.database.path, 400)} was made {_was(store.fact('link'))}, got "
-            f"{quoted(link)}; leave the option out, or make another store"
-        )
     for name in (one.name for one in fields(Choices)):
         value, default = getattr(given, name), getattr(plain, name)
         if name in _FREE or value == default or value == getattr(asked, name):
@@ -181,14 +172,11 @@ def require_same(store: Store, given: Choices, link: str | None) -> None:
             continue
         option = name.replace("_", "-")
         has = getattr(asked, name) if name not in ("likelihood", "alpha") else frozen[name]
+        was = "without it" if has in (None, {}) else f"with {quoted(has)}"
         raise UsageError(
             f"--{'set' if name == 'options' else option}: {quoted(store.database.path, 400)} was "
-            f"made {_was(has)}, got {quoted(value)}; leave the option out, or make another store"
+            f"made {was}, got {quoted(value)}; leave the option out, or make another store"
         )
-
-
-def _was(has: object) -> str:
-    return "without it" if has in (None, {}) else f"with {quoted(has)}"
 
 
 def _as_json(choices: Choices) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from kbforge.contracts import Constraints, Decided, Fragment, Run, Session
+from kbforge.contracts import Decided, Fragment, Run, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift, drift_of
@@ -40,6 +40,7 @@ class Living:
         run: the one at hand.
         writing: follows the session.
         drift: of what came since the models learned.
+        facts: of the whole, to be written at the next commit.
 
     """
 
@@ -50,6 +51,7 @@ class Living:
     run: Running
     writing: Writing
     drift: Drift
+    facts: dict[str, object] = field(default_factory=dict)
     _written: float = field(default_factory=time.perf_counter)
     _steps: int = 0
 
@@ -66,7 +68,8 @@ class Living:
         """
         columns = self.run.columns(self.writing.n_entities, finished)
         last = None if decided is None else decided.number
-        self.writing.write(columns, {"drift": self.drift.to_json(), "last": last}, decided)
+        facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
+        self.writing.write(columns, facts, decided)
         self._written, self._steps = time.perf_counter(), 0
 
     def finish(self) -> None:
@@ -138,7 +141,6 @@ def created(
     database: Database,
     fragments: Sequence[Fragment],
     choices: Choices,
-    link: str | None,
     verb: str,
     about: str,
 ) -> Living:
@@ -148,8 +150,7 @@ def created(
         KBForgeError: as `prepare`.
 
     """
-    constraints = Constraints(link=link)
-    prepared = prepare(fragments, choices, constraints)
+    prepared = prepare(fragments, choices)
     drift = drift_of(fragments)
     frozen = freeze(prepared, choices, fragments, drift)
     run = Run(1, verb, about, False, 0, 0, 0, 0.0, time.time())
@@ -158,8 +159,8 @@ def created(
         if database.version is None:
             schema.create(rows)
         rows.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", list(frozen.kept.items()))
-        facts = {**frozen.facts, "link": link}
-        write_rows(rows, "meta", {n: (orjson.dumps(value),) for n, value in facts.items()})
+        facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
+        write_rows(rows, "meta", facts)
         insert(rows, run)
 
     database.transaction(all_of_it)

@@ -69,7 +69,6 @@ def take_in(
     path: str,
     fragments: Sequence[Fragment],
     choices: Choices,
-    link: str | None = None,
     on_duplicate: OnDuplicate = "error",
     about: str = "",
     on_step: OnStep | None = None,
@@ -83,7 +82,6 @@ def take_in(
         path: of the store.
         fragments: distinct ids.
         choices: of a new store; of one that is there, the same or none.
-        link: of a new store, an attribute of which no entity has a value twice.
         on_duplicate: what to do with a fragment that is there with other content.
         about: what was given, for people.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
@@ -100,10 +98,10 @@ def take_in(
         store = Store(database)
         if database.version is None or store.fact("choices") is None:
             known: Mapping[str, bool] = {}
-            held = created(database, fragments, choices, link, _VERB, about)
+            held = created(database, fragments, choices, _VERB, about)
             notes = held.prepared.notes
         else:
-            require_same(store, choices, link)
+            require_same(store, choices)
             known = _known(store, fragments, on_duplicate)
             held, notes = living(store, _VERB, about), ()
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]

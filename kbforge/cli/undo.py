@@ -1,0 +1,33 @@
+"""`kbforge undo`: take a decision back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kbforge.cli.told import told
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def undo(
+    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
+    number: Annotated[int, typer.Argument(help="Of the decision: kbforge decide --list.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Take a decision back.
+
+    If nothing came since, all is exactly as it was before. Otherwise what it had decided is
+    clustered again without it.
+
+    Examples:
+
+        kbforge undo kb.sqlite 3
+    """
+    from kbforge.jobs.living.events import undo as run
+
+    done = run(store, number)
+    how = "exactly as before" if done.told["exact"] else "clustered again without it"
+    told(done, store, f"decision {number} undone, {how}", as_json)

@@ -1,0 +1,249 @@
+"""Learning again: models of all that a store holds now, and particles weighed by them.
+
+Nothing is clustered again and no source is read: the groupings stay those that the particles hold,
+each with the target density under the models of today. The index leads where its new keys lead.
+Decisions are heard as answers where likelihood or alpha follow from the file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from kbforge.clustering.online.scoring import without_model
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import (
+    CandidateIndex,
+    Checkpoint,
+    Cluster,
+    FloatArray,
+    Fragment,
+    Led,
+    Likelihood,
+    Page,
+    Session,
+    Touched,
+)
+from kbforge.errors import LikelihoodError, quoted
+from kbforge.files.answers import Placed
+from kbforge.jobs.choose import default_options
+from kbforge.jobs.living.drift import drift_of
+from kbforge.jobs.living.events import Done
+from kbforge.jobs.living.frozen import freeze
+from kbforge.jobs.living.living import Living, opened
+from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.store.store import Store
+from kbforge.store.writing import Writing
+
+_AT_ONCE = 2000  # clusters scored in one question
+
+
+def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
+    """Learn again from all fragments of a store, and weigh its particles by what was learned.
+
+    Args:
+        path: of the store.
+        on_step: is told how many subproblems are weighed, of how many.
+
+    Raises:
+        KBForgeError: as `prepare`.
+        LikelihoodError: no particle of a subproblem is possible any more; nothing has changed then.
+
+    """
+    with opened(path, "refit", "") as held:
+        before = held.prepared.alpha
+        fragments = list(held.store.fragments())
+        prepared = _learned(held, fragments)
+        drift = drift_of(fragments)
+        frozen = freeze(prepared, held.choices, fragments, drift)
+        rng = np.random.default_rng(held.choices.seed)
+        fresh = prepared.clusterer.open(prepared.problem, rng)
+        weighed = _weighed(held.store, prepared, fresh, on_step)
+        held.drift = drift
+        held.writing = Writing(held.store.database, weighed, held.run.number)
+        held.writing.followed()
+        held.writing.also(lambda rows: _replace_learned(rows, frozen.kept))
+        held.facts |= {"frozen": frozen.facts["frozen"]}
+        held.commit(finished=True)
+        return Done(
+            held.run.number,
+            len(fragments),
+            held.writing.n_entities,
+            {
+                "likelihood": prepared.likelihood,
+                "alpha_before": before,
+                "alpha": prepared.alpha,
+                "subproblems": len(weighed.pages),
+                "notes": list(prepared.notes),
+            },
+        )
+
+
+def _learned(held: Living, fragments: Sequence[Fragment]) -> Prepared:
+    """The store's choices, prepared on all that it holds; the likelihood stays."""
+    choices, name = held.choices, held.prepared.likelihood
+    options = dict(choices.options)
+    if choices.likelihood is None and not choices.of("likelihood"):
+        options["likelihood"] = default_options(name, choices.defaults)
+    choices = replace(choices, likelihood=name, options=options)
+    place = {fragment.id: at for at, fragment in enumerate(fragments)}
+    answers = [
+        Placed(place[one.first], place[one.second], one.same, False)
+        for one in held.session.constraints.decisions
+        if one.first in place and one.second in place
+    ]
+    return prepare(fragments, choices, answers)
+
+
+def _replace_learned(rows: sqlite3.Connection, kept: Mapping[str, bytes]) -> None:
+    rows.execute("DELETE FROM kept")
+    rows.executemany("INSERT INTO kept VALUES (?, ?)", list(kept.items()))
+    rows.execute("DELETE FROM led")
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """All pages of a session under other models, to be written as a session is.
+
+    Attributes:
+        pages: by name.
+        of_all: with all that is to be written.
+
+    """
+
+    pages: Mapping[int, Page]
+    of_all: Checkpoint
+
+    def touched(self) -> Touched:
+        """All subproblems."""
+        return Touched(tuple(self.pages), ())
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        """The heaviest particle of a subproblem."""
+        page = self.pages[name]
+        clusters = clusters_of(page)
+        return [clusters[cell] for cell in page.cells[: page.rows[0]].tolist()]
+
+    def checkpoint(self) -> Checkpoint:
+        """All of it."""
+        return self.of_all
+
+
+def _weighed(
+    store: Store,
+    prepared: Prepared,
+    fresh: Session,
+    on_step: Callable[[int, int], None] | None,
+) -> Weighed:
+    """The pages of a store under other models.
+
+    Args:
+        store: has the pages.
+        prepared: the models.
+        fresh: a session by them that has taken in nothing; it knows their settings.
+        on_step: is told how many subproblems are weighed, of how many.
+
+    """
+    totals = store.pages.totals
+    problem = without_model(prepared.problem)
+    prior = DirichletProcess(problem.alpha)
+    names = store.pages.names()
+    pages: dict[int, Page] = {}
+    free = totals.free.tolist()
+    leads = _Leads(problem.index)
+    for done, name in enumerate(names, 1):
+        old = store.pages.page(name)
+        fragments = store.pages.fragments(np.unique(old.members).tolist())
+        pages[name] = reweighed(old, fragments, problem.likelihood, prior)
+        free += sorted({*old.slots.tolist()} - {*pages[name].slots.tolist()})
+        leads.add(pages[name], fragments)
+        if on_step is not None:
+            on_step(done, len(names))
+    settings = fresh.checkpoint().totals.settings
+    now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
+    of_all = Checkpoint(now, tuple(pages.values()), (), leads.found())
+    return Weighed(pages, of_all)
+
+
+def reweighed(
+    page: Page, fragments: Mapping[int, Fragment], likelihood: Likelihood, prior: DirichletProcess
+) -> Page:
+    """A page with the scores of another likelihood, its particles by their target density.
+
+    Raises:
+        LikelihoodError: none of its particles is possible.
+
+    """
+    clusters = clusters_of(page)
+    sets = [[fragments[number] for number in cluster] for cluster in clusters]
+    parts = [
+        likelihood.log_marginal(sets[start : start + _AT_ONCE])
+        for start in range(0, len(sets), _AT_ONCE)
+    ]
+    scores: FloatArray = np.concatenate(parts)
+    terms = prior.log_terms(clusters, scores)
+    starts = np.concatenate([[0], np.cumsum(page.rows)])
+    weights = np.add.reduceat(terms[page.cells], starts[:-1])
+    total = logsumexp(weights)
+    if not np.isfinite(total):
+        some = quoted(fragments[int(page.members[0])].id)
+        raise LikelihoodError(f'no grouping of "{some}" and its neighbours is possible any more')
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > -np.inf]
+    cells = np.concatenate([page.cells[starts[k] : starts[k + 1]] for k in order.tolist()])
+    used, cells = np.unique(cells, return_inverse=True)
+    members = [number for cell in used.tolist() for number in clusters[cell]]
+    return Page(
+        page.name,
+        page.slots[used],
+        page.lengths[used],
+        np.array(members, dtype=np.int64),
+        scores[used],
+        page.rows[order],
+        cells.ravel(),
+        weights[order] - total,
+    )
+
+
+def clusters_of(page: Page) -> list[Cluster]:
+    """The clusters of a page, by their places."""
+    ends = np.cumsum(page.lengths)
+    return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
+
+
+class _Leads:
+    """Where the keys of an index lead, told from pages.
+
+    A key leads to the families of all clusters with a fragment that has it. One that leads to more
+    families of heaviest particles than the index allows is closed.
+    """
+
+    def __init__(self, index: CandidateIndex | None) -> None:
+        self._index = index
+        self._families: dict[int, dict[int, bool]] = {}
+
+    def add(self, page: Page, fragments: Mapping[int, Fragment]) -> None:
+        """Take in a page."""
+        if self._index is None:
+            return
+        clusters = clusters_of(page)
+        heaviest = set(page.cells[: page.rows[0]].tolist())
+        keys = {number: self._index.keys(fragment) for number, fragment in fragments.items()}
+        for cell, cluster in enumerate(clusters):
+            for key in {key for number in cluster for key in keys[number]}:
+                led = self._families.setdefault(key, {})
+                led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest
+
+    def found(self) -> dict[int, Led]:
+        """All keys."""
+        if self._index is None:
+            return {}
+        most = self._index.families
+        return {
+            key: Led(tuple(sorted(led)), sum(led.values()) > most)
+            for key, led in self._families.items()
+        }
