@@ -7,8 +7,9 @@
 Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
 scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
 gap between the two without answers is what answers can close. `--without` judges each family by
-models of `kbforge train-default` that have not seen it. Prints a line a family, then the
-means over families as Markdown.
+models of `kbforge train-default` that have not seen it. `--confidence` also clusters each file
+before and after the answers, and says how far the calibrated confidence of entities is off (expected
+calibration error). Prints a line a family, then the means over families as Markdown.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from shell import data_folder, table
 
 from kbforge.contracts import FloatArray
+from kbforge.evaluation.reliability import entity_claims, entity_probabilities, reliability
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.cluster import cluster
 from kbforge.jobs.label import Labelling
+from kbforge.models.confidence import Reported
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 
 STOPS = (0, 5, 10, 20, 30)
@@ -39,12 +43,15 @@ class Answered:
         family: of the file.
         best: of all candidates.
         chosen: after as many answers as `STOPS` says.
+        off: expected calibration error of entities, before any answer and after all; none if it
+            was not asked for.
 
     """
 
     family: str
     best: float
     chosen: tuple[float, ...]
+    off: tuple[float, ...] = ()
 
     @property
     def gaps(self) -> FloatArray:
@@ -59,6 +66,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=2, help="of each family")
     parser.add_argument("--errors", type=float, default=0.0, help="share of wrong answers")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--confidence", action="store_true", help="also measure confidence")
     parser.add_argument("--without", help="FOLDER/FAMILY has models that have not seen the family")
     options = parser.parse_args()
     everything: list[Answered] = []
@@ -66,7 +74,7 @@ def main() -> None:
         defaults = None if options.without is None else f"{options.without}/{name}"
         choices = Choices(defaults=defaults, seed=options.seed)
         found = [
-            ask(file, options.errors, choices)
+            ask(file, options.errors, choices, options.confidence)
             for file in resampled(data_folder(), family_named(name), options.files, options.seed)
         ]
         everything += found
@@ -74,7 +82,7 @@ def main() -> None:
     print("\n" + table_of(everything))
 
 
-def ask(file: LabelledFile, errors: float, choices: Choices) -> Answered:
+def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -> Answered:
     """Answer the questions about one file by gold, some of them wrongly."""
     rng = np.random.default_rng(choices.seed)
     with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
@@ -90,19 +98,38 @@ def ask(file: LabelledFile, errors: float, choices: Choices) -> Answered:
             if question is not None:
                 same = question.a.label == question.b.label
                 labelling.answer(question, same != bool(rng.random() < errors))
-    return Answered(file.family, max(scores), tuple(chosen))
+        off = ()
+        if confidence:
+            answered = replace(choices, answers=f"{folder}/a.jsonl")
+            off = tuple(error_of_entities(file, made) for made in (choices, answered))
+    return Answered(file.family, max(scores), tuple(chosen), off)
+
+
+def error_of_entities(file: LabelledFile, choices: Choices) -> float:
+    """How far the calibrated confidence of a clustering's entities is off."""
+    kb = cluster(file.fragments, choices)
+    entities = entity_probabilities([kb.posterior])
+    assert kb.confidence is not None
+    sure = kb.confidence.of_entities(Reported(kb.fragments, entities))
+    labels = [fragment.label for fragment in kb.fragments]
+    return reliability(entity_claims(replace(entities, probability=sure), labels)).ece
 
 
 def table_of(found: Sequence[Answered]) -> str:
     """One line a family, and the mean over families; the share of the gap that is closed."""
     head = ["family", "best", *(f"{count} answers" for count in STOPS), "closed by 30"]
-    rows, means = [], []
+    measured = bool(found[0].off)
+    head += ["entities off by", "after 30"] if measured else []
+    rows, means, offs = [], [], []
     for family in dict.fromkeys(one.family for one in found):
         own = [one for one in found if one.family == family]
         figures = np.array([[one.best, *one.chosen] for one in own]).mean(axis=0)
+        off = np.array([one.off for one in own]).mean(axis=0)
         means.append(figures)
-        rows.append([family, *_line(figures)])
-    rows.append(["mean", *_line(np.array(means).mean(axis=0))])
+        offs.append(off)
+        rows.append([family, *_line(figures), *(f"{one:.3f}" for one in off)])
+    off = np.array(offs).mean(axis=0)
+    rows.append(["mean", *_line(np.array(means).mean(axis=0)), *(f"{one:.3f}" for one in off)])
     return table(head, rows)
 
 

@@ -17,10 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import UsageError
+
+_NO_PAIRS = 1e9
+"""An alpha so many times the fragments leaves each alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ class DirichletProcess:
     def log_alpha(self) -> float:
         """The prior term of a new cluster."""
         return math.log(self.alpha)
+
+    def expected_clusters(self, fragments: int) -> float:
+        """E[K] = alpha (psi(alpha + n) - psi(alpha)) of n fragments, Antoniak (1974)."""
+        if self.alpha > _NO_PAIRS * fragments:  # the difference of the two loses all digits
+            return float(fragments)
+        return float(self.alpha * (digamma(self.alpha + fragments) - digamma(self.alpha)))
 
     def log_cluster(self, sizes: IntArray) -> FloatArray:
         """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""

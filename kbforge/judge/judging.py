@@ -117,10 +117,6 @@ class Judged:
         size = np.bincount(labels)[labels]
         return self.of * float(np.mean(1 / size[: self.sample.seeds]))
 
-    def statistics_of_chosen(self) -> dict[str, float]:
-        """The statistics of the file and of the chosen grouping, by name; NaN is missing."""
-        return dict(zip(self.names, self.statistics[self.place].tolist(), strict=True))
-
     def predicted(self, likelihood: str) -> Predicted | None:
         """What is expected of the chosen grouping, beside all others, for maps of doubt.
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.judge.seen import Seen
 
@@ -154,7 +155,7 @@ def path_statistics(
     far = [agreement(a, b)[2] for a, b in zip(groupings, groupings[4:], strict=False)]
     out = []
     for k, log_alpha in enumerate(log_alphas):
-        expected = expected_entities(n, math.exp(log_alpha))
+        expected = DirichletProcess(math.exp(log_alpha)).expected_clusters(n)
         out.append(
             {
                 "expected entities over found": math.log(expected / max(counts[k], 1)),
@@ -170,15 +171,6 @@ def path_statistics(
             }
         )
     return out
-
-
-def expected_entities(fragments: int, alpha: float) -> float:
-    """E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974)."""
-    from scipy.special import digamma
-
-    if alpha > 1e9 * fragments:  # the difference of the two loses all digits
-        return float(fragments)
-    return float(alpha * (digamma(alpha + fragments) - digamma(alpha)))
 
 
 def _kept(seen: Seen, together: NDArray[np.bool_]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.models.bundle import Bundle, require_place, write_bundle
@@ -22,7 +23,6 @@ from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
 from kbforge_plugins.models.attributes.fitting import (
     Fitted,
-    expected_entities,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,
@@ -140,7 +140,7 @@ def _bundle(fitted: Fitted, fragments: Sequence[Fragment], use_labels: bool) -> 
     calibration = Calibration(
         alpha=fitted.alpha,
         objective=_OBJECTIVE,
-        value=expected_entities(len(fragments), fitted.alpha),
+        value=DirichletProcess(fitted.alpha).expected_clusters(len(fragments)),
         at_edge="",
         likelihood="attributes",
         fragments=len(fragments),

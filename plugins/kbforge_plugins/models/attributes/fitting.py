@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import digamma
 
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
@@ -268,18 +268,13 @@ def concentration_for(fragments: int, entities: float) -> float:
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
 
     def excess(log_alpha: float) -> float:
-        return expected_entities(fragments, float(np.exp(log_alpha))) - target
+        return DirichletProcess(float(np.exp(log_alpha))).expected_clusters(fragments) - target
 
     if excess(low) >= 0:
         return float(np.exp(low))
     if excess(high) <= 0:
         return float(np.exp(high))
     return float(np.exp(brentq(excess, low, high)))
-
-
-def expected_entities(fragments: int, alpha: float) -> float:
-    """E[K] = alpha (psi(alpha + n) - psi(alpha)), Antoniak (1974)."""
-    return float(alpha * (digamma(alpha + fragments) - digamma(alpha)))
 
 
 def _digest(fragment: Fragment) -> bytes:
