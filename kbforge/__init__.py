@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kbforge.contracts import Entity, Fragment, Interrupted, Progress
     from kbforge.errors import KBForgeError
-    from kbforge.jobs.api import cluster, evaluate, export, load, open_session, read_entities
+    from kbforge.jobs.api import (
+        cluster,
+        decide,
+        evaluate,
+        export,
+        load,
+        open_session,
+        read_entities,
+        remove,
+        undo,
+        update,
+    )
     from kbforge.jobs.cluster import KnowledgeBase
     from kbforge.jobs.live import LiveClustering
 
@@ -33,11 +44,15 @@ __all__ = [
     "Progress",
     "__version__",
     "cluster",
+    "decide",
     "evaluate",
     "export",
     "load",
     "open_session",
     "read_entities",
+    "remove",
+    "undo",
+    "update",
 ]
 
 _HOMES = {
@@ -46,7 +61,10 @@ _HOMES = {
     "KnowledgeBase": "kbforge.jobs.cluster",
     "LiveClustering": "kbforge.jobs.live",
     **dict.fromkeys(
-        ("cluster", "evaluate", "export", "load", "open_session", "read_entities"),
+        (
+            *("cluster", "decide", "evaluate", "export", "load", "open_session"),
+            *("read_entities", "remove", "undo", "update"),
+        ),
         "kbforge.jobs.api",
     ),
 }

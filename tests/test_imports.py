@@ -1,7 +1,8 @@
 """The direction of imports, read from the syntax trees.
 
     contracts <- {registry, files, numerics, serialize, grammar, evaluation}
-              <- {models, clustering, kb} <- {judge, store} <- jobs <- {recipe, pictures, bench} <- cli
+              <- {models, clustering, kb} <- {judge, store} <- jobs
+              <- {recipe, pictures, bench} <- cli
 
 Plugins import the library up to `kb`; training imports plugins; nothing imports training but its
 own verbs. A module in no known room fails here, so that nobody opens a room without saying so.

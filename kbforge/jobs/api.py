@@ -9,7 +9,7 @@ Each function is the verb of its name with keywords for options. Same input and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -22,9 +22,13 @@ from kbforge.files.jsonl import stop
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
 from kbforge.jobs.live import LiveClustering, open_live
+from kbforge.jobs.living import events, views
+from kbforge.jobs.living import take_in as taking
+from kbforge.jobs.living.events import Done
+from kbforge.jobs.living.secure import erase
+from kbforge.jobs.living.take_in import OnDuplicate, Taken
 from kbforge.jobs.load import read
 from kbforge.kb import export as exporting
-from kbforge.kb import read as reading
 from kbforge.kb.golden import GoldenView, read_policy
 from kbforge.kb.view import EntitiesView
 
@@ -104,6 +108,90 @@ def open_session(
         return live
 
 
+def update(
+    store: str | Path,
+    fragments: Iterable[Fragment],
+    on_duplicate: OnDuplicate = "error",
+    on_step: OnStep | None = None,
+    **chosen: Unpack[Chosen],
+) -> Taken:
+    """Take fragments into a store, which is made if it is not there; returns what came of it.
+
+    Args:
+        store: path of its file.
+        fragments: distinct ids; those that are there already are passed over.
+        on_duplicate: what to do with one that is there with other content, "error" or "replace".
+        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        chosen: as of `cluster`, for a new store; one that is there has its own.
+
+    Raises:
+        UsageError: other choices than the store's, or a fragment that is there with other content;
+            nothing was taken in then.
+        KBForgeError: the store cannot be written.
+        LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
+
+    """
+    with in_python():
+        held = _distinct(fragments)
+        choices = choices_from(chosen, "update")
+        taken = taking.take_in(str(store), held, choices, on_duplicate, "Python", on_step)
+        return replace(taken, notes=tuple(in_keywords(note) for note in taken.notes))
+
+
+def remove(
+    store: str | Path,
+    ids: Sequence[str] = (),
+    source: str | None = None,
+    secure: bool = False,
+) -> Done:
+    """Take fragments out of a store, as if they had not come: all of them, or none.
+
+    Args:
+        store: path of its file.
+        ids: of fragments.
+        source: all fragments from there, too.
+        secure: also erase what they said from the file and from what models learned.
+
+    Raises:
+        UsageError: the store lacks one of them, or has none from that source.
+
+    """
+    with in_python():
+        remover = erase if secure else events.remove
+        return remover(str(store), list(ids), source)
+
+
+def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Done:
+    """Have a store honour decisions from now on; `told["decisions"]` has their numbers.
+
+    Args:
+        store: path of its file.
+        decisions: each "same" or "different" and the ids of two fragments.
+
+    Raises:
+        UsageError: the store lacks a fragment.
+        ContradictionError: a decision cannot hold beside the others, which the message names.
+
+    """
+    with in_python():
+        return events.decide(str(store), events.decisions_of(decisions))
+
+
+def undo(store: str | Path, number: int) -> Done:
+    """Have a store honour a decision no longer; exactly as before if nothing came since.
+
+    Args:
+        store: path of its file.
+        number: of the decision.
+
+    Raises:
+        UsageError: there is no such decision in force.
+
+    """
+    with in_python():
+        return events.undo(str(store), number)
+
+
 def evaluate(
     entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
 ) -> Judgement:
@@ -154,14 +242,14 @@ def export(
 
 
 def read_entities(path: str | Path) -> Iterator[Entity]:
-    """The entities of a knowledge base, one at a time; "-" is standard input.
+    """The entities of a knowledge base, one at a time; a file, "-" for standard input, or a store.
 
     Raises:
         KBForgeError: the file cannot be opened.
         BadRecord: at the first line that is not an entity, with file and line.
 
     """
-    return reading.read_entities(str(path))
+    return views.entities_of(str(path))
 
 
 def _distinct(fragments: Iterable[Fragment]) -> list[Fragment]:

@@ -1,0 +1,229 @@
+"""Removal, decisions, undo, revision, learning again, erasing, changes: what each leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbforge.contracts import Kind
+from kbforge.errors import ContradictionError, UsageError
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
+from kbforge.jobs.living.refit import refit
+from kbforge.jobs.living.secure import erase
+from kbforge.jobs.living.status import status_of
+from kbforge.jobs.living.take_in import take_in
+from kbforge.jobs.living.views import entities_of
+from kbforge.store.changes import changes
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+from tests.people import people
+from tests.store.dump import dump
+
+STATE = ("page", "led", "entity", "fragment", "redirect", "kept")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "kb.sqlite"
+    take_in(str(path), people(50, 8), Choices(likelihood="attributes", alpha=30.0))
+    return path
+
+
+def content(store: Path) -> dict[str, tuple[str, ...]]:
+    return {entity.id: entity.fragments for entity in entities_of(str(store))}
+
+
+def state(store: Path) -> list[str]:
+    return [line for line in dump(store) if line.startswith(STATE)]
+
+
+def several(store: Path) -> tuple[str, str]:
+    """Two fragments of one entity."""
+    first, second, *_ = next(ids for ids in content(store).values() if len(ids) > 2)
+    return first, second
+
+
+def together(store: Path, a: str, b: str) -> bool:
+    return any({a, b} <= set(ids) for ids in content(store).values())
+
+
+def test_removed_fragments_are_nowhere(store: Path) -> None:
+    before = content(store)
+    gone = [ids[0] for ids in before.values()][:12]
+    done = remove(str(store), gone)
+    now = content(store)
+    assert done.told["removed"] == 12
+    assert done.fragments == sum(map(len, now.values()))
+    assert {id for ids in now.values() for id in ids} == {
+        id for ids in before.values() for id in ids if id not in gone
+    }
+    assert status_of(str(store)).runs[-1].removed == 12
+
+
+def test_all_are_removed_or_none(store: Path) -> None:
+    before = dump(store)
+    with pytest.raises(UsageError, match="no fragment"):
+        remove(str(store), ["0-0", "nobody"])
+    assert state(store) == [line for line in before if line.startswith(STATE)]
+
+
+def test_everything_can_be_removed_and_come_again(store: Path) -> None:
+    found = people(50, 8)
+    remove(str(store), [fragment.id for fragment in found])
+    assert content(store) == {}
+    take_in(str(store), found, Choices())
+    assert sorted(id for ids in content(store).values() for id in ids) == sorted(
+        fragment.id for fragment in found
+    )
+
+
+def test_a_source_is_withdrawn(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    path = tmp_path / "kb.sqlite"
+    found = [replace(x, source="ab"[k % 2]) for k, x in enumerate(people(30, 2))]
+    take_in(str(path), found, Choices(likelihood="attributes", alpha=20.0))
+    done = remove(str(path), [], source="a")
+    assert done.fragments == sum(x.source == "b" for x in found)
+    with pytest.raises(UsageError, match="no fragment from the source"):
+        remove(str(path), [], source="a")
+
+
+def test_decisions_hold_whatever_comes(store: Path) -> None:
+    a, b = several(store)
+    decide(str(store), decisions_of([("different", a, b)]))
+    assert not together(store, a, b)
+    c = next(ids for ids in content(store).values() if a not in ids and b not in ids)[0]
+    decide(str(store), decisions_of([("same", a, c)]))
+    assert together(store, a, c)
+    more = people(80, 9)
+    take_in(str(store), [x for x in more if x.id not in {y.id for y in people(50, 8)}], Choices())
+    revisit(str(store))
+    assert together(store, a, c)
+    assert not together(store, a, b)
+
+
+def test_a_contradiction_names_the_decisions_and_changes_nothing(store: Path) -> None:
+    a, b = several(store)
+    c = next(ids for ids in content(store).values() if a not in ids)[0]
+    decide(str(store), decisions_of([("same", a, b), ("same", b, c)]))
+    before = state(store)
+    with pytest.raises(ContradictionError, match=r"decision 1.*decision 2"):
+        decide(str(store), decisions_of([("different", a, c)]))
+    assert state(store) == before
+
+
+def test_undoing_the_last_decisions_restores_the_exact_state(store: Path) -> None:
+    first = state(store)
+    a, b = several(store)
+    decide(str(store), decisions_of([("different", a, b)]))
+    second = state(store)
+    c = next(ids for ids in content(store).values() if a not in ids)[0]
+    decide(str(store), decisions_of([("same", a, c)]))
+    assert state(store) != second
+    assert undo(str(store), 2).told["exact"]
+    assert state(store) == second
+    assert undo(str(store), 1).told["exact"]
+    assert state(store) == first
+    with pytest.raises(UsageError, match="was undone"):
+        undo(str(store), 1)
+    with pytest.raises(UsageError, match="no decision 3"):
+        undo(str(store), 3)
+
+
+def test_undoing_an_earlier_decision_clusters_again_without_it(store: Path) -> None:
+    a, b = several(store)
+    decide(str(store), decisions_of([("different", a, b)]))
+    take_in(str(store), [x for x in people(60, 8) if x.id.startswith("5")], Choices())
+    assert not undo(str(store), 1).told["exact"]
+    assert together(store, a, b)
+    with Database(str(store)) as database:
+        assert not Store(database).pages.totals.constraints.decisions
+
+
+def test_a_revision_never_makes_it_less_probable(store: Path) -> None:
+    done = revisit(str(store), passes=2)
+    assert done.told["gain"] >= 0
+    assert revisit(str(store), ids=["0-0"]).told["complete"]
+
+
+def test_learning_again_keeps_groupings_and_clears_the_drift(store: Path) -> None:
+    others = [x for x in people(200, 77) if x.id not in {y.id for y in people(50, 8)}]
+    take_in(str(store), others, Choices())
+    assert status_of(str(store)).refit_is_worth_it
+    before = content(store)
+    done = refit(str(store))
+    after = status_of(str(store))
+    assert done.fragments == after.fragments == after.learned_from
+    assert (after.came_since, after.drift, after.refit_is_worth_it) == (0, 0.0, False)
+    kept = set(before.values()) & set(content(store).values())
+    assert len(kept) > 0.8 * len(before)
+    take_in(str(store), [x for x in people(230, 77) if x.id.startswith("22")], Choices())
+    revisit(str(store))
+
+
+def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
+    from kbforge.contracts import Fragment
+
+    path = tmp_path / "kb.sqlite"
+    secret = Fragment("id-verysecret", {"name": ("zyxwv verysecret",), "born": ("1955-05-05",)})
+    twin = Fragment("twin", {"name": ("zyxwv verysecre",), "born": ("1955-05-05",)})
+    take_in(str(path), [*people(40, 2), secret, twin], Choices(likelihood="attributes"))
+    decide(str(path), decisions_of([("same", secret.id, twin.id)]))
+    take_in(str(path), [x for x in people(45, 2) if x.id.startswith("44")], Choices())
+    done = erase(str(path), [secret.id])
+    assert done.told["removed"] == 1
+    for file in tmp_path.iterdir():
+        assert b"verysecret" not in file.read_bytes(), file.name
+    assert not any(secret.id in ids for ids in content(path).values())
+    take_in(str(path), [x for x in people(50, 2) if x.id.startswith("49")], Choices())
+
+
+def test_changes_lead_from_one_state_to_the_other(store: Path) -> None:
+    states = [content(store)]
+    others = [x for x in people(90, 8) if x.id not in {y.id for y in people(50, 8)}]
+    take_in(str(store), others, Choices())
+    states.append(content(store))
+    a, b = several(store)
+    decide(str(store), decisions_of([("different", a, b)]))
+    states.append(content(store))
+    remove(str(store), [ids[0] for ids in states[-1].values()][:9])
+    states.append(content(store))
+    undo(str(store), 1)
+    states.append(content(store))
+    revisit(str(store))
+    states.append(content(store))
+    with Database(str(store)) as database:
+        opened = Store(database)
+        for since, before in enumerate(states, 1):
+            now = {id: set(ids) for id, ids in before.items()}
+            for change in changes(opened, since):
+                assert now.get(change.entity, set()) == set(change.before)
+                if change.after:
+                    now[change.entity] = set(change.after)
+                    wanted = Kind.CHANGED if change.before else Kind.CREATED
+                    assert change.kind == wanted
+                else:
+                    del now[change.entity]
+                    assert change.kind in (Kind.MERGED, Kind.SPLIT, Kind.REMOVED)
+            assert now == {id: set(ids) for id, ids in states[-1].items()}
+        assert {c.entity for c in changes(opened, 0)} == set(states[-1])
+        with pytest.raises(UsageError, match="--since"):
+            list(changes(opened, 99))
+
+
+def test_old_ids_lead_to_who_has_the_fragments(store: Path) -> None:
+    before = content(store)
+    one, other = [id for id, ids in before.items() if len(ids) > 1][:2]
+    decide(str(store), decisions_of([("same", before[one][0], before[other][0])]))
+    now = content(store)
+    with Database(str(store)) as database:
+        opened = Store(database)
+        for entity, ids in before.items():
+            held = {id for id, members in now.items() if set(members) & set(ids)}
+            assert set(opened.now(entity)) <= held
+            assert opened.now(entity)
+        with pytest.raises(UsageError, match="had, no entity"):
+            opened.now("e-nothing")

@@ -1,0 +1,202 @@
+"""Fragments come into a store: in pieces, twice, changed, interrupted, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbforge.contracts import Fragment, Interrupted, Progress
+from kbforge.errors import KBForgeError, LikelihoodError, OutputError, UsageError
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.take_in import Taken, take_in
+from kbforge.jobs.living.views import entities_of, view_of
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+from tests.people import people
+from tests.store.dump import dump
+
+ATTRIBUTES = Choices(likelihood="attributes", alpha=30.0)
+
+
+def exported(store: Path) -> list[dict[str, object]]:
+    return [entity.to_json() for entity in entities_of(str(store))]
+
+
+def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -> Taken:
+    return take_in(str(path), fragments, choices)
+
+
+@pytest.mark.parametrize("likelihood", ["attributes", "pairs", "names", "bigram"])
+@pytest.mark.parametrize("pieces", [7, 100])
+def test_pieces_give_the_same_bytes(tmp_path: Path, likelihood: str, pieces: int) -> None:
+    found = people(70, 2)
+    first, rest = found[:60], found[60:]
+    whole, parts = tmp_path / "whole.sqlite", tmp_path / "parts.sqlite"
+    for path in (whole, parts):
+        made(path, first, Choices(likelihood=likelihood, alpha=20.0))
+    made(whole, rest, Choices())
+    size = -(-len(rest) // pieces)
+    for start in range(0, len(rest), size):
+        made(parts, rest[start : start + size], Choices())
+    assert exported(parts) == exported(whole)
+    kept = ("page", "led", "entity", "fragment", "kept")
+    same = [[line for line in dump(path) if line.startswith(kept)] for path in (whole, parts)]
+    assert same[0] == same[1]
+
+
+def test_the_default_is_chosen_once_and_kept(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(60, 4)
+    first = made(path, found[:100], Choices())
+    then = made(path, found[100:], Choices())
+    assert (first.likelihood, first.alpha) == (then.likelihood, then.alpha)
+    assert first.notes
+    assert not then.notes
+    assert then.fragments == len(found)
+    entities = list(entities_of(str(path)))
+    assert sorted(id for entity in entities for id in entity.fragments) == sorted(
+        fragment.id for fragment in found
+    )
+    assert all(entity.calibrated_confidence is not None for entity in entities)
+
+
+def test_what_is_there_is_passed_over(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(30, 1)
+    made(path, found)
+    before = dump(path)
+    again = made(path, found, Choices())
+    assert (again.added, again.skipped) == (0, len(found))
+    changed = [line for line in dump(path) if line not in before]
+    assert {line.split()[0] for line in changed} <= {"run", "meta"}
+
+
+def test_other_content_is_refused_before_anything_is_taken_in(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(30, 1)
+    made(path, found[:50])
+    before = dump(path)
+    other = Fragment(found[3].id, {"name": ("someone else",)})
+    with pytest.raises(UsageError, match="--on-duplicate replace"):
+        made(path, [*found[50:60], other], Choices())
+    assert dump(path) == before
+
+
+def test_one_that_replaces_takes_the_place_of_the_other(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(30, 1)
+    made(path, found)
+    other = Fragment(found[0].id, {"name": ("someone else",)}, source="correction")
+    taken = take_in(str(path), [other], Choices(), on_duplicate="replace")
+    assert (taken.added, taken.replaced, taken.fragments) == (1, 1, len(found))
+    assert exported(path)[0]["fragments"] == [other.id]
+    view = view_of(str(path))
+    entity = next(view.entities())
+    assert list(view.fragments(entity)) == [other]
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        (Choices(likelihood="bigram"), "--likelihood"),
+        (Choices(alpha=31.0), "--alpha"),
+        (Choices(particles=7), "--particles"),
+        (Choices(link="source"), "--link"),
+        (Choices(options={"likelihood": {"attributes": "name"}}), "--set"),
+    ],
+)
+def test_other_choices_are_refused(tmp_path: Path, given: Choices, option: str) -> None:
+    path, found = tmp_path / "kb.sqlite", people(20, 1)
+    made(path, found[:40])
+    with pytest.raises(UsageError, match=f"{option}: .*leave the option out"):
+        made(path, found[40:], given)
+    made(path, found[40:], ATTRIBUTES)
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    found = people(60, 6)
+    whole, stopped = tmp_path / "whole.sqlite", tmp_path / "stopped.sqlite"
+    made(whole, found)
+
+    def stop(progress: Progress) -> None:
+        if progress.fragments == 41:
+            raise Interrupted
+
+    taken = take_in(str(stopped), found, ATTRIBUTES, on_step=stop)
+    assert (taken.complete, taken.added, taken.run) == (False, 41, 1)
+    rest = take_in(str(stopped), found, ATTRIBUTES)
+    assert (rest.complete, rest.skipped, rest.run) == (True, 41, 1)
+    assert dump(stopped) == dump(whole)
+
+
+def test_a_fragment_that_is_refused_leaves_those_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "kb.sqlite"
+    points = [Fragment(f"p{k}", {}, vector=(float(k), 0.0)) for k in range(6)]
+    bad = Fragment("bad", {}, vector=(1.0, 2.0, 3.0))
+    made(path, points[:3], Choices(likelihood="gaussian"))
+    with pytest.raises(LikelihoodError, match="bad"):
+        made(path, [points[3], bad, points[4]], Choices())
+    taken = made(path, points, Choices())
+    assert (taken.skipped, taken.fragments) == (4, 6)
+
+
+def test_a_full_disk_keeps_what_was_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, path, found = tmp_path / "whole.sqlite", tmp_path / "kb.sqlite", people(80, 7)
+    for store in (whole, path):
+        made(store, found[:60])
+    made(whole, found[60:], Choices())
+    opened = Database._opened
+
+    def nearly_full(self: Database) -> object:
+        connection = opened(self)
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        return connection
+
+    monkeypatch.setattr(Database, "_opened", nearly_full)
+    monkeypatch.setattr("kbforge.jobs.living.living.COMMIT_FRAGMENTS", 20)
+    with pytest.raises(OutputError, match="make room"):
+        made(path, found[60:], Choices())
+    monkeypatch.undo()
+    rest = made(path, found[60:], Choices())
+    assert rest.complete
+    assert dump(path) == dump(whole)
+
+
+def test_vectors_and_likelihoods_that_keep_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "kb.sqlite"
+    points = [Fragment(f"p{k}", {}, vector=(float(k % 3) * 9, k / 100)) for k in range(30)]
+    made(path, points[:20], Choices())
+    made(path, points[20:], Choices())
+    assert [len(entity.fragments) for entity in entities_of(str(path))] == [10, 10, 10]
+
+
+def test_choices_that_are_objects_are_refused(tmp_path: Path) -> None:
+    from kbforge_plugins.likelihoods.ngram import Bigram
+
+    with pytest.raises(UsageError, match="a store holds names"):
+        made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Bigram(), alpha=2.0))
+
+
+def test_a_store_that_is_damaged_is_told(tmp_path: Path) -> None:
+    path, found = tmp_path / "kb.sqlite", people(20, 1)
+    made(path, found[:40])
+    with Database(str(path), write=True) as database:
+        database.transaction(lambda rows: rows.execute("UPDATE kept SET content = x'00'"))
+    with pytest.raises(KBForgeError, match="damaged"):
+        made(path, found[40:], Choices())
+
+
+def test_linked_fragments_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "kb.sqlite"
+    found = [
+        Fragment(f"{source}-{k}", {"name": ("ann lee",), "born": ("1928-03-14",)}, source=source)
+        for source in ("a", "b")
+        for k in range(2)
+    ]
+    made(path, [*people(30, 1), *found[:3]], Choices(likelihood="attributes", link="source"))
+    made(path, found[3:], Choices())
+    with Database(str(path)) as database:
+        assert Store(database).pages.totals.constraints.link == "source"
+    for entity in entities_of(str(path)):
+        sources = [id[0] for id in entity.fragments if id[0] in "ab"]
+        assert len(set(sources)) == len(sources)
