@@ -6,7 +6,7 @@ by their contract. So a state holds all of a fragment or nothing of it.
 
 from __future__ import annotations
 
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.plan import Plan
 from kbforge.clustering.state import State
 from kbforge.contracts import Fate, Info
@@ -32,7 +32,7 @@ def commit(state: State, model: Scorer, plan: Plan) -> Info:
         fate=_FATES[min(len(plan.replaced), 2)],
         before=plan.replaced,
         after=tuple(plan.blocks),
-        subproblems=len(state.blocks),
+        subproblems=state.n_subproblems,
         log10_effective_particles=state.log10_effective_particles,
         model_evaluations=model.evaluations,
     )

@@ -14,13 +14,14 @@ import numpy as np
 from kbforge.clustering.commit import commit
 from kbforge.clustering.constraints.bindings import Bindings
 from kbforge.clustering.constraints.closure import Closure
+from kbforge.clustering.ids import Ids
 from kbforge.clustering.online.scoring import BlackBoxScorer, ConjugateScorer
 from kbforge.clustering.plan import Plan
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.replace import Replacement, put_in_place
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
-from kbforge.contracts import Constraints, Info, Problem
+from kbforge.contracts import Constraints, Fragment, Info, Problem
 
 
 @dataclass(slots=True)
@@ -34,9 +35,12 @@ class Core:
         state: particles.
         model: scores.
         homes: where fragments are.
+        ids: the numbers of fragments by id.
         bindings: what constraints say of the clusters; None where there are no constraints.
         changed: names of subproblems that are new since this was last asked.
         gone: names of those that are no more.
+        since: by name, the subproblems that were replaced or came since the last checkpoint, and
+            whether there was one of that name then; None: there was no checkpoint.
 
     """
 
@@ -46,9 +50,41 @@ class Core:
     state: State
     model: ConjugateScorer | BlackBoxScorer
     homes: Homes
+    ids: Ids
     bindings: Bindings | None = None
     changed: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    since: dict[int, bool] | None = None
+
+    # -- what is looked at is to be here; a session without pages has all of it ---------------
+
+    def lead(self, x: Fragment) -> None:
+        """Have here what a step looks at that takes in x, or that puts it elsewhere."""
+
+    def have(self, numbers: Iterable[int]) -> None:
+        """Have here the subproblems of fragments, of those that there are."""
+
+    def have_ids(self, ids: Iterable[str]) -> None:
+        """The same, of the fragments with these ids."""
+
+    def have_all(self) -> None:
+        """Have here all subproblems."""
+
+    def have_keys(self) -> None:
+        """Have it known where all keys of the index lead."""
+
+    def have_first(self, gone: Collection[int]) -> None:
+        """Have here the first fragment that there is without some, if one of these is the first.
+
+        It is if it is the first of those that are here; then it is so of all.
+        """
+
+    # -----------------------------------------------------------------------------------------
+
+    @property
+    def n_fragments(self) -> int:
+        """How many there are."""
+        return len(self.model.fragments) + self.state.fragments_elsewhere
 
     @property
     def constraints(self) -> Constraints:
@@ -87,10 +123,10 @@ class Core:
         bindings = Bindings(constraints, closure)
         names: Iterable[int] = self.state.blocks
         if constraints.link is None:
-            bound = [i for i, x in self.model.fragments.items() if x.id in closure.component]
+            bound = sorted(i for i, x in self.model.fragments.items() if x.id in closure.component)
             names = sorted({self.homes.of(number) for number in bound})
         else:
-            bound = list(self.model.fragments)
+            bound = sorted(self.model.fragments)
         for number in bound:
             bindings.require_possible(self.model.fragments[number])
             bindings.take_in(number, self.model.fragments[number])
@@ -106,3 +142,8 @@ class Core:
         self.gone.difference_update(after)
         self.changed.difference_update(before)
         self.changed.update(after)
+        if self.since is not None:
+            for name in before:
+                self.since.setdefault(name, True)
+            for name in after:
+                self.since.setdefault(name, False)

@@ -33,7 +33,7 @@ from kbforge.clustering.online.pool import distinct
 from kbforge.clustering.online.propose import propose_joins, with_singletons
 from kbforge.clustering.online.resample import resample
 from kbforge.clustering.online.reweigh import log_marginal_alone, reweigh
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.split import split
 from kbforge.clustering.online.table import Reading
 from kbforge.clustering.rules import Rules

@@ -11,7 +11,12 @@ import numpy as np
 
 from kbforge.clustering.constraints.closure import Closure, called
 from kbforge.clustering.core import Core
+from kbforge.clustering.ids import Ids
 from kbforge.clustering.online.scoring import make_scorer, shared
+from kbforge.clustering.paging.checkpoint import checkpoint_of
+from kbforge.clustering.paging.core import PagedCore
+from kbforge.clustering.paging.snapshot import restore, snapshot_of
+from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.plan import Cornered, consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
@@ -19,14 +24,15 @@ from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.passes import revised
 from kbforge.clustering.revise.remove import plan_removal
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.snapshot import constraints_of, restore, settings_of, snapshot_of
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import (
+    Checkpoint,
     Constraints,
     Decision,
     Fragment,
     Info,
     OnlineClusterer,
+    Pages,
     Particle,
     Posterior,
     Problem,
@@ -36,8 +42,6 @@ from kbforge.contracts import (
     Touched,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-
-_SEVERAL = -1
 
 
 def _nothing() -> None:
@@ -51,10 +55,14 @@ class SequentialMonteCarlo(OnlineClusterer):
         self._rules = rules
 
     def open(
-        self, problem: Problem, rng: np.random.Generator, snapshot: Snapshot | None = None
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
     ) -> OnlineSession:
         """See `kbforge.contracts.clusterer`."""
-        return OnlineSession(problem, self._rules, rng, snapshot)
+        return OnlineSession(problem, self._rules, rng, snapshot, pages)
 
 
 class OnlineSession:
@@ -65,9 +73,11 @@ class OnlineSession:
         rules: how.
         rng: the session's own.
         snapshot: of a session with the same problem and rules, to go on with.
+        pages: of one, likewise, instead.
 
     Raises:
-        UsageError: there is nothing to cluster by, or the snapshot is of another session.
+        UsageError: there is nothing to cluster by, or the snapshot or the pages are of another
+            session, or both are given.
         ContradictionError: the problem's decisions cannot all hold.
 
     """
@@ -78,30 +88,37 @@ class OnlineSession:
         rules: Rules,
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
     ) -> None:
         rules = rules.settled(problem.index is not None)
-        self._settings = settings_of(problem, rules)
+        settings = self._settings = settings_of(problem, rules)
         problem = shared(problem)
         state = State(DirichletProcess(problem.alpha))
         model = make_scorer(problem, rules.limit)
-        core = self._core = Core(problem, rules, rng, state, model, Homes(state))
-        self._numbers: dict[str, int] | None = None
+        parts = problem, rules, rng, state, model, Homes(state), Ids(lambda: model.fragments)
         constraints = problem.constraints
-        if snapshot is not None:
-            restore(snapshot, self._settings, state, model, rng)
-            constraints = constraints_of(snapshot)
-            if problem.constraints not in (constraints, Constraints()):
-                raise UsageError("the snapshot is of a session with other constraints")
+        if pages is None:
+            core = self._core = Core(*parts)
+            if snapshot is not None:
+                restore(core, snapshot, settings)
+                constraints = snapshot.totals.constraints
+        elif snapshot is None:
+            core = self._core = PagedCore(*parts, pages=pages)
+            core.begin(settings)
+            constraints = pages.totals.constraints
+        else:
+            raise UsageError("a session goes on from a snapshot or from pages, not from both")
         core.bind(constraints, Closure(constraints.decisions))
 
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return len(self._core.model.fragments)
+        return self._core.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that there are, in order of arrival."""
+        self._core.have_all()
         return tuple(self._core.model.fragments.values())
 
     @property
@@ -116,16 +133,8 @@ class OnlineSession:
             UsageError: there is none of that id, or there are several.
 
         """
-        if self._numbers is None:
-            self._numbers = {}
-            for number, fragment in self._core.model.fragments.items():
-                self._count(self._numbers, fragment.id, number)
-        found = self._numbers.get(id)
-        if found is None:
-            raise UsageError(f'no fragment of the session has the id "{quoted(id)}"')
-        if found == _SEVERAL:
-            raise UsageError(f'several fragments of the session have the id "{quoted(id)}"')
-        return found
+        self._core.have_ids((id,))
+        return self._core.ids.of(id)
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
@@ -134,6 +143,7 @@ class OnlineSession:
     def _add(self, x: Fragment) -> Info:
         core, bounds = self._core, None
         try:
+            core.lead(x)
             if core.bindings is not None:
                 core.bindings.require_possible(x)
                 bounds = core.bindings.bounds(x)
@@ -145,24 +155,19 @@ class OnlineSession:
                 info = core.commit(plan)
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
-        if self._numbers is not None:
-            self._count(self._numbers, x.id, info.fragment)
+        core.ids.put({info.fragment: x})
         return info
-
-    @staticmethod
-    def _count(numbers: dict[str, int], id: str, number: int) -> None:
-        numbers[id] = _SEVERAL if id in numbers else number
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out again, all of them or, whatever is raised, none."""
+        core = self._core
+        core.have_ids(ids)
         removed = {self.number(id): id for id in ids}
         if not removed:
             return
-        core = self._core
+        core.have_first(removed)
         core.replace(plan_removal(core, removed))
-        assert self._numbers is not None
-        for id in removed.values():
-            del self._numbers[id]
+        core.ids.forget(removed.values())
 
     def revise(
         self,
@@ -171,6 +176,10 @@ class OnlineSession:
         after_step: Callable[[], None] | None = None,
     ) -> Revised:
         """Spend time on old mistakes."""
+        if ids is None:
+            self._core.have_all()
+        else:
+            self._core.have_ids(ids)
         anchors = None if ids is None else [self.number(id) for id in ids]
         return revised(self._core, passes, anchors, after_step or _nothing)
 
@@ -195,10 +204,12 @@ class OnlineSession:
 
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
+        self._core.have((name,))
         return _subproblem(self._core.state, self._core.state.blocks[name])
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""
+        self._core.have_all()
         state, numbers = self._core.state, self._core.model.fragments
         at = None
         if len(numbers) < state.n_fragments:
@@ -215,8 +226,13 @@ class OnlineSession:
 
     def snapshot(self) -> Snapshot:
         """The session as plain data."""
-        core = self._core
-        return snapshot_of(self._settings, core.constraints, core.state, core.model, core.rng)
+        self._core.have_all()
+        self._core.have_keys()
+        return snapshot_of(self._core, self._settings)
+
+    def checkpoint(self) -> Checkpoint:
+        """What is other than at the last checkpoint."""
+        return checkpoint_of(self._core, self._settings)
 
 
 def posterior_of(state: State, at: Mapping[int, int] | None, evaluations: int) -> Posterior:

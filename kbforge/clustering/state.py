@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from kbforge.contracts import Cluster, FloatArray, IntArray
 
 _START_CAPACITY = 256
 _ROUNDING = 1e-9
+_Number = TypeVar("_Number", bound=np.generic)
 
 Link: TypeAlias = "tuple[Link | None, int]"
 """A cluster as a linked list: the cluster before its newest fragment, and that fragment."""
@@ -98,6 +99,8 @@ class State:
         self.n_fragments = 0
         self.log10_effective_particles = 0.0
         self.blocks: dict[int, Block] = {}
+        # of a session whose pages lie elsewhere, what has not been fetched
+        self.fragments_elsewhere = self.blocks_elsewhere = 0
         # clusters
         self.n_slots = 0
         self.size: IntArray = np.zeros(0, dtype=np.int64)
@@ -127,6 +130,21 @@ class State:
         self._log_gamma = np.zeros(0)
         self._hashes: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
 
+    def resume(self, n_fragments: int, n_slots: int, free: list[int], effective: float) -> None:
+        """Be, while empty, as a state that had numbered so many; its blocks are yet to come.
+
+        Args:
+            n_fragments: numbers that were given to fragments.
+            n_slots: slots.
+            free: those of them that are free, in the order that they were freed.
+            effective: log10 of the particles that its blocks stood for.
+
+        """
+        self.count_fragments(n_fragments)
+        self.n_slots, self.free = n_slots, free
+        self.grow_slots(n_slots + n_slots // 8 + _START_CAPACITY)
+        self.log10_effective_particles = effective
+
     # -- clusters ---------------------------------------------------------------------------
 
     def new_clusters(self, fragment: int, parents: IntArray, score: FloatArray) -> NewClusters:
@@ -149,7 +167,8 @@ class State:
 
     def place_clusters(self, fragment: int, new: NewClusters) -> None:
         """Put new clusters where `new_clusters` said; they have no mask and no owner yet."""
-        self._place(new.slots, new.size, new.first, new.score, new.term)
+        self._take(len(new.slots))
+        self.put_clusters(new.slots, new.size, new.first, new.score, new.term)
         links = self.links
         for slot, parent in zip(new.slots.tolist(), new.parents.tolist(), strict=True):
             links[slot] = (links[parent] if parent >= 0 else None, fragment)
@@ -166,7 +185,8 @@ class State:
         size = np.array([len(held) for held in members], dtype=np.int64)
         first = np.array([held[0] for held in members], dtype=np.int64)
         score = np.array([score for _, score in clusters.values()], dtype=np.float64)
-        self._place(slots, size, first, score, self.log_terms(size, score))
+        self._take(len(slots))
+        self.put_clusters(slots, size, first, score, self.log_terms(size, score))
         for slot, (link, _) in clusters.items():
             self.links[slot] = link
 
@@ -174,7 +194,7 @@ class State:
         """log alpha + lgamma(|C|) + L(C) of clusters by size and L, nats."""
         return np.asarray(self._log_cluster(sizes) + score)
 
-    def _place(
+    def put_clusters(
         self,
         slots: IntArray,
         size: IntArray,
@@ -182,7 +202,7 @@ class State:
         score: FloatArray,
         term: FloatArray,
     ) -> None:
-        self._take(len(slots))
+        """Write what is known of clusters in slots that are taken; each of shape [clusters]."""
         self.size[slots] = size
         self.first[slots] = first
         self.log_size[slots] = np.log(size)
@@ -211,6 +231,8 @@ class State:
         """A fixed random-looking number for each slot."""
         largest = int(slots.max(initial=-1))
         if largest >= len(self._hashes):
+            if self.blocks_elsewhere:  # few of the slots are in use here
+                return _mixed(slots.astype(np.uint64))
             self._hashes = _mixed(np.arange(2 * largest + _START_CAPACITY, dtype=np.uint64))
         return self._hashes[slots]
 
@@ -231,17 +253,17 @@ class State:
     def grow_slots(self, capacity: int) -> None:
         """Make room for clusters in slots below `capacity`."""
         extra = capacity - len(self.log_size)
-        self.size = np.concatenate([self.size, np.zeros(extra, dtype=np.int64)])
-        self.log_size = np.concatenate([self.log_size, np.zeros(extra)])
-        self.score = np.concatenate([self.score, np.zeros(extra)])
-        self.term = np.concatenate([self.term, np.zeros(extra)])
+        self.size = _longer(self.size, capacity)
+        self.log_size = _longer(self.log_size, capacity)
+        self.score = _longer(self.score, capacity)
+        self.term = _longer(self.term, capacity)
         self.reach = np.concatenate([self.reach, np.full(extra, -np.inf)])
-        self.first = np.concatenate([self.first, np.zeros(extra, dtype=np.int64)])
-        self.owner = np.concatenate([self.owner, np.zeros(extra, dtype=np.int64)])
+        self.first = _longer(self.first, capacity)
+        self.owner = _longer(self.owner, capacity)
         self.mark = np.zeros(capacity, dtype=np.bool_)
         self.place = np.zeros(capacity, dtype=np.int64)
-        self.links.extend(None for _ in range(extra))
-        self.mask.extend(0 for _ in range(extra))
+        self.links += [None] * extra
+        self.mask += [0] * extra
 
     def _log_cluster(self, sizes: IntArray) -> FloatArray:
         largest = int(sizes.max())
@@ -251,6 +273,11 @@ class State:
         return self._log_gamma[sizes]
 
     # -- subproblems ------------------------------------------------------------------------
+
+    @property
+    def n_subproblems(self) -> int:
+        """How many there are, here and elsewhere."""
+        return len(self.blocks) + self.blocks_elsewhere
 
     def install(self, name: int, block: Block) -> None:
         """Put a subproblem in place under its smallest fragment."""
@@ -287,9 +314,9 @@ class State:
         """Number so many more fragments."""
         self.n_fragments += more
         if self.n_fragments > len(self.row_start):
-            extra = np.zeros(max(_START_CAPACITY, self.n_fragments), dtype=np.int64)
-            self.row_start = np.concatenate([self.row_start, extra])
-            self.row_count = np.concatenate([self.row_count, extra])
+            capacity = len(self.row_start) + max(_START_CAPACITY, self.n_fragments)
+            self.row_start = _longer(self.row_start, capacity)
+            self.row_count = _longer(self.row_count, capacity)
 
     def ranges(self, starts: IntArray, lengths: IntArray) -> IntArray:
         """start, start+1, ..., start+length-1 for each pair, concatenated."""
@@ -329,6 +356,13 @@ class State:
         ends = np.cumsum(lengths)
         self.row_begin[rows], self.row_end[rows] = ends - lengths, ends
         self._cells_used = len(cells)
+
+
+def _longer(array: NDArray[_Number], capacity: int) -> NDArray[_Number]:
+    """The array with zeros behind it; those take no time before they are used."""
+    out = np.zeros(capacity, dtype=array.dtype)
+    out[: len(array)] = array
+    return out
 
 
 def members_of(link: Link | None) -> Cluster:

@@ -3,7 +3,7 @@
 One signature for the family, and a second one for those that are online:
 
     cluster(fragments, problem, rng, on_step) -> Posterior
-    open(problem, rng, snapshot) -> Session
+    open(problem, rng, snapshot, pages) -> Session
 
 An `OnlineClusterer` writes `open` and has `cluster` for it. Any other `Clusterer` writes `cluster`:
 it is a batch method, and its `open` says so.
@@ -29,6 +29,9 @@ Of sessions:
     does law 8. Every particle of what held it weighs its target density.
 11. No particle ever violates a constraint that is in force, whenever it came.
 12. A revision never makes the point estimate less probable, once it is the densest particle.
+13. A session that is opened on the pages of another goes on as that one, bit for bit: what it tells
+    of every step, its posterior and its later checkpoints. But a black box that says other bits
+    when it is asked again may do so, and sets that are asked for again may count again.
 
 A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
 there.
@@ -52,6 +55,7 @@ from kbforge.contracts.constraints import Constraints
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, Likelihood
+from kbforge.contracts.paging import Pages
 from kbforge.contracts.posterior import Ending, Posterior
 from kbforge.contracts.progress import Interrupted, OnStep, Progress
 from kbforge.contracts.session import Info, Session, Snapshot
@@ -71,7 +75,8 @@ class Problem:
             step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
         constraints: what every grouping is to satisfy. Online clusterers honour them; a session
-            opened with a snapshot has those of the snapshot, and these are the same or none.
+            opened with a snapshot or on pages has those in force there, and these are the same or
+            none.
 
     """
 
@@ -127,7 +132,11 @@ class Clusterer(ABC):
         """
 
     def open(
-        self, problem: Problem, rng: np.random.Generator, snapshot: Snapshot | None = None
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
     ) -> Session:
         """Begin a session, or go on with one: see `OnlineClusterer.open`.
 
@@ -153,7 +162,11 @@ class OnlineClusterer(Clusterer):
 
     @abstractmethod
     def open(
-        self, problem: Problem, rng: np.random.Generator, snapshot: Snapshot | None = None
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
     ) -> Session:
         """Begin a session, or go on with one.
 
@@ -162,9 +175,13 @@ class OnlineClusterer(Clusterer):
             rng: the session draws from it, and nobody else may; to go on, it is set to where it
                 stood.
             snapshot: of a session of the same clusterer.
+            pages: of one likewise, instead of a snapshot; they are fetched when a fragment leads
+                there. Without an index, or where the problem does not fall apart into subproblems,
+                all of them are as soon as one is needed.
 
         Raises:
-            UsageError: the snapshot is of a session with other settings.
+            UsageError: the snapshot is, or the pages are, of a session with other settings, or both
+                are given.
 
         """
 

@@ -23,7 +23,7 @@ class Page:
 
     Attributes:
         name: its smallest fragment.
-        slots: of its clusters, shape [clusters].
+        slots: of its clusters, shape [clusters], in the order in which they are to be freed.
         lengths: fragments of each cluster, shape [clusters].
         members: the numbers of their fragments, cluster after cluster, each ascending.
         scores: L of each cluster, nats, shape [clusters].
@@ -48,7 +48,8 @@ class Led:
     """Where a key of the index leads.
 
     Attributes:
-        families: first fragments of the clusters that it leads to, in the order of the session.
+        families: first fragments of the clusters that it leads to, in the order of the session;
+            among them such as no cluster begins with any more, but may again.
         closed: whether it has been found to lead too far.
 
     """
@@ -70,7 +71,8 @@ class Totals:
         free: slots to be taken again, the last one first.
         n_subproblems: how many there are.
         log10_effective_particles: of all subproblems.
-        evaluations: sets scored so far.
+        evaluations: sets scored so far; of a black box, some that a session asked again may be
+            counted again.
         rng: the state of the random numbers' bit generator.
 
     """
@@ -122,6 +124,10 @@ class Pages(Protocol):
 
     def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
         """Where keys lead; keys that lead nowhere are left out."""
+        ...
+
+    def keys(self) -> Sequence[int]:
+        """All keys that lead anywhere; asked for by nothing but a snapshot."""
         ...
 
 

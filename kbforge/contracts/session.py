@@ -1,4 +1,7 @@
-"""Sessions: a clustering that goes on, told fragment by fragment, and kept as a snapshot.
+"""Sessions: a clustering that goes on, told fragment by fragment, and kept as plain data.
+
+All of it is in a `Snapshot`. A session that is too large for that is kept in pages: see
+`kbforge.contracts.paging`.
 
 *Numbers and places.* A fragment's number says how many came before it. No number is given twice,
 not even when a removed fragment comes again. What is told of changes (`Info`, `Touched`,
@@ -12,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Protocol
 
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.paging import Checkpoint, Led, Page, Totals
 from kbforge.contracts.posterior import Posterior, Subproblem
 
 
@@ -94,18 +96,19 @@ class Snapshot:
 
     Attributes:
         fragments: those that there were, in order of arrival.
-        settings: the options that the session was opened with; another clusterer is refused.
-        values: numbers, strings, and tuples and mappings of them.
-        arrays: by name.
-        rng: the state of the random numbers' bit generator.
+        totals: what is not of one subproblem.
+        pages: of all subproblems, by ascending name.
+        led: where the keys of the index lead; those that lead nowhere are left out.
+        scores: of a black box, the sets asked for and their L, nats, each by fragments with its
+            contents; of a conjugate likelihood, none.
 
     """
 
     fragments: tuple[Fragment, ...]
-    settings: Mapping[str, Any]
-    values: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]]
-    rng: Mapping[str, Any]
+    totals: Totals
+    pages: tuple[Page, ...]
+    led: Mapping[int, Led]
+    scores: Mapping[tuple[int, ...], float]
 
 
 class Session(Protocol):
@@ -242,4 +245,13 @@ class Session(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The session as plain data. It shares nothing with the session that will change."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """What is other than at the last checkpoint, or than the pages it was opened on.
+
+        Of a session that was opened otherwise, the first one has everything. It shares nothing
+        with the session that will change. Who asks for it writes it, and `Pages` say it from then
+        on; if that fails, the session is of no use any more.
+        """
         ...

@@ -93,7 +93,8 @@ class ScoreCache(Likelihood):
 
     def remember(self, scores: Mapping[Key, float]) -> None:
         """Take up scores that were given before; those that are known stay."""
-        self._scores = {**scores, **self._scores}
+        for key, score in scores.items():
+            self._scores.setdefault(key, score)
 
     def recall(self, keys: Iterable[Key]) -> FloatArray:
         """L of sets that have been scored, nats, one a key."""

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.commit import commit
-from kbforge.clustering.online.scoring import Scorer, make_scorer
+from kbforge.clustering.online.scorer import Scorer
+from kbforge.clustering.online.scoring import make_scorer
 from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules

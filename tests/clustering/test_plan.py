@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.plan import Plan, consider
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State

@@ -315,10 +315,10 @@ def test_sets_with_what_is_gone_are_forgotten_and_still_counted() -> None:
     session.add(items)
     before = session.posterior().model_evaluations
     session.remove(["f1"])  # f3 has its content
-    kept = session.snapshot().values["scores"]
+    kept = session.snapshot().scores
     session.remove(["f0"])
-    assert len(session.snapshot().values["scores"]) < len(kept)
-    assert all(0 not in of for of in session.snapshot().values["scores"])
+    assert len(session.snapshot().scores) < len(kept)
+    assert all(0 not in of for of in session.snapshot().scores)
     assert session.posterior().model_evaluations >= before
 
 

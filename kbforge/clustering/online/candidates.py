@@ -22,7 +22,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray
+from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray, Led
+
+Source: TypeAlias = Callable[[Sequence[int]], Mapping[int, Led]]
+"""Where some keys lead; those that lead nowhere are left out."""
 
 InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 """Which of some slots hold a cluster of the heaviest particle of its subproblem."""
@@ -55,17 +58,44 @@ class Candidates:
         self._closed: set[int] = set()
         self._live: dict[int, set[int]] = {}
         self._family: dict[int, int] = {}
+        # where keys lead that are not known yet, and those that are; None: all are
+        self._source: Source | None = None
+        self._known: set[int] = set()
+        # keys that may lead elsewhere than at the last checkpoint; None: there was none
+        self._changed: set[int] | None = None
+
+    def follow(self, source: Source) -> None:
+        """Ask there where a key leads that is not known yet; what is there is a checkpoint."""
+        self._source, self._changed = source, set()
+
+    def know(self, keys: Iterable[int]) -> None:
+        """Have it known where these keys lead. May raise what the source does."""
+        if self._source is None:
+            return
+        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if unknown:
+            self.take_up(self._source(unknown))
+            self._known.update(unknown)
+
+    def open_families(self, keys: Sequence[int]) -> set[int]:
+        """The families that a fragment's keys lead to, those of closed keys left out."""
+        left = (key for key in keys if key not in self._closed)
+        return {family for key in left for family in self._families.get(key, ())}
+
+    def closed_families(self, keys: Sequence[int], in_heaviest: InHeaviest) -> set[int]:
+        """Those that the closed keys lead to, where they would be followed; else none."""
+        closed, left = self._closed_of(keys, in_heaviest, {})
+        if any(family in self._live for key in left for family in self._families.get(key, ())):
+            return set()
+        known = self._closed.intersection(keys).difference(closed)
+        return {family for key in known for family in self._families[key]}
 
     def look_up(self, fragment: Fragment, in_heaviest: InHeaviest) -> Reached:
         """Where a fragment's keys lead. Nothing changes until it is given to `extend`."""
         keys = self._index.keys(fragment)
+        self.know(keys)
         families: dict[int, list[int]] = {}
-        closed = [
-            key
-            for key in keys
-            if key not in self._closed and self._leads_too_far(key, families, in_heaviest)
-        ]
-        left = [key for key in keys if key not in self._closed and key not in closed]
+        closed, left = self._closed_of(keys, in_heaviest, families)
         live = self._live
         slots = [slot for family in self._reached(keys, left) for slot in live.get(family, ())]
         slots.sort()
@@ -83,6 +113,8 @@ class Candidates:
                 led = self._families.setdefault(key, [])
                 if family not in led:
                     led.append(family)
+        if self._changed is not None:
+            self._changed.update(reached.families, reached.open, reached.closed)
 
     def release(self, slots: IntArray) -> None:
         """These clusters no longer exist."""
@@ -139,24 +171,49 @@ class Candidates:
             else:
                 self._families.pop(key, None)
                 self._closed.discard(key)
+        if self._changed is not None:
+            self._changed.update(leads)
 
-    def contents(self) -> tuple[dict[int, tuple[int, ...]], tuple[int, ...]]:
-        """By key, the families it leads to; and the closed keys."""
-        return {key: tuple(led) for key, led in self._families.items()}, tuple(sorted(self._closed))
+    def contents(self) -> dict[int, Led]:
+        """Where all known keys lead that lead anywhere."""
+        return self._led(self._families)
 
-    def restore(
-        self,
-        families: Mapping[int, Sequence[int]],
-        closed: Iterable[int],
-        family_of: Mapping[int, int],
-    ) -> None:
-        """Take up what `contents` gave, with the families of the live slots."""
-        self._families = {key: list(led) for key, led in families.items()}
-        self._closed = set(closed)
-        self._family = dict(family_of)
-        self._live = {}
-        for slot, family in family_of.items():
+    def changed(self) -> dict[int, Led]:
+        """Where keys lead that may lead elsewhere than when this was last asked."""
+        led = self._led(self._families if self._changed is None else self._changed)
+        self._changed = set()
+        return led
+
+    def _led(self, keys: Iterable[int]) -> dict[int, Led]:
+        families = self._families
+        return {key: Led(tuple(families.get(key, ())), key in self._closed) for key in sorted(keys)}
+
+    def take_up(self, led: Mapping[int, Led]) -> None:
+        """Keys of which nothing was known lead there."""
+        for key, known in led.items():
+            self._families[key] = list(known.families)
+            if known.closed:
+                self._closed.add(key)
+
+    def hold(self, families: Mapping[int, int]) -> None:
+        """These slots' clusters exist, too; by slot, their families."""
+        self._family.update(families)
+        for slot, family in families.items():
             self._live.setdefault(family, set()).add(slot)
+
+    def _closed_of(
+        self, keys: Sequence[int], in_heaviest: InHeaviest, families: dict[int, list[int]]
+    ) -> tuple[list[int], list[int]]:
+        """The keys that are found to lead too far now, and those that are open still.
+
+        `families` takes what is left of those that a key led to, where that was looked into.
+        """
+        closed = [
+            key
+            for key in keys
+            if key not in self._closed and self._leads_too_far(key, families, in_heaviest)
+        ]
+        return closed, [key for key in keys if key not in self._closed and key not in closed]
 
     def _reached(self, keys: Sequence[int], left: Sequence[int]) -> Iterable[int]:
         """The live families that enough open keys lead to, else any, else those of closed keys."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.online.merge import Joint
 from kbforge.clustering.online.pool import Pool, distinct
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray

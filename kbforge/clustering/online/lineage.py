@@ -49,20 +49,21 @@ class Lineage:
         return self._links[self._node[slot]]
 
     def replay(
-        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: int = 0
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float = 0
     ) -> None:
         """Extend a table along the tree, fragment by fragment.
 
         Args:
             table: holds no cluster in the slots of the tree's.
             fragments: by number.
-            known: how many slots the table knows of; 0 for an empty one.
+            known: how many slots the table knows of; 0 for an empty one, infinite for one to which
+                gaps are nothing.
 
         """
         self._extend(table, fragments, known, None)
 
     def score(
-        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: int
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float
     ) -> dict[int, float]:
         """As `replay`; returns L(C) by slot, nats, as the sums of what each fragment adds.
 
@@ -76,7 +77,7 @@ class Lineage:
         self,
         table: LiveClusters,
         fragments: Mapping[int, Fragment],
-        known: int,
+        known: float,
         scores: list[float] | None,
     ) -> None:
         born: dict[int, list[int]] = {}
@@ -88,7 +89,7 @@ class Lineage:
         if needed > known:
             # a caller numbers slots without gaps: let all of them be there before they are used
             first = table.encode(fragments[min(born)])
-            room = np.arange(known, needed)
+            room = np.arange(int(known), needed)
             table.extend(first, np.full(len(room), -1), room)
             table.release(room)
         held: set[int] = set()

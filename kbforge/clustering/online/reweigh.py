@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import State
 from kbforge.errors import LikelihoodError

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from itertools import chain
 
 import numpy as np
 
 from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool, Scores
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Made, Reading, Regrouped, Table
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
@@ -34,90 +36,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import Key, ScoreCache
-
-
-class Scorer(Protocol):
-    """The likelihood as a step sees it. Values in nats.
-
-    Attributes:
-        limit: how many joins the proposal keeps for `reweigh`, None for all.
-        fragments: those that the session holds, by number, ascending.
-
-    """
-
-    limit: int | None
-    fragments: dict[int, Fragment]
-
-    @property
-    def evaluations(self) -> int:
-        """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
-        ...
-
-    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
-        """Turn to the next fragment. May raise; nothing changes that counts.
-
-        Args:
-            state: before x.
-            x: the fragment.
-            only: slots of the clusters to compare it with, ascending; None is all, or those that
-                an index leads to.
-
-        """
-        ...
-
-    def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
-        """The proposed joins with the likelihood's own weights. May raise."""
-        ...
-
-    def log_marginal_new(self, reading: Reading) -> float:
-        """L({x}) of the fragment that was read. May raise."""
-        ...
-
-    def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
-        """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]; known by then."""
-        ...
-
-    def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
-        """The fragment is taken in, and these clusters hold it. Cannot fail."""
-        ...
-
-    def release(self, slots: IntArray) -> None:
-        """These clusters no longer exist. Cannot fail."""
-        ...
-
-    def make(
-        self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
-    ) -> Made:
-        """Make clusters of held fragments. May raise; nothing changes that counts.
-
-        Args:
-            new: by slot, those whose L is asked for; no live cluster has such a slot.
-            slots: how many slots are numbered without the new ones.
-            afresh: None, or all clusters that will be, the new ones among them, to be held by a
-                table that never saw any other.
-
-        """
-        ...
-
-    def unmake(self, made: Made) -> None:
-        """Forget them again. Cannot fail."""
-        ...
-
-    def settle(self, regrouped: Regrouped) -> None:
-        """This is how some fragments are grouped now. Cannot fail."""
-        ...
-
-    def count(self, other: Scorer | Reading) -> None:
-        """What another scorer of the same problem was asked, or for a reading, counts here, too."""
-        ...
-
-    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """L of clusters of held fragments, which counts; shape [len(clusters)]. May raise."""
-        ...
-
-    def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
-        """The keys of held fragments in the index; of none, if there is none. May raise."""
-        ...
 
 
 def without_model(problem: Problem) -> Problem:
@@ -226,6 +144,19 @@ class ConjugateScorer:
         sets = [[self.fragments[i] for i in cluster] for cluster in clusters]
         return self.table.likelihood.log_marginal(sets)
 
+    def resume(self, evaluations: int) -> None:
+        self.evaluations = evaluations
+
+    def hold(
+        self,
+        fragments: Mapping[int, Fragment],
+        lineage: Lineage,
+        clusters: Mapping[int, Cluster],
+        scores: Sequence[float],
+    ) -> None:
+        self.table.hold(fragments, lineage, _families(clusters))
+        self.fragments.update(fragments)
+
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return _keys(self.candidates, self.fragments, fragments)
 
@@ -246,7 +177,8 @@ class BlackBoxScorer:
         self._cache = ScoreCache.of(likelihood)
         self._numbers: dict[int, int] = {}  # in the cache, of the contents of `fragments`
         self._asked: set[Key] = set()
-        self.forgotten = 0  # sets asked for that had a fragment of which no equal is left
+        # sets asked for that had a fragment of which no equal is left here
+        self.forgotten = 0
         self._joined: FloatArray = np.zeros(0)
 
     @property
@@ -358,7 +290,7 @@ class BlackBoxScorer:
     def scores_asked(self) -> dict[tuple[int, ...], float]:
         """The sets asked for and their L, each by fragments with its contents."""
         of_number: dict[int, int] = {}
-        for fragment, number in self._numbers.items():
+        for fragment, number in sorted(self._numbers.items()):
             of_number.setdefault(number, fragment)
         keys = list(self._asked)
         scores = self._cache.recall(keys).tolist()
@@ -368,15 +300,34 @@ class BlackBoxScorer:
         }
         return dict(sorted(by_fragments.items()))
 
-    def remember(self, asked: Mapping[tuple[int, ...], float]) -> None:
-        """Take up what `scores_asked` gave, of the same `fragments`."""
-        self._numbers = {i: self._cache.number(fragment) for i, fragment in self.fragments.items()}
+    def remember(self, asked: Mapping[Cluster, float]) -> None:
+        """Sets of held fragments have been asked for and counted before; by set, their L."""
         scores = {
             tuple(sorted(self._numbers[i] for i in members)): score
             for members, score in asked.items()
         }
         self._cache.remember(scores)
-        self._asked = set(scores)
+        known = len(self._asked)
+        self._asked.update(scores)
+        self.forgotten -= len(self._asked) - known
+
+    def resume(self, evaluations: int) -> None:
+        self.forgotten = evaluations
+
+    def hold(
+        self,
+        fragments: Mapping[int, Fragment],
+        lineage: Lineage,
+        clusters: Mapping[int, Cluster],
+        scores: Sequence[float],
+    ) -> None:
+        if self.table is not None:
+            self.table.hold(fragments, lineage, _families(clusters))
+        elif self.candidates is not None:
+            self.candidates.hold(_families(clusters))
+        self.fragments.update(fragments)
+        self._numbers.update((i, self._cache.number(x)) for i, x in fragments.items())
+        self.remember(dict(zip(clusters.values(), scores, strict=True)))
 
     def _scored(self, clusters: Sequence[Cluster]) -> list[Key]:
         """Have clusters of held fragments scored; returns their contents."""
@@ -416,7 +367,14 @@ def _keys(
     """See `Scorer.keys`."""
     if candidates is None:
         return {}
-    return {number: candidates.keys(held[number]) for number in fragments}
+    keys = {number: candidates.keys(held[number]) for number in fragments}
+    candidates.know(chain.from_iterable(keys.values()))
+    return keys
+
+
+def _families(clusters: Mapping[int, Cluster]) -> dict[int, int]:
+    """By slot, the first fragments of clusters."""
+    return {slot: cluster[0] for slot, cluster in clusters.items()}
 
 
 def _require_scores(scores: Mapping[int, float]) -> None:

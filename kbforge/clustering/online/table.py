@@ -6,6 +6,7 @@ and are taken up when the fragment is taken in, or the clusters are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from kbforge.clustering.online.candidates import Candidates, Reached
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Scores
+from kbforge.clustering.online.renumbered import Renumbered
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
     Cluster,
@@ -106,6 +108,7 @@ class Table:
     def __init__(self, likelihood: ConjugateLikelihood, candidates: Candidates | None) -> None:
         self.likelihood, self.candidates = likelihood, candidates
         self.live: LiveClusters | None = None
+        self.sparse = False  # whether it may hold few of the slots
         self._by_slot: FloatArray = np.zeros(0)
 
     def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
@@ -117,7 +120,7 @@ class Table:
             only: slots of the clusters to score, ascending; None leaves it to the index.
 
         """
-        live = self.live or self.likelihood.live_clusters()
+        live = self.live or self._new()
         observation = live.encode(x)
         if self.candidates is None and only is None:
             predictive = live.log_predictive(observation, state.n_slots)
@@ -147,11 +150,39 @@ class Table:
         if self.candidates is not None:
             self.candidates.release(slots)
 
-    def refill(self, fragments: Mapping[int, Fragment], lineage: Lineage) -> None:
-        """Give a new table the clusters of a run, as the run gave them, fragment by fragment."""
-        if fragments:
-            self.live = self.likelihood.live_clusters()
-            lineage.replay(self.live, fragments)
+    def begin(self, first: Fragment) -> None:
+        """Have a table that is as if it had been shown this fragment first. May raise."""
+        live = self._new()
+        live.encode(first)
+        self.live = live
+
+    def hold(
+        self,
+        fragments: Mapping[int, Fragment],
+        lineage: Lineage,
+        families: Mapping[int, int],
+    ) -> None:
+        """Hold clusters of a run, too, made as the run made them, fragment by fragment. May raise.
+
+        Args:
+            fragments: of the clusters, by number.
+            lineage: of the clusters; all there are, unless the table is sparse.
+            families: their first fragments, by slot.
+
+        """
+        live = self.live or self._new()
+        lineage.replay(live, fragments, self._known(0))
+        self.live = live
+        if self.candidates is not None:
+            self.candidates.hold(families)
+
+    def _new(self) -> LiveClusters:
+        live = self.likelihood.live_clusters()
+        return Renumbered(live) if self.sparse else live
+
+    def _known(self, slots: int) -> float:
+        """How many slots a table knows of that has seen so many."""
+        return math.inf if self.sparse else slots
 
     def make(
         self,
@@ -164,10 +195,10 @@ class Table:
         clusters = new if afresh is None else afresh
         if not clusters:
             return Made({}, self.live if afresh is None else None)
-        live = self.live if afresh is None else self.likelihood.live_clusters()
+        live = self.live if afresh is None else self._new()
         assert live is not None
         lineage = Lineage(clusters, max(slots, max(clusters) + 1))
-        scores = lineage.score(live, fragments, slots if afresh is None else 0)
+        scores = lineage.score(live, fragments, self._known(slots if afresh is None else 0))
         return Made({slot: scores[slot] for slot in new}, live)
 
     def unmake(self, made: Made) -> None:

@@ -43,10 +43,14 @@ def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> Non
 
     """
     closure = Closure(constraints.decisions)
+    # before they are in force: what comes in later would not be known to the old ones
+    core.have_ids(_ids(closure, new))
+    expelled = _named(core, [each for each in new if not each.same])
+    for number in expelled:
+        core.lead(core.model.fragments[number])
     old = core.bindings
     try:
         core.bind(constraints, closure)
-        expelled = _named(core, [each for each in new if not each.same])
         replacement = plan_enforcement(core, _bound(core, new), expelled)
     except BaseException:
         core.bindings = old
@@ -63,6 +67,8 @@ def lift(core: Core, constraints: Constraints, old: Sequence[Decision]) -> None:
             satisfy them as before, at least in part.
 
     """
+    assert core.bindings is not None
+    core.have_ids(_ids(core.bindings.closure, old))
     freed = _bound(core, old)
     core.bind(constraints, Closure(constraints.decisions))
     for number in freed:
@@ -96,7 +102,7 @@ def add_cornered(core: Core, x: Fragment) -> Info:
         fate=Fate.JOINED if len(replacement.gone) == 2 else Fate.MERGED,
         before=tuple(name for name in replacement.gone if name != info.fragment),
         after=tuple(replacement.blocks),
-        subproblems=len(core.state.blocks),
+        subproblems=core.state.n_subproblems,
         log10_effective_particles=core.state.log10_effective_particles,
         model_evaluations=core.model.evaluations,
     )
@@ -105,15 +111,23 @@ def add_cornered(core: Core, x: Fragment) -> Info:
 def _named(core: Core, decisions: Iterable[Decision]) -> list[int]:
     """The fragments that some decisions name, ascending."""
     ids = {id for each in decisions for id in (each.first, each.second)}
-    return [i for i, x in core.model.fragments.items() if x.id in ids]
+    return sorted(i for i, x in core.model.fragments.items() if x.id in ids)
+
+
+def _components(closure: Closure, decisions: Iterable[Decision]) -> set[str]:
+    """Those that some decisions speak of."""
+    return {closure.component[id] for each in decisions for id in (each.first, each.second)}
+
+
+def _ids(closure: Closure, decisions: Iterable[Decision]) -> list[str]:
+    """Those of the components that some decisions speak of."""
+    return [id for name in sorted(_components(closure, decisions)) for id in closure.members[name]]
 
 
 def _bound(core: Core, decisions: Sequence[Decision]) -> list[int]:
     """The fragments of the components that some decisions speak of."""
     assert core.bindings is not None
-    component = core.bindings.closure.component
-    named = {component[id] for each in decisions for id in (each.first, each.second)}
-    return core.bindings.bound(named)
+    return core.bindings.bound(_components(core.bindings.closure, decisions))
 
 
 def plan_enforcement(
@@ -134,14 +148,14 @@ def plan_enforcement(
 
     """
     groups = _tied(core, concerned)
-    free = set(core.state.blocks).difference(*groups)
+    busy = {name for names in groups for name in names}
     gone: list[int] = []
     parts: list[list[Row]] = []
     for names in groups:
         rows = _kept(core, names)
         if rows is None:
-            names, clusters = _with_rivals(core, names, expelled, free)
-            free.difference_update(names)
+            names, clusters = _with_rivals(core, names, expelled, busy)
+            busy.update(names)
             rows = _reinserted(core, names, concerned, clusters)
         elif not rows:
             continue
@@ -185,7 +199,7 @@ def _kept(core: Core, names: list[int]) -> list[Row] | None:
 
 
 def _with_rivals(
-    core: Core, names: list[int], expelled: Sequence[int], free: Collection[int]
+    core: Core, names: list[int], expelled: Sequence[int], busy: Collection[int]
 ) -> tuple[list[int], set[Cluster]]:
     """Subproblems with those that expelled fragments may go to; the clusters that they may join."""
     wider, clusters = set(names), set[Cluster]()
@@ -199,7 +213,7 @@ def _with_rivals(
         slot = int(slots[weights.argmax()])
         owner, members = int(core.state.owner[slot]), core.state.members(slot)
         size += len(members)
-        if size <= MOST_TAKEN and (owner in free or owner in wider):
+        if size <= MOST_TAKEN and (owner not in busy or owner in wider):
             wider.add(owner)
             clusters.add(members)
     return sorted(wider), clusters

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.clustering.online.lineage import Lineage
-from kbforge.clustering.online.scoring import Scorer
+from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Regrouped
 from kbforge.clustering.revise.groupings import (
     Row,

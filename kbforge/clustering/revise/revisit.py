@@ -120,6 +120,7 @@ def rivals(core: Core, fragment: int, own: int) -> tuple[IntArray, FloatArray]:
 
     """
     state, x = core.state, core.model.fragments[fragment]
+    core.lead(x)
     slots = heaviest_slots(core)
     if core.model.candidates is not None:
         reached = core.model.candidates.look_up(x, state.in_heaviest).slots
