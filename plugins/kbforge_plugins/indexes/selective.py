@@ -4,19 +4,34 @@ The keys of a fragment are its values, and features that survive distortion (`at
 words, the parts of a date, the district of a postcode. Two fragments with a key in common are
 compared. Values that many fragments have lead nowhere by themselves, so two of them together are
 a key: a first name with a year of birth. Nobody writes blocking rules; some may be added.
+
+A key is a digest of what is said, below 0, so that it is the same whoever was asked about before.
+What many fragments say has a number from 0. That, and the kinds of the attributes, is all that is
+learned. Every key is a number of 64 bits.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
+from kbforge.contracts.kept import Kept
 from kbforge.errors import UsageError, quoted
-from kbforge_plugins.models.attributes.kinds import Kind, features_of, kind_of, normalised, stated
+from kbforge.models.keeping import TakenUp
+from kbforge_plugins.models.attributes.kinds import (
+    KINDS,
+    Kind,
+    features_of,
+    kind_of,
+    normalised,
+    stated,
+)
+from kbforge_plugins.models.digests import LARGEST, digest_of
 
 _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",
@@ -30,7 +45,6 @@ _PAIRED: Mapping[Kind, str] = {
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
 _PAIR_SHIFT = 32
-_DIGEST_BYTES = 8
 
 _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
@@ -69,8 +83,7 @@ class Selective(CandidateIndex):
             raise UsageError('index selective: a rule names attributes joined by "+"')
         self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
-        self._number: dict[_Said, int] = {}
-        self._shared: list[int] = []
+        self._common: dict[int, int] = {}
         self._of_value: dict[
             tuple[str, tuple[str, ...]], tuple[tuple[int, ...], tuple[int, ...]]
         ] = {}
@@ -88,22 +101,35 @@ class Selective(CandidateIndex):
             for attribute, values in self._read(fragment):
                 counts.setdefault(attribute, Counter())[stated(values)] += 1
         self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
-        self._number.clear()
-        self._of_value.clear()
-        self._shared = []
-        for attribute, counter in sorted(counts.items()):
-            for value, count in sorted(counter.items()):
+        shared: dict[_Said, int] = {}
+        for attribute, counter in counts.items():
+            for value, count in counter.items():
                 for said in self._said(attribute, value)[0]:
-                    key = self._number.setdefault(said, len(self._number))
-                    self._shared.extend([0] * (key + 1 - len(self._shared)))
-                    self._shared[key] += count
+                    shared[said] = shared.get(said, 0) + count
+        self._use([_digest(said) for said, n in shared.items() if n > self.common])
         return None
+
+    def kept(self) -> Kept:
+        """The kinds of the attributes, and what many fragments say."""
+        common = np.array(list(self._common), np.int64)
+        return Kept({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.index`."""
+        read = TakenUp(kept, "index selective")
+        kinds = read.only("kinds").table("kinds")
+        common = read.array("common", np.int64, least=0, most=LARGEST, ascending=True)
+        self._kinds = {name: cast(Kind, kinds.choice(name, KINDS)) for name in kinds}
+        self._use(common.tolist())
+
+    def _use(self, common: Iterable[int]) -> None:
+        self._common = {digest: number for number, digest in enumerate(sorted(set(common)))}
+        self._of_value.clear()
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         singles: list[int] = []
         common: list[tuple[int, int]] = []
-        shared = self._shared
         for place, (attribute, values) in enumerate(sorted(self._read(fragment))):
             of_values = self._of_value.get((attribute, values))
             if of_values is None:
@@ -111,9 +137,7 @@ class Selective(CandidateIndex):
                     attribute, stated(values)
                 )
             singles.extend(of_values[0])
-            for key in of_values[1]:
-                if key >= 0 and shared[key] > self.common:
-                    common.append((place, key))
+            common.extend((place, key) for key in of_values[1])
         out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
         for i, (place, key) in enumerate(common):
             if len(out) >= _MOST_KEYS:
@@ -139,7 +163,7 @@ class Selective(CandidateIndex):
             if all(attribute in fragment.properties for attribute in rule):
                 values = [normalised(fragment.properties[attribute][0]) for attribute in rule]
                 if all(values):
-                    keys.append(self._numbered(("+".join(rule), "rule", "\n".join(values))))
+                    keys.append(self._key(("+".join(rule), "rule", "\n".join(values))))
         return keys
 
     def _read(self, fragment: Fragment) -> list[tuple[str, tuple[str, ...]]]:
@@ -147,9 +171,13 @@ class Selective(CandidateIndex):
         return [item for item in fragment.properties.items() if not read or item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The keys of what is stated, and those of them that are paired."""
+        """The keys of what is stated, and those of them that are paired as many have them."""
         singles, paired = self._said(attribute, value)
-        return tuple(map(self._numbered, singles)), tuple(map(self._numbered, paired))
+        keys = tuple(map(self._key, singles))
+        if max(keys, default=-1) < 0:
+            return keys, ()
+        key = dict(zip(singles, keys, strict=True))
+        return keys, tuple(key[said] for said in paired if key[said] >= 0)
 
     def _said(self, attribute: str, value: str) -> tuple[list[_Said], list[_Said]]:
         """What a value says, and the part of it that is paired; a blank says nothing."""
@@ -167,12 +195,11 @@ class Selective(CandidateIndex):
                 paired += said
         return singles, paired
 
-    def _numbered(self, said: _Said) -> int:
-        """The key of what was said by the fragments fitted to; for others, a number below 0."""
-        number = self._number.get(said)
-        if number is None:
-            # by what it says, so that it does not matter who was asked about before
-            text = "\0".join(said).encode(errors="surrogatepass")
-            digest = hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
-            number = -1 - int.from_bytes(digest)
-        return number
+    def _key(self, said: _Said) -> int:
+        """From 0 if many of the fragments fitted to say it, else below."""
+        digest = _digest(said)
+        return self._common.get(digest, -1 - digest)
+
+
+def _digest(said: _Said) -> int:
+    return digest_of("\0".join(said))

@@ -20,10 +20,11 @@ from typing import Self
 
 import orjson
 
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, Kept
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
+from kbforge.models.keeping import TakenUp, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.models.attributes.fitting import (
     Fitted,
@@ -33,12 +34,14 @@ from kbforge_plugins.models.attributes.fitting import (
 )
 from kbforge_plugins.models.attributes.live_urns import AttributeTable
 from kbforge_plugins.models.attributes.model import AttributeModel
-from kbforge_plugins.models.attributes.rates import Rates, from_toml
+from kbforge_plugins.models.attributes.rates import Rates, from_toml, to_toml
 from kbforge_plugins.models.attributes.vocabulary import LEAST_COUNT, Vocabulary
 
 RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
 _MOST_RATES_BYTES = 1 << 22
 _UNFITTED_ALPHA = 1.0
+_CALLED = "likelihood attributes"
+_LEAST_ALPHA, _MOST_ALPHA = 1e-300, 1e300
 
 
 class Attributes(ConjugateLikelihood):
@@ -56,7 +59,7 @@ class Attributes(ConjugateLikelihood):
 
     """
 
-    explains = loads_bundles = alpha_from_file = True
+    explains = loads_bundles = alpha_from_file = keeps = True
 
     def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
         if len(set(attributes)) < len(attributes):
@@ -157,6 +160,40 @@ class Attributes(ConjugateLikelihood):
             f"attributes: rates are learned from {fitted.sample:,} of the "
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
+
+    def kept(self) -> Kept:
+        """Vocabularies, rates and alpha, and what the index learned."""
+        rates = {name: self.rates[name] for name in self._names}
+        own = Kept(
+            {
+                "trained": self._trained,
+                "alpha": self.default_alpha,
+                "attributes": list(self._names),
+                "rates": to_toml(rates).decode() if rates else "",
+            }
+        )
+        parts = {f"values_{i}": v.kept() for i, v in enumerate(self.vocabularies.values())}
+        return together(own, index=self.index.kept(), **parts)
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, _CALLED)
+        names = read.fields.texts("attributes")
+        parts = [f"values_{i}" for i in range(len(names))]
+        fields = read.only("trained", "alpha", "attributes", "rates", "index", *parts)
+        if fields.get("trained", bool, "true or false") != self._trained:
+            raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
+        alpha, toml = fields.within("alpha", _LEAST_ALPHA, _MOST_ALPHA), fields.get("rates", str)
+        rates = from_toml(toml.encode(), f"{_CALLED}: what was kept") if names else {}
+        if len(set(names)) < len(names) or rates.keys() != {*names}:
+            raise read.wrong("rates", "those of its attributes", ", ".join(rates) or "none")
+        vocabularies = {
+            name: Vocabulary.taken_up(rates[name].kind, read.part(part), f"{_CALLED}: {part}")
+            for name, part in zip(names, parts, strict=True)
+        }
+        self.index.take_up(read.part("index"))
+        self.default_alpha = alpha
+        self._use(vocabularies, rates)
 
     def _require(self, fragments: Sequence[Fragment]) -> None:
         present = counts_of(fragments).keys()

@@ -28,10 +28,15 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.models.keeping import TakenUp
 from kbforge.numerics.arrays import capacity_for, grown
+from kbforge_plugins.models.digests import LARGEST, Places, digests_of, nowhere
 from kbforge_plugins.models.vectors import vector_of
+
+_UNKNOWN = -1
 
 
 class BetaBernoulli(ConjugateLikelihood):
@@ -47,6 +52,8 @@ class BetaBernoulli(ConjugateLikelihood):
         UsageError: a parameter out of range.
 
     """
+
+    keeps = True
 
     def __init__(
         self,
@@ -75,6 +82,16 @@ class BetaBernoulli(ConjugateLikelihood):
         return (
             f"beta-bernoulli: fitted to the {self._features.size:,} different values of the input"
         )
+
+    def kept(self) -> Kept:
+        """The features there are, as digests, with their numbers."""
+        return self._features.kept()
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        features = _Features(self.attributes, self.reads)
+        features.take_up(kept)
+        self._features = features
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form.
@@ -108,11 +125,32 @@ class _Features:
     def __init__(self, attributes: tuple[str, ...], reads: str) -> None:
         self._attributes, self._reads = attributes, reads
         self._numbers: dict[tuple[str, str], int] = {}
+        self._known, self._number = nowhere(), np.zeros(0, np.int64)
         self._dimensions: int | None = None
 
     @property
     def size(self) -> int:
-        return len(self._numbers) if self._reads == "values" else self._dimensions or 0
+        if self._reads == "vector":
+            return self._dimensions or 0
+        return len(self._known) or len(self._numbers)
+
+    def kept(self) -> Kept:
+        digests, number = self._known.digests, self._number
+        if not len(digests):
+            found = digests_of(map("\0".join, self._numbers))
+            number = np.argsort(found, kind="stable")
+            digests = found[number]
+        return Kept({}, {"features": digests, "number": number})
+
+    def take_up(self, kept: Kept) -> None:
+        read = TakenUp(kept, "likelihood beta-bernoulli")
+        read.only()
+        known = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
+        n = len(known)
+        self._number = read.array("number", np.int64, n, least=0, most=n - 1)
+        if n and np.bincount(self._number).max() > 1:
+            raise read.wrong("number", "each number once", "one of them twice")
+        self._known = Places(known)
 
     def learn(self, fragments: Sequence[Fragment]) -> None:
         for fragment in fragments:
@@ -123,12 +161,20 @@ class _Features:
         wanted = self._attributes or properties
         return [(a, value) for a in wanted for value in properties.get(a, ())]
 
+    def _numbered(self, pair: tuple[str, str]) -> int:
+        found = self._numbers.get(pair)
+        if found is None:
+            place = self._known.of("\0".join(pair))
+            if place < 0:
+                return _UNKNOWN
+            found = self._numbers[pair] = int(self._number[place])
+        return found
+
     def encode(self, fragment: Fragment) -> IntArray:
         """The features that a fragment shows, ascending and distinct, shape [n]."""
         if self._reads == "values":
-            pairs = self._pairs(fragment.properties)
-            shown = {self._numbers[pair] for pair in pairs if pair in self._numbers}
-            return np.array(sorted(shown), dtype=np.int64)
+            shown = {self._numbered(pair) for pair in self._pairs(fragment.properties)}
+            return np.array(sorted(shown - {_UNKNOWN}), dtype=np.int64)
         vector = vector_of(fragment, self._dimensions, "beta-bernoulli")
         bad = vector[(vector != 0) & (vector != 1)]
         if len(bad):

@@ -21,17 +21,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
+
+import numpy as np
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.models.keeping import TakenUp
+from kbforge_plugins.models.digests import LARGEST, Places, digests_of
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
 from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31
+
+
+Known: TypeAlias = frozenset[str] | Places
+"""The values of an attribute that there are; of which one asks whether it is one, and how many."""
 
 
 class DirichletMultinomial(ConjugateLikelihood):
@@ -47,6 +56,8 @@ class DirichletMultinomial(ConjugateLikelihood):
 
     """
 
+    keeps = True
+
     def __init__(
         self,
         concentration: float = 1.0,
@@ -59,7 +70,11 @@ class DirichletMultinomial(ConjugateLikelihood):
                 f"got {concentration}"
             )
         self.concentration, self.attributes, self.reads = concentration, attributes, reads
-        self._rows = self._rows_for({})
+        self._use({})
+
+    def _use(self, vocabulary: Mapping[str, Known]) -> None:
+        self._vocabulary = vocabulary
+        self._rows = self._rows_for(vocabulary)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Learn which values there are, from the input.
@@ -74,14 +89,36 @@ class DirichletMultinomial(ConjugateLikelihood):
         for fragment in fragments:
             for attribute, values in _read(fragment, self.attributes).items():
                 seen.setdefault(attribute, set()).update(values)
-        self._rows = self._rows_for({a: frozenset(values) for a, values in seen.items()})
+        self._use({attribute: frozenset(values) for attribute, values in sorted(seen.items())})
         n = sum(map(len, seen.values()))
         return (
             f"dirichlet-multinomial: fitted to the {n:,} different values of {len(seen):,} "
             f"attributes in the input"
         )
 
-    def _rows_for(self, vocabulary: Mapping[str, frozenset[str]]) -> DirichletRows:
+    def kept(self) -> Kept:
+        """The attributes, and the digests of their values."""
+        known = [
+            values.digests if isinstance(values, Places) else np.sort(digests_of(values))
+            for values in self._vocabulary.values()
+        ]
+        arrays = {f"values_{number}": digests for number, digests in enumerate(known)}
+        return Kept({"attributes": list(self._vocabulary)}, arrays)
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, "likelihood dirichlet-multinomial")
+        attributes = read.only("attributes").texts("attributes")
+        self._use(
+            {
+                attribute: Places(
+                    read.array(f"values_{i}", np.int64, least=0, most=LARGEST, ascending=True)
+                )
+                for i, attribute in enumerate(attributes)
+            }
+        )
+
+    def _rows_for(self, vocabulary: Mapping[str, Known]) -> DirichletRows:
         if self.reads == "vector":
             return _CountRows(self.concentration)
         return _ValueRows(self.concentration, self.attributes, vocabulary)
@@ -117,7 +154,7 @@ class _ValueRows(DirichletRows):
         self,
         concentration: float,
         attributes: tuple[str, ...],
-        vocabulary: Mapping[str, frozenset[str]],
+        vocabulary: Mapping[str, Known],
     ) -> None:
         super().__init__()
         self._concentration, self._attributes = concentration, attributes
@@ -137,7 +174,7 @@ class _ValueRows(DirichletRows):
         row = self._row_of.get((attribute, value))
         if row is None:
             row = self._row_of[attribute, value] = self.size
-            known = self._vocabulary.get(attribute, frozenset())
+            known: Known = self._vocabulary.get(attribute, frozenset())
             share = self._concentration / (len(known) + 1)
             if value is None:
                 self._append([(self._concentration, -1.0)])

@@ -33,10 +33,11 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Kept, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.calibration import CALIBRATION_FILE, read_calibration
+from kbforge.models.keeping import TakenUp, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.ngram import Bigram
 from kbforge_plugins.models.given_scores import GivenScores
@@ -67,7 +68,7 @@ class Gpt(Likelihood):
 
     """
 
-    takes_device = loads_bundles = alpha_from_file = True
+    takes_device = loads_bundles = alpha_from_file = keeps = True
 
     def __init__(
         self,
@@ -117,6 +118,16 @@ class Gpt(Likelihood):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Fit the index to the fragments; the model stays as it was trained."""
         return self.index.fit(fragments)
+
+    def kept(self) -> Kept:
+        """What the index learned; the model and its surrogate are in the bundle."""
+        return together(Kept(), index=self.index.kept())
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, "likelihood gpt")
+        read.only("index")
+        self.index.take_up(read.part("index"))
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C) of every cluster, in nats, shape [len(clusters)]."""

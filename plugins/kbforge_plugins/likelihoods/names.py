@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,13 +31,17 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
+    Kept,
     LiveClusters,
 )
 from kbforge.errors import UsageError
 from kbforge.models.exact_names import exact_name
+from kbforge.models.keeping import TakenUp
+from kbforge_plugins.models.digests import LARGEST, Places, digest_of, digests_of, nowhere
 
 _LEAST, _MOST = 0.6, 0.98
 """What q may be."""
+_MOST_NAMES = 2**53
 _ANOTHER_NAME = 60.0
 """Nats that speak against each name of an entity but one."""
 
@@ -55,7 +59,7 @@ class Names(ConjugateLikelihood):
     """
 
     default_alpha = 1.0
-    explains = True
+    explains = keeps = True
 
     def __init__(self, together: float | None = None) -> None:
         if together is not None and not 0.5 < together < 1:
@@ -64,15 +68,25 @@ class Names(ConjugateLikelihood):
                 f"{together:g}"
             )
         self._together = together
-        self._book = _Book(Counter(), together)
+        self._book = _Book(_Rarity.of(()), together)
         self._by_name = ByName(self._book)
         self.index: CandidateIndex = self._by_name
 
     def fit(self, fragments: Sequence[Fragment]) -> None:
         """Count the words of the names, which say how rare a name is."""
         different = {exact_name(fragment) for fragment in fragments} - {""}
-        self._book = _Book(Counter(tuple(name.split()) for name in different), self._together)
-        self._by_name.book = self._book
+        self._use(_Rarity.of(different))
+
+    def kept(self) -> Kept:
+        """How many names there are, how long they are, and how many have each word."""
+        return self._book.rarity.kept()
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        self._use(_Rarity.taken_up(kept))
+
+    def _use(self, rarity: _Rarity) -> None:
+        self._book = self._by_name.book = _Book(rarity, self._together)
 
     def live_clusters(self) -> NameTable:
         """A new, empty table."""
@@ -85,52 +99,118 @@ class Names(ConjugateLikelihood):
         return {attribute: float(both - without - alone)}
 
 
+class _Rarity:
+    """What the different names of a file say of how rare a name is.
+
+    Args:
+        names: how many there are.
+        lengths: how many have so many words.
+        words: how many have each word.
+        places: of further words, by digest.
+        counts: how many names have each of those, shape [places].
+
+    """
+
+    def __init__(
+        self,
+        names: int,
+        lengths: Mapping[int, int],
+        words: Mapping[str, int],
+        places: Places,
+        counts: IntArray,
+    ) -> None:
+        self._n, self._lengths, self._words = names, lengths, words
+        self._places, self._counts = places, counts
+        self.total = max(names, 1)
+        self._all_words = max(sum(words.values()) + int(counts.sum()), 1)
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> _Rarity:
+        """That of some different names."""
+        split = [name.split() for name in names]
+        words = Counter(word for one in split for word in one)
+        return cls(len(names), Counter(map(len, split)), words, nowhere(), np.zeros(0, np.int64))
+
+    @classmethod
+    def taken_up(cls, kept: Kept) -> _Rarity:
+        """The one that kept this.
+
+        Raises:
+            ModelError: it is damaged, or something else.
+
+        """
+        read = TakenUp(kept, "likelihood names")
+        names = read.only("names").within("names", 0, _MOST_NAMES)
+        lengths = read.array("lengths", np.int64, least=0, most=_MOST_NAMES, width=2)
+        words = read.array("words", np.int64, least=0, most=LARGEST, ascending=True)
+        counts = read.array("counts", np.int64, len(words), least=1, most=_MOST_NAMES)
+        return cls(int(names), dict(lengths.tolist()), {}, Places(words), counts)
+
+    def kept(self) -> Kept:
+        """All of it, words as digests."""
+        words, counts = self._places.digests, self._counts
+        if self._words:
+            found = digests_of(self._words)
+            order = np.argsort(found, kind="stable")
+            words = found[order]
+            counts = np.fromiter(self._words.values(), np.int64, len(found))[order]
+        lengths = np.array(sorted(self._lengths.items()), np.int64).reshape(-1, 2)
+        return Kept({"names": self._n}, {"lengths": lengths, "words": words, "counts": counts})
+
+    def probability(self, name: str) -> float:
+        """q: that two fragments with this name are one entity."""
+        words = name.split()
+        log_expected = math.log(self.total) + math.log(
+            (self._lengths.get(len(words), 0) + 1) / (self.total + 1)
+        )
+        for word in words:
+            log_expected += math.log((self._with(word) + 1) / (self._all_words + 1))
+        q = 1 / (1 + math.exp(min(log_expected, 50.0)))
+        return min(max(q, _LEAST), _MOST)
+
+    def _with(self, word: str) -> int:
+        found = self._words.get(word)
+        if found is None:
+            place = self._places.of(word)
+            found = int(self._counts[place]) if place >= 0 else 0
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name: its number, log base, and what another fragment with it adds, in nats."""
+    """A name: its digest, log base, and what another fragment with it adds, in nats."""
 
-    number: int
+    digest: int
     log_base: float
     log_again: float
 
 
 class _Book:
-    """Names by number, and how rare they are.
+    """Names, and how rare they are.
 
     Args:
-        different: the words of each different name of the file.
+        rarity: of names.
         together: q, if it is given.
+
+    Attributes:
+        rarity: as given.
 
     """
 
-    def __init__(self, different: Counter[tuple[str, ...]], together: float | None) -> None:
-        self._together = together
+    def __init__(self, rarity: _Rarity, together: float | None) -> None:
+        self.rarity, self._together = rarity, together
         self._names: dict[str, _Name] = {}
-        self._total = max(len(different), 1)
-        self._lengths = Counter(len(words) for words in different)
-        self._words = Counter(word for words in different for word in words)
-        self._all_words = max(self._words.total(), 1)
 
     def named(self, name: str) -> _Name:
-        """The name; one that is new gets the next number."""
+        """The name."""
         found = self._names.get(name)
         if found is None:
-            log_base = -math.log(self._total + 1)
-            q = self._together or self._probability(name)
+            log_base = -math.log(self.rarity.total + 1)
+            q = self._together or self.rarity.probability(name)
             found = self._names[name] = _Name(
-                len(self._names), log_base, log_base + math.log(q / (1 - q))
+                digest_of(name), log_base, log_base + math.log(q / (1 - q))
             )
         return found
-
-    def _probability(self, name: str) -> float:
-        words = name.split()
-        log_expected = math.log(self._total) + math.log(
-            (self._lengths[len(words)] + 1) / (self._total + 1)
-        )
-        for word in words:
-            log_expected += math.log((self._words[word] + 1) / (self._all_words + 1))
-        q = 1 / (1 + math.exp(min(log_expected, 50.0)))
-        return min(max(q, _LEAST), _MOST)
 
 
 class ByName(CandidateIndex):
@@ -142,7 +222,7 @@ class ByName(CandidateIndex):
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         name = exact_name(fragment)
-        return [self.book.named(name).number] if name else []
+        return [self.book.named(name).digest] if name else []
 
 
 class NameTable(LiveClusters):

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
+from kbforge.models.keeping import TakenUp
 from kbforge.words import listed
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
@@ -34,7 +36,7 @@ class _NgramLikelihood(ConjugateLikelihood):
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
-    explains = loads_bundles = alpha_from_file = True
+    explains = loads_bundles = alpha_from_file = keeps = True
 
     def __init__(self, attributes: tuple[str, ...] = ("name",), scale: float | None = None) -> None:
         if scale is not None and not 0 < scale <= _LARGEST_SCALE:
@@ -54,6 +56,7 @@ class _NgramLikelihood(ConjugateLikelihood):
         return f"likelihood {cls.__name__.lower()}"
 
     def _use(self, counts: NgramCounts) -> None:
+        self._counts = counts
         self._rows = NgramRows(NgramPrior(counts), self.scale, self.attributes)
 
     @classmethod
@@ -132,6 +135,26 @@ class _NgramLikelihood(ConjugateLikelihood):
             f"{counts.values:,} different values of {listed(self.attributes, _NAMED)} in the input "
             f"(kbforge train-ngram makes a model)"
         )
+
+    def kept(self) -> Kept:
+        """The counts of the prior, and the scale, which a trained model brings."""
+        return self._counts.kept({"scale": self.scale, "trained": self._trained})
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, self._called())
+        fields = read.only("scale", "trained", "attributes")
+        scale = fields.within("scale", 0.0, _LARGEST_SCALE)
+        if not scale:
+            raise read.wrong("scale", "a number above 0", "0")
+        if fields.get("trained", bool, "true or false") != self._trained:
+            raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
+        counts = NgramCounts.taken_up(self.order, read)
+        if not {*self.attributes} <= counts.by_attribute.keys():
+            said = listed(tuple(counts.by_attribute), _NAMED)
+            raise read.wrong("attributes", listed(self.attributes, _NAMED), said)
+        self.scale = scale
+        self._use(counts)
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""

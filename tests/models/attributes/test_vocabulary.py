@@ -62,7 +62,7 @@ def test_values_that_come_later_change_nothing() -> None:
     assert vocabulary.number("ann zöe") == late
     assert not vocabulary.counted(late)
     assert vocabulary.base[:2] == base
-    assert vocabulary.mass == mass
+    assert vocabulary.mass[: len(mass)] == mass
     assert vocabulary.alphabet == letters
     assert all(vocabulary.shared_mass(feature) >= 0 for _, feature in vocabulary.features[late])
 

@@ -183,7 +183,7 @@ def _counted_by_content(
             if value and name in counts:
                 counts[name][value] += 1
     return {
-        name: Vocabulary(vocabulary.kind, {**vocabulary.counts, **counts[name]})
+        name: vocabulary.recounted({**vocabulary.counts, **counts[name]})
         for name, vocabulary in vocabularies.items()
     }
 
@@ -219,7 +219,7 @@ def counted_by_entity(
             value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
             for u, (value, n) in enumerate(vocabulary.counts.items())
         }
-        out[attribute] = Vocabulary(vocabulary.kind, counts)
+        out[attribute] = vocabulary.recounted(counts)
     return out
 
 

@@ -16,6 +16,7 @@ How much is kept differs between texts, so there are four such components (`RETE
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
 
 RETENTIONS = (
@@ -34,21 +35,32 @@ class Titles:
 
     Args:
         base: base probability of each text that was counted, by its number.
-        words: the words of each of these, by number.
-        digits: the words that have a digit.
+        digits: the words that have a digit, by number; there may be more later.
+        holding: the texts with a word that is not among `holders`.
+        holders: by word, the numbers of the texts that have it.
+
+    Attributes:
+        holders: as given, and what was found since.
 
     """
 
     def __init__(
-        self, base: list[float], words: list[frozenset[int]], digits: frozenset[int]
+        self,
+        base: list[float],
+        digits: set[int],
+        holding: Callable[[int], Iterable[int]],
+        holders: Mapping[int, set[int]] | None = None,
     ) -> None:
-        self._base, self._digits = base, digits
-        self._holders: dict[int, set[int]] = {}
-        for number, held in enumerate(words):
-            for word in held:
-                self._holders.setdefault(word, set()).add(number)
+        self._base, self._digits, self._holding = base, digits, holding
+        self.holders = dict(holders or {})
         self._mass: dict[frozenset[int], float] = {}
         self._kept: dict[tuple[int, int, int, int], tuple[float, ...]] = {}
+
+    def count(self, words: Sequence[frozenset[int]]) -> None:
+        """These are the words of each text, by its number."""
+        for number, held in enumerate(words):
+            for word in held:
+                self.holders.setdefault(word, set()).add(number)
 
     def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
         """Probability, by component, that of a text's words these and no others are kept."""
@@ -69,10 +81,16 @@ class Titles:
         """The base probability of all texts counted that have these words, at least one."""
         found = self._mass.get(common)
         if found is None:
-            holders = sorted((self._holders.get(word, set()) for word in common), key=len)
+            holders = sorted(map(self._held, common), key=len)
             base = self._base
             found = fsum(base[number] for number in holders[0].intersection(*holders[1:]))
             if len(self._mass) >= _MOST_SETS:
                 self._mass.clear()
             self._mass[common] = found
+        return found
+
+    def _held(self, word: int) -> set[int]:
+        found = self.holders.get(word)
+        if found is None:
+            found = self.holders[word] = set(self._holding(word))
         return found

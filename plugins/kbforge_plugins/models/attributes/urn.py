@@ -84,8 +84,9 @@ class Urns:
         self._draws: dict[int, dict[int, float]] = {}
         self._kept: dict[int, dict[int, float]] = {}
         self._remembered = 0
-        self._log_base: list[float] = []
-        self._elsewhere: list[float] = []
+        self._elsewhere_scale = rates.concentration * (1.0 - self.weights[COPY])
+        self._log_base: dict[int, float] = {}
+        self._elsewhere: dict[int, float] = {}
         self._known: WeakValueDictionary[tuple[tuple[int, ...], tuple[int, ...]], Urn] = (
             WeakValueDictionary()
         )
@@ -242,17 +243,17 @@ class Urns:
 
     def _shared(self, u: int, v: int) -> tuple[float, float]:
         """The weight of noise and of the features in common: of u given v, of v given u."""
-        u_by_chance = v_by_chance = self.weights[-1]
+        noise = self.weights[-1]
         kept_of_v, kept_of_u = self._shares(v), self._shares(u)
         if len(kept_of_u) < len(kept_of_v):
             shared = [feature for feature in kept_of_u if feature in kept_of_v]
         else:
             shared = [feature for feature in kept_of_v if feature in kept_of_u]
-        # in one order, whichever way round the two were asked about
-        for feature in sorted(shared):
-            u_by_chance += kept_of_v[feature]
-            v_by_chance += kept_of_u[feature]
-        return u_by_chance, v_by_chance
+        # exact sums: neither the order of features nor who was asked about first moves a bit
+        return (
+            fsum([noise, *[kept_of_v[feature] for feature in shared]]),
+            fsum([noise, *[kept_of_u[feature] for feature in shared]]),
+        )
 
     def _by_words(self, u: int, v: int) -> tuple[float, float]:
         """The weight of noise and of the words in common: of u given v, of v given u."""
@@ -283,15 +284,18 @@ class Urns:
 
     def draw_elsewhere(self, u: int) -> float:
         """c G(u | elsewhere)."""
-        if u >= len(self._elsewhere):
-            self._learn_values()
-        return self._elsewhere[u]
+        found = self._elsewhere.get(u)
+        if found is None:
+            by_chance = self._elsewhere_scale * self.vocabulary.base[u] ** self.discount
+            found = self._elsewhere[u] = max(by_chance, 1e-305)
+        return found
 
     def log_base(self, v: int) -> float:
         """log base(v), in nats."""
-        if v >= len(self._log_base):
-            self._learn_values()
-        return self._log_base[v]
+        found = self._log_base.get(v)
+        if found is None:
+            found = self._log_base[v] = self.discount * log(self.vocabulary.base[v])
+        return found
 
     def log_rising(self, n: int) -> float:
         """log [c]_n, in nats."""
@@ -299,12 +303,6 @@ class Urns:
             k = len(self._log_rising) - 1
             self._log_rising.append(self._log_rising[-1] + log(self.concentration + k))
         return self._log_rising[n]
-
-    def _learn_values(self) -> None:
-        scale = self.concentration * (1.0 - self.weights[COPY])
-        for base in self.vocabulary.base[len(self._log_base) :]:
-            self._log_base.append(self.discount * log(base))
-            self._elsewhere.append(max(scale * base**self.discount, 1e-305))
 
 
 class Urn:
@@ -379,11 +377,11 @@ class Urn:
         ]
         terms.append(self.chance / _UNITS + log(urns.draw_elsewhere(u) + more))
         if not more:
-            term = urns.log_base(u) + log(draw(u, u))
+            term = [urns.log_base(u), log(draw(u, u))]
             for v, n in zip(self.values, self.counts, strict=True):
                 drawn = draw(v, u)
-                term += log(drawn) if n == 1 else _log_rising(drawn, n)
-            terms.append(term)
+                term.append(log(drawn) if n == 1 else _log_rising(drawn, n))
+            terms.append(fsum(term))
         return _log_sum_exp(terms) - urns.log_rising(self.size + 1) - self.log_marginal
 
     def grown(self, u: int) -> Urn:

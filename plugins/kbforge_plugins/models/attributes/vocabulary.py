@@ -9,6 +9,10 @@ letters by their share of the vocabulary until an end sign. It is a distribution
 of the vocabulary's letters and a thousand others. Titles may be counted less than once: d n_v is
 taken off those. (Values as long as a page have at least 1e-300,
 which keeps logs finite.)
+
+What is told of a value is worked out when it is first asked for, and is the same whoever was asked
+for before. A vocabulary that was kept and taken up finds the rest in `attributes.tables`: which
+values were counted, their base probabilities, the mass of each feature, the titles with each word.
 """
 
 from __future__ import annotations
@@ -16,8 +20,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from typing import Self
 
+from kbforge.contracts.kept import Kept
 from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of, has_digit
+from kbforge_plugins.models.attributes.tables import (
+    NO_TABLES,
+    Tables,
+    Totals,
+    feature_text,
+    read_kept,
+    tables_of,
+    to_kept,
+)
 from kbforge_plugins.models.attributes.titles import Titles
 
 _NUMERIC: tuple[Kind, ...] = ("date", "number")
@@ -38,8 +53,9 @@ class Vocabulary:
 
     Attributes:
         kind: as given.
-        counts: as given, by ascending value.
-        values: by number: those counted, ascending, then others as they were met.
+        counts: as given, by ascending value; none of a vocabulary that was taken up.
+        values: by number: those counted, ascending, then others as they were met. Of a vocabulary
+            that was taken up "" stands for those that were not asked for yet.
         base: base probability by number.
         features: by number, the value's features as (index of the feature's name, its number).
         numeric: whether slips of the pen concern digits.
@@ -51,19 +67,105 @@ class Vocabulary:
 
     """
 
+    counts: dict[str, float]
+    mass: list[float]
+    titles: Titles | None
+    _names: dict[str, int]
+
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
-        self.kind = kind
         self.counts = dict(sorted(counts.items()))
+        letters = Counter(letter for value in self.counts for letter in value)
+        self._begin(kind, _totals(letters, self.counts), NO_TABLES)
+        for value in self.counts:
+            self.number(value)
+        self.mass = self._feature_masses()
+        if kind == "title":
+            word = self._names["word"]
+            for (index, key), feature in self._feature_number.items():
+                if index == word and has_digit(key):
+                    self._digits.add(feature)
+            self.titles = Titles(self.base, self._digits, self._holding)
+            self.titles.count(self.words)
+
+    def recounted(self, counts: Mapping[str, float]) -> Self:
+        """The same values, counted otherwise.
+
+        Args:
+            counts: of all values that are counted here, and no others.
+
+        """
+        vocabulary, n = type(self).__new__(type(self)), self._n_counted
+        assert len(counts) == n
+        vocabulary.counts = {value: counts[value] for value in self.counts}
+        vocabulary._begin(self.kind, _totals(self._totals.letters, vocabulary.counts), NO_TABLES)
+        vocabulary.values, vocabulary.features = self.values[:n], self.features[:n]
+        vocabulary.words = self.words[:n]
+        vocabulary._number = {value: number for number, value in enumerate(vocabulary.values)}
+        vocabulary._feature_number = self._counted_features()
+        vocabulary._place = [-1] * len(vocabulary._feature_number)
+        vocabulary.base = list(map(vocabulary._base, vocabulary.values))
+        vocabulary.mass = vocabulary._feature_masses()
+        if self.titles is not None:
+            vocabulary._digits = {*self._digits}
+            vocabulary.titles = Titles(
+                vocabulary.base, vocabulary._digits, vocabulary._holding, self.titles.holders
+            )
+        return vocabulary
+
+    @classmethod
+    def taken_up(cls, kind: Kind, kept: Kept, whose: str) -> Self:
+        """One that says what the vocabulary does that kept this.
+
+        Args:
+            kind: of both.
+            kept: as of `kept`.
+            whose: vocabulary it is, for errors.
+
+        Raises:
+            ModelError: it is damaged, or not of a vocabulary.
+
+        """
+        vocabulary = cls.__new__(cls)
+        vocabulary.counts = {}
+        totals, tables = read_kept(kept, kind == "title", whose)
+        vocabulary._begin(kind, totals, tables)
+        n = totals.values
+        vocabulary.values, vocabulary.features = [""] * n, [()] * n
+        vocabulary.base = tables.base.tolist()
+        if kind == "title":
+            vocabulary.words = [frozenset()] * n
+            vocabulary.titles = Titles(vocabulary.base, vocabulary._digits, vocabulary._holding)
+        return vocabulary
+
+    def kept(self) -> Kept:
+        """What was learned of the values counted; nothing of those met since."""
+        tables = self._tables
+        if tables is NO_TABLES:
+            n = self._n_counted
+            number = self._counted_features()
+            counted = {feature: self.mass[i] for feature, i in number.items()}
+            holders = None
+            if self.titles is not None:
+                held = self.titles.holders
+                holders = {f: held[number[f]] for f in counted if number[f] in held}
+            tables = tables_of(self.values[:n], self.base[:n], counted, holders)
+        return to_kept(self._totals, tables)
+
+    def _begin(self, kind: Kind, totals: Totals, tables: Tables) -> None:
+        self.kind, self._totals, self._tables = kind, totals, tables
         self.values: list[str] = []
         self.base: list[float] = []
         self.features: list[tuple[tuple[int, int], ...]] = []
         self.words: list[frozenset[int]] = []
+        self.mass = []
+        self.titles = None
         self._number: dict[str, int] = {}
         self._feature_number: dict[tuple[int, str], int] = {}
+        self._place: list[int] = []
+        self._digits: set[int] = set()
         self._names = {name: index for index, name in enumerate(feature_names(kind))}
-        self._n = sum(self.counts.values())
-        letters = Counter(letter for value in self.counts for letter in value)
-        ends = max(len(self.counts), 1)
+        self._n_counted, letters = totals.values, totals.letters
+        ends = max(totals.values, 1)
         total = sum(letters.values()) + ends + 1
         self._log_letter = {letter: math.log(n / total) for letter, n in letters.items()}
         self._log_end = math.log(ends / total)
@@ -72,12 +174,7 @@ class Vocabulary:
         digits = {*_DIGITS, *(letter for letter in letters if letter.isdigit())}
         self.letters = frozenset(digits if self.numeric else letters)
         self.alphabet = max(len(self.letters), 2)
-        discounts = (min(n, 1.0) * _DISCOUNT for n in self.counts.values())
-        self._unseen = (math.fsum(discounts) + 1) / (self._n + 1)
-        for value in self.counts:
-            self.number(value)
-        self.mass = self._feature_masses()
-        self.titles = self._by_words() if kind == "title" else None
+        self._unseen = (totals.discounted + 1) / (totals.observed + 1)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -86,26 +183,41 @@ class Vocabulary:
         """The number of a normalised value; one never seen gets the next."""
         number = self._number.get(value)
         if number is None:
-            number = self._number[value] = len(self.values)
-            self.values.append(value)
-            self.base.append(self._base(value))
-            self.features.append(self._numbered(value))
-            if self.kind == "title":
-                word = self._names["word"]
-                self.words.append(frozenset(f for name, f in self.features[-1] if name == word))
+            number = self._number[value] = self._met(value)
         return number
 
     def counted(self, number: int) -> bool:
         """Whether a value is one of those counted, or only has a number."""
-        return number < len(self.counts)
+        return number < self._n_counted
 
     def shared_mass(self, feature: int) -> float:
         """The base probability of all values of the vocabulary that have a feature."""
-        return self.mass[feature] if feature < len(self.mass) else 0.0
+        return self.mass[feature]
+
+    def _met(self, value: str) -> int:
+        """What is told of a value is worked out; its number."""
+        features = self._numbered(value)
+        place = self._tables.values.of(value)
+        if place >= 0:
+            number = int(self._tables.number[place])
+            self.values[number], self.features[number] = value, features
+            if self.kind == "title":
+                self.words[number] = self._words_among(features)
+            return number
+        self.values.append(value)
+        self.base.append(self._base(value))
+        self.features.append(features)
+        if self.kind == "title":
+            self.words.append(self._words_among(features))
+        return len(self.values) - 1
+
+    def _words_among(self, features: tuple[tuple[int, int], ...]) -> frozenset[int]:
+        word = self._names["word"]
+        return frozenset(feature for name, feature in features if name == word)
 
     def _base(self, value: str) -> float:
         n = self.counts.get(value, 0)
-        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._n + 1)
+        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
         log_letter, other = self._log_letter, self._log_other
         spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
         # the least positive number keeps logs finite for values as long as a page
@@ -116,15 +228,32 @@ class Vocabulary:
         for name, keys in features_of(self.kind, value).items():
             index = self._names[name]
             for key in keys:
-                feature = (index, key)
-                number = self._feature_number.setdefault(feature, len(self._feature_number))
-                out.append((index, number))
+                number = self._feature_number.get((index, key))
+                out.append((index, self._number_of_new(index, key) if number is None else number))
         return tuple(out)
 
-    def _by_words(self) -> Titles:
-        word = self._names["word"]
-        digits = (n for (i, key), n in self._feature_number.items() if i == word and has_digit(key))
-        return Titles(self.base[:], self.words[:], frozenset(digits))
+    def _number_of_new(self, index: int, key: str) -> int:
+        number = self._feature_number[index, key] = len(self._feature_number)
+        place = self._tables.features.of(feature_text(index, key))
+        self._place.append(place)
+        self.mass.append(float(self._tables.mass[place]) if place >= 0 else 0.0)
+        if (
+            place >= 0
+            and self.titles is not None
+            and index == self._names["word"]
+            and has_digit(key)
+        ):
+            self._digits.add(number)
+        return number
+
+    def _counted_features(self) -> dict[tuple[int, str], int]:
+        """The numbers of the features that a counted value has; others have no mass."""
+        return {feature: i for feature, i in self._feature_number.items() if self.mass[i]}
+
+    def _holding(self, feature: int) -> list[int]:
+        """Of a vocabulary that was taken up, the titles counted that have a word."""
+        place = self._place[feature]
+        return self._tables.holding(place) if place >= 0 else []
 
     def _feature_masses(self) -> list[float]:
         mass = [0.0] * len(self._feature_number)
@@ -132,3 +261,8 @@ class Vocabulary:
             for _, feature in features:
                 mass[feature] += base
         return mass
+
+
+def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> Totals:
+    discounts = (min(n, 1.0) * _DISCOUNT for n in counts.values())
+    return Totals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))

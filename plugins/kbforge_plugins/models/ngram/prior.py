@@ -26,11 +26,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.digests import DigestSet
+from kbforge.models.keeping import TakenUp
 from kbforge_plugins.models.ngram.text import ngrams, normalised
 
 COUNTS_FILE = "counts.json"
@@ -66,6 +70,37 @@ class NgramCounts:
             for value in fragment.properties.get(attribute, ()):
                 if self._seen.add(f"{attribute}\0{normalised(value)}".encode()):
                     counter.update(ngrams(value, self.order))
+
+    def kept(self, values: Mapping[str, Any]) -> Kept:
+        """The counts, and further values, as `taken_up` reads them."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for number, counter in enumerate(self.by_attribute.values()):
+            counted = sorted(counter.items())
+            letters = [[ord(letter) for letter in gram] for gram, _ in counted]
+            arrays[f"ngrams_{number}"] = np.array(letters, np.int32).reshape(-1, self.order)
+            arrays[f"counts_{number}"] = np.array([n for _, n in counted], np.int64)
+        return Kept({**values, "attributes": list(self.by_attribute)}, arrays)
+
+    @classmethod
+    def taken_up(cls, order: int, read: TakenUp) -> NgramCounts:
+        """The counts that kept this.
+
+        Args:
+            order: of the n-grams.
+            read: what was kept.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        out = cls.empty(order, read.fields.texts("attributes"))
+        for number, counter in enumerate(out.by_attribute.values()):
+            name = f"ngrams_{number}"
+            grams = read.array(name, np.int32, least=0, most=sys.maxunicode, width=order)
+            counts = read.array(f"counts_{number}", np.int64, len(grams), least=1, most=2**53)
+            spelled = ("".join(map(chr, gram)) for gram in grams.tolist())
+            counter.update(dict(zip(spelled, counts.tolist(), strict=True)))
+        return out
 
     def to_bytes(self) -> bytes:
         """The counts file of a bundle."""

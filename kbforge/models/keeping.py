@@ -1,0 +1,127 @@
+"""What was kept, read strictly: each field and array is looked at before a plugin goes on from it.
+
+`Parts` puts what several things kept into one, each under a name of its own, and takes it apart
+again. A field or array that is missing, of another type or shape, or out of range is a ModelError
+that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts.kept import Kept
+from kbforge.errors import ModelError, quoted
+from kbforge.files.records import Record
+
+Number = TypeVar("Number", bound=np.generic)
+
+_BETWEEN = "."
+
+
+def together(own: Kept, **parts: Kept | None) -> Kept:
+    """What was kept, and what parts kept under their names; one that is None is left out."""
+    values, arrays = dict(own.values), dict(own.arrays)
+    for name, part in parts.items():
+        if part is not None:
+            values[name] = dict(part.values)
+            arrays |= {f"{name}{_BETWEEN}{key}": array for key, array in part.arrays.items()}
+    return Kept(values, arrays)
+
+
+class TakenUp:
+    """What was kept, field by field.
+
+    Args:
+        kept: by someone of whom nothing is known.
+        whose: how errors call the one that goes on from it.
+
+    Attributes:
+        fields: the values.
+
+    Raises:
+        ModelError: it is not what was kept of anything.
+
+    """
+
+    def __init__(self, kept: Kept, whose: str) -> None:
+        self._kept, self._whose = kept, whose
+        if not isinstance(kept.values, Mapping) or not isinstance(kept.arrays, Mapping):
+            raise self.wrong("all of it", "values and arrays by name", "something else")
+        self.fields = Record(kept.values, self.wrong)
+
+    def wrong(self, field: str, expected: str, got: str) -> ModelError:
+        """The error about a field."""
+        return ModelError(
+            f"{self._whose}: what was kept is damaged: {quoted(field)}: expected {expected}, got "
+            f"{got}; it is to be fitted again"
+        )
+
+    def only(self, *fields: str) -> Record:
+        """The values, which have no other fields than these, all of them."""
+        for field in fields:
+            if field not in self._kept.values:
+                raise self.wrong(field, "a value", "nothing")
+        return self.fields.only(*fields)
+
+    def part(self, name: str) -> Kept:
+        """What a part kept, which was put in with `together`."""
+        values = self.fields.get(name, dict)
+        start = f"{name}{_BETWEEN}"
+        arrays = {k.removeprefix(start): a for k, a in self._kept.arrays.items() if _has(k, start)}
+        return Kept(values, arrays)
+
+    def array(
+        self,
+        name: str,
+        dtype: type[Number],
+        length: int | None = None,
+        least: float = -np.inf,
+        most: float = np.inf,
+        ascending: bool = False,
+        width: int | None = None,
+    ) -> NDArray[Number]:
+        """An array of finite numbers.
+
+        Args:
+            name: of the array.
+            dtype: of its numbers.
+            length: of its first dimension; None is any.
+            least: its least number may be.
+            most: its largest one may be.
+            ascending: whether no number may be less than the one before.
+            width: of its second dimension; None is that it has none.
+
+        """
+        found = self._kept.arrays.get(name)
+        expected = np.dtype(dtype)
+        shape = (length,) if width is None else (length, width)
+        said = f"numbers of type {expected} in the shape {_shape(shape)}"
+        if not isinstance(found, np.ndarray):
+            raise self.wrong(name, said, "nothing" if found is None else type(found).__name__)
+        fits = found.ndim == len(shape) and all(
+            n in (None, given) for n, given in zip(shape, found.shape, strict=True)
+        )
+        if found.dtype != expected or not fits:
+            raise self.wrong(name, said, f"{found.dtype} in the shape {_shape(found.shape)}")
+        if found.size:
+            # a number that is none is below and above nothing
+            low, high = found.min(), found.max()
+            if not (np.isfinite(low) and np.isfinite(high) and least <= low and high <= most):
+                raise self.wrong(
+                    name, f"finite numbers from {least:g} to {most:g}", f"{low:g} to {high:g}"
+                )
+        if ascending and (found[1:] < found[:-1]).any():
+            raise self.wrong(name, "ascending numbers", "others")
+        return np.ascontiguousarray(found)
+
+
+def _has(name: Any, start: str) -> bool:
+    return isinstance(name, str) and name.startswith(start)
+
+
+def _shape(shape: tuple[int | None, ...]) -> str:
+    return "[" + ", ".join("n" if n is None else str(n) for n in shape) + "]"
