@@ -27,6 +27,7 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import (
     Checkpoint,
+    Cluster,
     Constraints,
     Decision,
     Fragment,
@@ -206,6 +207,13 @@ class OnlineSession:
         """One subproblem, its fragments by their numbers."""
         self._core.have((name,))
         return _subproblem(self._core.state, self._core.state.blocks[name])
+
+    def clusters(self, name: int) -> tuple[Cluster, ...]:
+        """The heaviest particle of one subproblem, its fragments by their numbers."""
+        self._core.have((name,))
+        state = self._core.state
+        block = state.blocks[name]
+        return tuple(map(state.members, block.cells[: block.row_start[1]].tolist()))
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""

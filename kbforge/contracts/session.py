@@ -20,7 +20,7 @@ from typing import Protocol
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.paging import Checkpoint, Led, Page, Totals
-from kbforge.contracts.posterior import Posterior, Subproblem
+from kbforge.contracts.posterior import Cluster, Posterior, Subproblem
 
 
 class Fate(StrEnum):
@@ -232,6 +232,15 @@ class Session(Protocol):
 
     def subproblem(self, name: int) -> Subproblem:
         """What is known of one subproblem, by number; costs no more than it is large.
+
+        Raises:
+            KeyError: there is none of that name.
+
+        """
+        ...
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        """The point estimate of one subproblem, by number; costs no more than that is large.
 
         Raises:
             KeyError: there is none of that name.

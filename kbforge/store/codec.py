@@ -1,6 +1,6 @@
 """Rows of a store as bytes, and back: pages, lists of numbers, what a model keeps.
 
-All is little-endian and without padding. A page is seven arrays with their lengths ahead of them;
+All is little-endian. A page is seven arrays with their lengths ahead of them;
 what is kept is a line of JSON and the bytes of the arrays behind it.
 """
 
@@ -18,6 +18,7 @@ from kbforge.errors import KBForgeError, quoted
 
 _INT, _FLOAT = np.dtype("<i8"), np.dtype("<f8")
 _KINDS = "biuf"  # of arrays that may be kept
+_ALIGNED = 8  # bytes: an array begins where its numbers can be read in place
 _FIELDS = ("slots", "lengths", "members", "scores", "rows", "cells", "weights")
 _FLOATS = ("scores", "weights")
 
@@ -71,7 +72,9 @@ def kept_to_bytes(kept: Kept) -> bytes:
         assert array.dtype.kind in _KINDS, f"{name}: only numbers can be kept"
         described.append([name, array.dtype.str, list(array.shape)])
         parts.append(array.tobytes())
+        parts.append(bytes(-array.nbytes % _ALIGNED))
     head = orjson.dumps({"values": dict(kept.values), "arrays": described})
+    head += b" " * (-len(head) % _ALIGNED)
     return b"".join([len(head).to_bytes(8, "little"), head, *parts])
 
 
@@ -93,6 +96,7 @@ def kept_from_bytes(content: bytes) -> Kept:
             count = int(np.prod(shape, dtype=np.int64))
             arrays[name] = np.frombuffer(content, dtype, count, end).reshape(shape)
             end += count * dtype.itemsize
+            end += -end % _ALIGNED
         if end != len(content):
             raise ValueError("its length")
         return Kept(head["values"], arrays)

@@ -59,6 +59,9 @@ class StoredPages(Pages):
             for key, closed, families in rows
         }
 
+    def keys(self) -> Sequence[int]:
+        return [key for (key,) in self._database.execute("SELECT key FROM led ORDER BY key")]
+
     def _of(self, question: str, values: Sequence[Any]) -> Iterator[Any]:
         for start in range(0, len(values), _AT_ONCE):
             part = list(values[start : start + _AT_ONCE])

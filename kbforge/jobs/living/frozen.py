@@ -102,8 +102,12 @@ def freeze(
     return Frozen(facts, kept)
 
 
-def thaw(store: Store) -> tuple[Prepared, Choices]:
+def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
     """What was prepared, made again of what was kept, and what the user had chosen.
+
+    Args:
+        store: has it.
+        confidence: whether to make the confidence map, too, which may need another model.
 
     Raises:
         KBForgeError: it is damaged, or names a model or plugin that is not there any more.
@@ -140,7 +144,7 @@ def thaw(store: Store) -> tuple[Prepared, Choices]:
         clusterer,
         models.problem(alpha, choices),
         alpha,
-        _confidence(kept, models.likelihood, name, defaults),
+        _confidence(kept, models.likelihood, name, defaults) if confidence else None,
         name,
         models,
         None,

@@ -83,7 +83,7 @@ class Calibrated:
     ) -> Mapping[Cluster, float] | None:
         if self._store.fact("frozen")["kept"]["confidence"] is None:
             return None
-        prepared, _ = thaw(self._store)
+        prepared, _ = thaw(self._store, confidence=True)
         assert prepared.confidence is not None
         entities = entity_probabilities([posterior])
         sure = prepared.confidence.of_entities(Reported(fragments, entities))

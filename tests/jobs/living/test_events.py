@@ -100,7 +100,7 @@ def test_decisions_hold_whatever_comes(store: Path) -> None:
     assert together(store, a, c)
     more = people(80, 9)
     take_in(str(store), [x for x in more if x.id not in {y.id for y in people(50, 8)}], Choices())
-    revisit(str(store))
+    revisit(str(store), ids=[a, b, c])
     assert together(store, a, c)
     assert not together(store, a, b)
 
@@ -120,7 +120,7 @@ def test_undoing_the_last_decisions_restores_the_exact_state(store: Path) -> Non
     a, b = several(store)
     decide(str(store), decisions_of([("different", a, b)]))
     second = state(store)
-    c = next(ids for ids in content(store).values() if a not in ids)[0]
+    c = next(ids for ids in content(store).values() if a not in ids and b not in ids)[0]
     decide(str(store), decisions_of([("same", a, c)]))
     assert state(store) != second
     assert undo(str(store), 2).told["exact"]
@@ -144,9 +144,10 @@ def test_undoing_an_earlier_decision_clusters_again_without_it(store: Path) -> N
 
 
 def test_a_revision_never_makes_it_less_probable(store: Path) -> None:
-    done = revisit(str(store), passes=2)
+    some = [ids[0] for ids in content(store).values()][:15]
+    done = revisit(str(store), passes=2, ids=some)
     assert done.told["gain"] >= 0
-    assert revisit(str(store), ids=["0-0"]).told["complete"]
+    assert done.told["complete"]
 
 
 def test_learning_again_keeps_groupings_and_clears_the_drift(store: Path) -> None:
@@ -161,7 +162,6 @@ def test_learning_again_keeps_groupings_and_clears_the_drift(store: Path) -> Non
     kept = set(before.values()) & set(content(store).values())
     assert len(kept) > 0.8 * len(before)
     take_in(str(store), [x for x in people(230, 77) if x.id.startswith("22")], Choices())
-    revisit(str(store))
 
 
 def test_erased_bytes_are_in_no_file(tmp_path: Path) -> None:
@@ -192,8 +192,6 @@ def test_changes_lead_from_one_state_to_the_other(store: Path) -> None:
     remove(str(store), [ids[0] for ids in states[-1].values()][:9])
     states.append(content(store))
     undo(str(store), 1)
-    states.append(content(store))
-    revisit(str(store))
     states.append(content(store))
     with Database(str(store)) as database:
         opened = Store(database)

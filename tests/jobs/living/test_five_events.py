@@ -47,7 +47,7 @@ def test_a_new_record_joins_an_entity(store: str) -> None:
 
 def test_a_new_record_opens_an_entity(store: str) -> None:
     before = content(store)
-    vera = person("vera-1", name="vera pavlovna", born="1940-07-07", town="kasan")
+    vera = person("vera-1", name="vera pavlovna", born="1877-11-30", town="kasan")
     take_in(store, [vera], Choices())
     opened = holding(store, "vera-1")
     assert opened.id not in before
