@@ -99,7 +99,7 @@ def prepare(fragments: Sequence[Fragment], choices: Choices) -> Prepared:
     heard = partial(from_file.heard, choices.likelihood_name, likelihood)
     confidence = confidence_of(fragments, choices, named, heard, notes)
     if answers and confidence is not None:
-        confidence = Answered(confidence, answers)
+        confidence = Answered.of(confidence, answers, fragments)
     return Prepared(
         clusterer,
         problem,
