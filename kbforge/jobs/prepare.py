@@ -125,7 +125,7 @@ def prepare(
     heard = partial(from_file.heard, choices.likelihood_name, models.likelihood)
     confidence = confidence_of(fragments, choices, named, heard, notes)
     if answers and confidence is not None:
-        confidence = Answered(confidence, answers)
+        confidence = Answered.of(confidence, answers, fragments)
     return Prepared(
         clusterer,
         models.problem(alpha, choices),

@@ -126,12 +126,12 @@ class Judged:
         """
         if self.chosen.likelihood != likelihood:
             return None
-        place = np.full(self.of, -1, np.int64)
-        place[list(self.sample.places)] = np.arange(len(self.sample.places))
         labels = np.stack([h.labels for h in self.found])
         weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
         weights /= weights.sum()
-        return Predicted(self.expected_f1, self.expected_gain, weights, labels, place)
+        return Predicted.of(
+            self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
+        )
 
     def answered(self, answers: Iterable[Placed]) -> Judged:
         """The same, with more answers.

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import pytest
+
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
+from kbforge.testing.keeping import not_refused, same, stored
 
 
 class IndexContract(Contract):
@@ -69,6 +72,25 @@ class IndexContract(Contract):
         for fragment in (last, items[0]):
             again = replace(fragment, id="another")
             assert set(index.keys(again)) & set(index.keys(fragment))
+
+    def test_what_it_learned_is_taken_up(self) -> None:
+        """Also for fragments that it was not fitted to; the very numbers."""
+        items, index = list(self.fragments()), self.make()
+        index.fit(items[:-3])
+        before = [list(index.keys(fragment)) for fragment in items]
+        found = index.kept()
+        if found is None:
+            pytest.skip("it does not keep what it learned")
+        kept, other = stored(found), self.make()
+        other.take_up(kept)
+        assert [list(other.keys(fragment)) for fragment in items[::-1]] == before[::-1]
+        assert same(other.kept(), kept)
+
+    def test_nothing_damaged_is_taken_up(self) -> None:
+        found = self.fitted().kept()
+        if found is None:
+            pytest.skip("it does not keep what it learned")
+        assert not_refused(lambda kept: self.make().take_up(kept), found) == []
 
 
 def _shared(index: CandidateIndex, items: Sequence[Fragment]) -> dict[frozenset[str], int]:

@@ -19,6 +19,7 @@ from kbforge.contracts import (
 from kbforge.registry.options import option_parameters
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
+from kbforge.testing.keeping import not_refused, same, stored
 
 _STEPS = 60
 _MOST_CLUSTERS = 10
@@ -95,6 +96,32 @@ class LikelihoodContract(Contract):
         assert likelihood.takes_device == ("device" in option_parameters(type(likelihood)))
         if isinstance(likelihood, ConjugateLikelihood):
             assert isinstance(likelihood.live_clusters(), LiveClusters)
+
+    def test_what_it_learned_is_taken_up_to_the_last_bit(self) -> None:
+        """Also what it says of fragments that it was not fitted to."""
+        items, original = list(self.fragments()), self.make()
+        if not original.keeps:
+            pytest.skip("it does not keep what it learned")
+        original.fit(items[:-3])
+        marginal = original.log_marginal(self.clusters())
+        kept = stored(original.kept())
+        other = self.make()
+        other.take_up(kept)
+        assert other.default_alpha == original.default_alpha
+        assert other.log_marginal(self.clusters()).tolist() == marginal.tolist()
+        if isinstance(original, ConjugateLikelihood):
+            assert _life(other, items) == _life(original, items)
+        if original.index is not None:
+            for item in items[::-1]:
+                assert list(other.index.keys(item)) == list(original.index.keys(item))
+        assert same(other.kept(), kept)
+        assert same(original.kept(), kept)
+
+    def test_nothing_damaged_is_taken_up(self) -> None:
+        original = self.fitted()
+        if not original.keeps:
+            pytest.skip("it does not keep what it learned")
+        assert not_refused(lambda kept: self.make().take_up(kept), original.kept()) == []
 
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())
@@ -266,6 +293,16 @@ class LikelihoodContract(Contract):
         if not isinstance(likelihood, ConjugateLikelihood):
             pytest.skip("a black box: it has no live_clusters()")
         return likelihood
+
+
+def _life(likelihood: ConjugateLikelihood, items: Sequence[Fragment]) -> list[list[float]]:
+    """What a table says while it fills: a fragment opens a cluster, or joins the one before."""
+    table, said = likelihood.live_clusters(), list[list[float]]()
+    for slot, item in enumerate(items):
+        x = table.encode(item)
+        said.append([*table.log_predictive(x, slot).tolist(), table.log_predictive_new(x)])
+        table.extend(x, np.array([slot - 1 if slot % 3 else -1]), np.array([slot]))
+    return said
 
 
 def _unreadable(fragment: Fragment) -> Fragment:

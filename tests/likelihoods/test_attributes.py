@@ -419,3 +419,52 @@ def test_the_same_bits_every_time() -> None:
         runs.append(SplitSmc(particles=5).cluster(fragments, problem, np.random.default_rng(0)))
     assert runs[0] == runs[1]
     assert list(itertools.chain(*runs[0].clusters()))
+
+
+def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
+    other.take_up(stored(model.kept()))
+    return other
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=15, deadline=None)
+def test_one_that_takes_up_scores_strangers_alike_whoever_was_asked_about_first(seed: int) -> None:
+    rng = random.Random(seed)
+    fragments = some_records(rng, 30)
+    model = Attributes()
+    model.fit(fragments)
+    strangers = [*some_records(rng, 8), *people(3, seed)]
+    model.log_marginal([[f] for f in rng.sample(strangers, len(strangers))])
+    other = taken_up_of(model, Attributes())
+    clusters = [rng.sample([*fragments, *strangers], rng.randint(1, 6)) for _ in range(20)]
+    rng.shuffle(clusters)
+    assert other.log_marginal(clusters).tolist() == model.log_marginal(clusters).tolist()
+    for one, other_table in ((model.live_clusters(), other.live_clusters()),):
+        for slot, fragment in enumerate(strangers):
+            x, y = one.encode(fragment), other_table.encode(fragment)
+            said = other_table.log_predictive(y, slot).tolist()
+            assert one.log_predictive(x, slot).tolist() == said
+            for table, seen in ((one, x), (other_table, y)):
+                table.extend(seen, np.array([slot - 1]), np.array([slot]))
+
+
+def test_a_trained_model_keeps_the_values_that_it_was_not_trained_on(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    model = model_of(rng, some_records(rng, 12))
+    path = tmp_path / "model"
+    write_bundle(path, bundle_of(model))
+    fragments = [*some_records(rng, 12), *people(4, 2)]
+    trained = make_likelihood(str(path))
+    assert isinstance(trained, Attributes)
+    trained.fit(fragments)
+    fresh = make_likelihood(str(path))
+    assert isinstance(fresh, Attributes)
+    clusters = [rng.sample(fragments, rng.randint(1, 6)) for _ in range(20)]
+    other = taken_up_of(trained, fresh)
+    assert other.log_marginal(clusters).tolist() == trained.log_marginal(clusters).tolist()
+    # fitted again, it is what a fit of the bundle makes of the file
+    other.fit(fragments[:5])
+    trained.fit(fragments[:5])
+    assert other.log_marginal(clusters).tolist() == trained.log_marginal(clusters).tolist()
+    with pytest.raises(ModelError, match="trained: expected False, got True"):
+        taken_up_of(trained, Attributes())

@@ -7,11 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbforge.contracts import Cluster, FloatArray
+from kbforge.contracts import Cluster, FloatArray, Fragment
 from kbforge.evaluation.reliability import Pairs
 from kbforge.files.answers import Placed
 from kbforge.models.answers.shift import Shift, shift_of
 from kbforge.models.confidence import Reading, Reported
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was answered of an entity that was put to the test.
+
+    Attributes:
+        a: id of a fragment.
+        b: id of another one.
+        same: whether they are one entity.
+
+    """
+
+    a: str
+    b: str
+    same: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +39,43 @@ class Answered:
 
     Attributes:
         reading: the map.
-        answers: by numbers of the fragments.
+        audits: of fragments, of which some may not be there when it is read.
 
     """
 
     reading: Reading
-    answers: tuple[Placed, ...]
+    audits: tuple[Audit, ...]
+
+    @classmethod
+    def of(
+        cls, reading: Reading, answers: Sequence[Placed], fragments: Sequence[Fragment]
+    ) -> Answered:
+        """The map with the audits among some answers.
+
+        Args:
+            reading: the map.
+            answers: by numbers of the fragments.
+            fragments: that the answers are about.
+
+        """
+        audits = (
+            Audit(fragments[answer.first].id, fragments[answer.second].id, answer.same)
+            for answer in answers
+            if answer.audit and answer.same is not None
+        )
+        return cls(reading, tuple(audits))
 
     def of_entities(self, reported: Reported) -> FloatArray:
         """As `Reading`, shifted."""
         before = self.reading.of_entities(reported)
-        return shift_by(self.answers, reported.entities.clusters, before).apply(before)
+        asked = {name for audit in self.audits for name in (audit.a, audit.b)}
+        number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
+        placed = [
+            Placed(number[audit.a], number[audit.b], audit.same, audit=True)
+            for audit in self.audits
+            if audit.a in number and audit.b in number
+        ]
+        return shift_by(placed, reported.entities.clusters, before).apply(before)
 
     def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
         """As `Reading`."""

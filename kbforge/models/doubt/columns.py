@@ -55,6 +55,8 @@ class Described:
     def __init__(self, reported: Reported, heard: Heard) -> None:
         self._entities, self._heard = reported.entities, heard
         self._told = told(reported.fragments)
+        predicted = heard.predicted
+        self._places = None if predicted is None else predicted.places(reported.fragments)
         self._odds = None if heard.pairs is None else heard.pairs.pair_odds(reported.fragments)
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
@@ -67,8 +69,8 @@ class Described:
         columns: Columns = {}
         if self._odds is not None:
             columns |= odds_of_pairs(self._odds, pairs)
-        if self._heard.predicted is not None:
-            columns |= judged_of_pairs(self._heard.predicted, pairs)
+        if self._heard.predicted is not None and self._places is not None:
+            columns |= judged_of_pairs(self._heard.predicted, self._places, pairs)
         return _rows(features, pairs.probability, columns, self._whole)
 
     @cached_property
@@ -76,8 +78,8 @@ class Described:
         columns = entity_columns(self._told, self._entities)
         if self._odds is not None:
             columns |= odds_of_entities(self._odds, self._entities.clusters)
-        if self._heard.predicted is not None:
-            columns |= judged_of_entities(self._heard.predicted, self._entities)
+        if self._heard.predicted is not None and self._places is not None:
+            columns |= judged_of_entities(self._heard.predicted, self._places, self._entities)
         return columns
 
     @cached_property

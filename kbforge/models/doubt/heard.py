@@ -7,9 +7,13 @@ has looked at many groupings of a sample, and says what F1 each is expected to h
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
+import orjson
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 
@@ -50,7 +54,8 @@ class Predicted:
         gain: of the one that was chosen, over exact names.
         weights: how probable each grouping is to be the best, shape [groupings].
         labels: number of the cluster of each fragment of the sample, [groupings, sample].
-        place: of each fragment in the sample, -1 outside, shape [n].
+        ids: of the fragments of the sample, distinct.
+        stated: digest of what each of them states, shape [sample].
 
     """
 
@@ -58,7 +63,35 @@ class Predicted:
     gain: float
     weights: FloatArray
     labels: IntArray
-    place: IntArray
+    ids: tuple[str, ...]
+    stated: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        f1: float,
+        gain: float,
+        weights: FloatArray,
+        labels: IntArray,
+        sample: Sequence[Fragment],
+    ) -> Predicted:
+        """What is expected of groupings of a sample; all else as the attributes."""
+        stated = np.fromiter(map(_stated, sample), np.int64, len(sample))
+        return cls(f1, gain, weights, labels, tuple(f.id for f in sample), stated)
+
+    def places(self, fragments: Sequence[Fragment]) -> IntArray:
+        """Where each fragment is in the sample, -1 outside, shape [fragments].
+
+        Fragments may have come, gone and changed their order since. One that states something else
+        by now is outside.
+        """
+        place = {name: k for k, name in enumerate(self.ids)}
+        out = np.full(len(fragments), -1, np.int64)
+        for number, fragment in enumerate(fragments):
+            k = place.get(fragment.id, -1)
+            if k >= 0 and self.stated[k] == _stated(fragment):
+                out[number] = k
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,3 +108,8 @@ class Heard:
     likelihood: str
     pairs: ReadsPairs | None = None
     predicted: Predicted | None = None
+
+
+def _stated(fragment: Fragment) -> int:
+    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
+    return int.from_bytes(hashlib.blake2b(stated, digest_size=8).digest()) >> 1

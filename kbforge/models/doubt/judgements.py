@@ -129,11 +129,20 @@ def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, flo
     }
 
 
-def judged_of_entities(predicted: Predicted, entities: Entities) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample."""
+def judged_of_entities(
+    predicted: Predicted, places: IntArray, entities: Entities
+) -> dict[str, FloatArray]:
+    """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample.
+
+    Args:
+        predicted: by the judge.
+        places: of all fragments in the sample, as of `Predicted.places`.
+        entities: of the fragments.
+
+    """
     sizes = np.array([len(cluster) for cluster in entities.clusters], np.int64)
     members = np.fromiter((f for c in entities.clusters for f in c), np.int64, int(sizes.sum()))
-    of, place = np.repeat(np.arange(len(sizes)), sizes), predicted.place[members]
+    of, place = np.repeat(np.arange(len(sizes)), sizes), places[members]
     known = np.ones(len(sizes), bool)
     np.logical_and.at(known, of, place >= 0)
     exact = np.zeros((len(predicted.labels), len(sizes)))
@@ -146,9 +155,16 @@ def judged_of_entities(predicted: Predicted, entities: Entities) -> dict[str, Fl
     return _voted(predicted, exact, known)
 
 
-def judged_of_pairs(predicted: Predicted, pairs: Pairs) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample."""
-    first, second = predicted.place[pairs.first], predicted.place[pairs.second]
+def judged_of_pairs(predicted: Predicted, places: IntArray, pairs: Pairs) -> dict[str, FloatArray]:
+    """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample.
+
+    Args:
+        predicted: by the judge.
+        places: of all fragments in the sample, as of `Predicted.places`.
+        pairs: of the fragments.
+
+    """
+    first, second = places[pairs.first], places[pairs.second]
     known = (first >= 0) & (second >= 0)
     together = predicted.labels[:, first] == predicted.labels[:, second]
     return _voted(predicted, together.astype(np.float64), known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -88,18 +90,28 @@ def test_the_file_by_the_model_of_pairs():
 
 def test_groupings_vote():
     labels = np.array([[0, 0, 1], [0, 1, 1], [0, 0, 0]])
-    predicted = Predicted(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, np.array([2, 0, -1, 1]))
-    found = judged_of_entities(predicted, entities_of((1, 3), (0,), (2,)))
+    sample = people([1, 3, 0])
+    predicted = Predicted.of(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, sample)
+    places = predicted.places(people()[:4])
+    assert places.tolist() == [2, 0, -1, 1]
+    found = judged_of_entities(predicted, places, entities_of((1, 3), (0,), (2,)))
     assert tuple(found) == JUDGED_OF_CLAIMS
     assert found["votes"][:2] == pytest.approx([0.5, 0.5])
     assert found["votes_plain"][:2] == pytest.approx([1 / 3, 1 / 3])
     assert np.isnan(found["votes"][2])  # it is not in the sample
-    together = judged_of_pairs(predicted, pairs_of((1, 3), (0, 3), (0, 2)))
+    together = judged_of_pairs(predicted, places, pairs_of((1, 3), (0, 3), (0, 2)))
     assert together["votes"][:2] == pytest.approx([0.7, 0.5])
     assert np.isnan(together["votes"][2])
     assert judged_of_file(predicted, found["votes"]) == pytest.approx(
         {"predicted": 0.8, "predicted_gain": 0.1, "predicted_votes": 0.5}
     )
+
+
+def test_what_came_went_or_changed_since_is_not_in_the_sample():
+    predicted = Predicted.of(0.8, 0.1, np.ones(1), np.zeros((1, 4), int), people([4, 1, 0, 3]))
+    now = [*people([3, 0, 5]), replace(people()[1], properties={"name": ("Else",)}), *people([4])]
+    assert predicted.places(now).tolist() == [3, 2, -1, -1, 0]
+    assert predicted.places([replace(f, label=None, source="s") for f in people([0])]) == [2]
 
 
 def test_the_pair_likelihood_says_what_it_is_worth_to_join_two():

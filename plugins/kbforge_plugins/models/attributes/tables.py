@@ -170,10 +170,10 @@ def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[Totals, Tables]:
     starts = read.array(
         "starts", np.int64, len(features) + 1 if titles else 0, least=0, ascending=True
     )
-    total = int(starts[-1]) if titles else 0
-    holders = read.array("holders", np.int32, total, least=0, most=n - 1)
     if titles and starts[0]:
         raise read.wrong("starts", "0 as the first one", str(starts[0]))
+    total = int(starts[-1]) if titles else 0
+    holders = read.array("holders", np.int32, total, least=0, most=n - 1)
     return (
         Totals(
             dict(zip(map(chr, letters.tolist()), letter_counts.tolist(), strict=True)),
