@@ -27,6 +27,7 @@ from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # no
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
 from kbforge.testing.index import IndexContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
+from kbforge.testing.pages import MemoryPages  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
 from kbforge.testing.source import SourceContract  # noqa: E402
@@ -43,6 +44,7 @@ __all__ = [
     "GrammarContract",
     "IndexContract",
     "LikelihoodContract",
+    "MemoryPages",
     "OnlineClustererContract",
     "ResamplerContract",
     "SerializerContract",

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from kbforge.contracts import (
+    CandidateIndex,
+    Checkpoint,
+    ConjugateLikelihood,
     Decision,
     FloatArray,
     Fragment,
+    Info,
     Interrupted,
     Likelihood,
     OnlineClusterer,
+    Page,
     Posterior,
     Problem,
     Progress,
     Session,
     Subproblem,
+    Totals,
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood
+from kbforge.testing.pages import MemoryPages
 
 
 class ClustererContract(Contract):
@@ -237,6 +244,37 @@ class OnlineClustererContract(ClustererContract):
             first.remove([items[2].id])
             assert second.posterior() == first.posterior()
 
+    def test_a_session_that_is_opened_on_its_pages_goes_on_as_if_it_had_not_been_closed(
+        self,
+    ) -> None:
+        items, indexed = self.fragments(), Problem(Categorical(), alpha=0.5, index=_ByColour())
+        for problem in (*self.problems().values(), indexed):
+            whole, paged = self.open(problem), self.open(problem)
+            known: dict[int, Fragment] = {}
+            pages: MemoryPages | None = None
+            for turn, begin in enumerate(range(0, len(items), 4)):
+                for session in (whole, paged):
+                    _live(session, turn, items)
+                portion = items[begin : begin + 4]
+                infos = whole.add(portion)
+                assert _plain(paged.add(portion), problem) == _plain(infos, problem)
+                known.update((info.fragment, x) for info, x in zip(infos, portion, strict=True))
+                mark = whole.checkpoint()
+                assert _plain(paged.checkpoint(), problem) == _plain(mark, problem)
+                if pages is None:
+                    pages = MemoryPages(mark, known)
+                else:
+                    pages.write(mark, known)
+                if turn % 3 != 1:  # else it goes on
+                    pages.fetched.clear()
+                    paged = self.make().open(problem, np.random.default_rng(99), pages=pages)
+                    assert pages.fetched == []
+                    assert paged.n_fragments == whole.n_fragments
+            for name in whole.touched().changed:
+                assert paged.subproblem(name) == whole.subproblem(name)
+            assert _plain(paged.posterior(), problem) == _plain(whole.posterior(), problem)
+            assert paged.fragments == whole.fragments
+
     def test_touched_tells_what_a_removal_changed(self) -> None:
         session, items = self.open(self.problems()["conjugate"]), self.fragments()
         session.add(items)
@@ -297,6 +335,41 @@ class OnlineClustererContract(ClustererContract):
         with pytest.raises(UsageError, match='no fragment of the session has the id "nobody"'):
             session.remove([items[0].id, "nobody"])
         assert session.posterior() == before
+
+
+class _ByColour(CandidateIndex):
+    """Fragments with the same first letter of a colour share a key."""
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        return [ord(colour[0]) for colour in fragment.properties["colour"]]
+
+
+def _live(session: Session, turn: int, items: Sequence[Fragment]) -> None:
+    """What may happen to a session between its fragments, by turn."""
+    if turn == 2:
+        session.remove([items[0].id, items[5].id])
+    elif turn == 3:
+        session.constrain([Decision(True, items[1].id, items[13].id)])
+    elif turn == 4:
+        session.revise(1, [items[2].id])
+    elif turn == 5:
+        session.lift([Decision(True, items[1].id, items[13].id)])
+
+
+def _plain(thing: object, problem: Problem) -> object:
+    """What can be compared, without how often a black box was asked."""
+    if isinstance(thing, np.ndarray):
+        return thing.dtype.str, thing.tobytes()
+    if isinstance(thing, Mapping):
+        return {key: _plain(value, problem) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_plain(each, problem) for each in thing]
+    if not isinstance(thing, Checkpoint | Info | Page | Posterior | Totals):
+        return thing
+    counted = isinstance(problem.likelihood, ConjugateLikelihood)
+    names = [each.name for each in fields(thing)]
+    left = [name for name in names if counted or name not in ("evaluations", "model_evaluations")]
+    return {name: _plain(getattr(thing, name), problem) for name in left}
 
 
 class _Constant(Likelihood):

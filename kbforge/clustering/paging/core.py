@@ -34,6 +34,7 @@ class PagedCore(Core):
         pages: as of the last checkpoint, or of the opening.
         removed: numbers of fragments that were there and are no more.
         asked: ids that were looked up in the pages.
+        in_order: whether fragments are known to be here by ascending number.
         searched: no fragment with a smaller number lies elsewhere.
 
     """
@@ -41,6 +42,7 @@ class PagedCore(Core):
     pages: Pages
     removed: set[int] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    in_order: bool = True
     searched: int = 0
 
     def begin(self, settings: Mapping[str, Any]) -> None:
@@ -90,12 +92,13 @@ class PagedCore(Core):
             self.asked.update(unknown)
 
     def have_all(self) -> None:
-        if not self.state.blocks_elsewhere:
-            return
-        names = self._elsewhere(self.pages.names())
-        for begin in range(0, len(names), _AT_ONCE):
-            self._fetch(names[begin : begin + _AT_ONCE])
-        self.model.fragments = dict(sorted(self.model.fragments.items()))
+        if self.state.blocks_elsewhere:
+            names = self._elsewhere(self.pages.names())
+            for begin in range(0, len(names), _AT_ONCE):
+                self._fetch(names[begin : begin + _AT_ONCE])
+        if not self.in_order:
+            self.model.fragments = dict(sorted(self.model.fragments.items()))
+            self.in_order = True
 
     def have_keys(self) -> None:
         if self.model.candidates is not None:
@@ -119,6 +122,7 @@ class PagedCore(Core):
         fragments = {number: found[number] for number in numbers}
         self._settle_table()
         hold(self, pages, fragments)
+        self.in_order = False
         self.state.fragments_elsewhere -= len(fragments)
         self.state.blocks_elsewhere -= len(pages)
 
