@@ -18,6 +18,7 @@ from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.models.resolve import make_likelihood
 from kbforge.testing.examples import HOSTILE_VALUES
+from kbforge.testing.keeping import stored
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE, Attributes
 from kbforge_plugins.models.attributes import fitting
@@ -439,20 +440,18 @@ def test_one_that_takes_up_scores_strangers_alike_whoever_was_asked_about_first(
     clusters = [rng.sample([*fragments, *strangers], rng.randint(1, 6)) for _ in range(20)]
     rng.shuffle(clusters)
     assert other.log_marginal(clusters).tolist() == model.log_marginal(clusters).tolist()
-    for one, other_table in ((model.live_clusters(), other.live_clusters()),):
-        for slot, fragment in enumerate(strangers):
-            x, y = one.encode(fragment), other_table.encode(fragment)
-            said = other_table.log_predictive(y, slot).tolist()
-            assert one.log_predictive(x, slot).tolist() == said
-            for table, seen in ((one, x), (other_table, y)):
-                table.extend(seen, np.array([slot - 1]), np.array([slot]))
+    first, second = model.live_clusters(), other.live_clusters()
+    for slot, fragment in enumerate(strangers):
+        x, y = first.encode(fragment), second.encode(fragment)
+        assert first.log_predictive(x, slot).tolist() == second.log_predictive(y, slot).tolist()
+        for table, seen in ((first, x), (second, y)):
+            table.extend(seen, np.array([slot - 1]), np.array([slot]))
 
 
 def test_a_trained_model_keeps_the_values_that_it_was_not_trained_on(tmp_path: Path) -> None:
     rng = random.Random(4)
     model = model_of(rng, some_records(rng, 12))
-    path = tmp_path / "model"
-    write_bundle(path, bundle_of(model))
+    path = write(tmp_path / "model", files_of(model))
     fragments = [*some_records(rng, 12), *people(4, 2)]
     trained = make_likelihood(str(path))
     assert isinstance(trained, Attributes)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
+from kbforge.testing.keeping import stored
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.models.ngram.text import END, START, normalised
@@ -215,6 +216,21 @@ def test_bundle_round_trip(folder: Path) -> None:
     assert model.log_marginal(clusters).tolist() == same.log_marginal(clusters).tolist()
     chosen = Bigram.from_bundle(folder, attributes=("alias",), scale=1.0)
     assert (chosen.attributes, chosen.scale) == (("alias",), 1.0)
+
+
+def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder: Path) -> None:
+    model, other = Bigram.from_bundle(folder), Bigram.from_bundle(folder, scale=9.0)
+    other.take_up(stored(model.kept()))
+    assert (other.scale, other.fit([named("zzz")])) == (2.5, None)
+    clusters = [[named("Anna Ł")], [named("A", attribute="alias"), named("Łódź")]]
+    assert other.log_marginal(clusters).tolist() == model.log_marginal(clusters).tolist()
+    with pytest.raises(ModelError, match="trained: expected False, got True"):
+        Bigram(("name", "alias")).take_up(model.kept())
+    with pytest.raises(ModelError, match="attributes: expected town"):
+        Bigram.trained(counted(2, ["a"]), ("town",)).take_up(model.kept())
+    with pytest.raises(ModelError, match="ngrams_0: expected numbers of type int32 in the shape"):
+        trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
+        trigrams.take_up(model.kept())
 
 
 def test_bundles_that_do_not_fit(folder: Path) -> None:
