@@ -11,7 +11,9 @@ of bounds.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,8 @@ from kbforge.errors import ModelError, quoted
 _FORMAT = "kbforge trees 1"
 _MOST_NODES = 4_000_000
 _MOST_FEATURES = 10_000
-_ROWS_AT_ONCE = 8_192
+_ROWS_AT_ONCE = 256
+_NODES_AT_ONCE = 4_000
 _MOST_BITS = 64
 _DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
@@ -74,34 +77,39 @@ class Trees:
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
         out = np.full(len(values), self.offset[0])
-        masks = [_masks(self, int(root)) for root in self.roots]
+        room = _Room(self._masks, min(len(values), _ROWS_AT_ONCE))
         for start in range(0, len(values), _ROWS_AT_ONCE):
             part = values[start : start + _ROWS_AT_ONCE]
             # by column, a missing value once as what goes left everywhere, once as what goes right
             missing = np.isnan(part)
-            left = np.where(missing, -np.inf, part).T.copy()
-            right = np.where(missing, np.inf, part).T.copy() if missing.any() else left
-            for root, found in zip(self.roots, masks, strict=True):
-                if found is None:
-                    at = self._leaves_of(part, int(root))
-                else:
-                    at = self._leaves_by_masks(found, left, right)
-                out[start : start + len(part)] += self.leaves[at]
+            sides = np.concatenate([np.where(missing, far, part).T for far in (np.inf, -np.inf)])
+            sums = out[start : start + len(part)]
+            for masks in self._masks:
+                sums = self._added(sums, masks, part, sides, room)
+            out[start : start + len(part)] = sums
         return out
 
-    def _leaves_by_masks(
-        self, found: _Masks, left: NDArray[np.float64], right: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """As `_leaves_of`, of a tree of at most 64 leaves, without following any row."""
-        reached = np.full(left.shape[1], found.all, dtype=np.uint64)
-        for node, mask in zip(found.nodes, found.kept_right, strict=True):
-            values = (left if self.missing_left[node] else right)[self.feature[node]]
-            # a row that goes right keeps the bits of the mask, any other keeps all
-            goes_left = values <= self.threshold[node]
-            reached &= mask | -goes_left.astype(np.uint64)
-        lowest = reached & -reached
-        at: NDArray[np.int64] = found.leaves[np.bitwise_count(lowest - np.uint64(1))]
-        return at
+    @cached_property
+    def _masks(self) -> tuple[_Masks, ...]:
+        """All trees in order, some at a time; one that has too many leaves is alone."""
+        return tuple(_grouped(self))
+
+    def _added(
+        self,
+        sums: NDArray[np.float64],
+        masks: _Masks,
+        part: NDArray[np.float64],
+        sides: NDArray[np.float64],
+        room: _Room,
+    ) -> NDArray[np.float64]:
+        """The sums and what some trees add, one after the other, as sums of floats depend on it."""
+        if masks.root is not None:
+            return sums + self.leaves[self._leaves_of(part, masks.root)]
+        adds = np.empty((len(masks.whole) + 1, len(part)))
+        adds[0] = sums
+        adds[1:] = self.leaves[masks.leaves_of(sides, room)]
+        added: NDArray[np.float64] = np.add.accumulate(adds, axis=0)[-1]
+        return added
 
     def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
         """The leaf of one tree that each row ends at: [N]."""
@@ -130,25 +138,120 @@ class Trees:
         return bytes(save(tensors, metadata=metadata))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Masks:
-    """One tree as bits, a bit a leaf, the leftmost leaf lowest (Lucchese et al. 2015).
+    """Some trees as bits, a bit a leaf, the leftmost leaf lowest (Lucchese et al. 2015).
+
+    Trees with fewer nodes than the largest of them have nodes at which all rows go left.
 
     Attributes:
-        nodes: of the tree.
-        kept_right: by node, the leaves that a row can still reach once it went right there.
-        leaves: the number of each bit's leaf.
-        all: the bits of all leaves.
+        root: of a tree that has too many leaves for it, which is alone; None of all others.
+        shape: trees, nodes of each.
+        feature: [all nodes] row of the values, a missing one as inf above and as -inf below.
+        threshold: [all nodes, 1] the largest value that goes left.
+        kept_right: [all nodes, 1] the leaves that a row can still reach once it went right there.
+        whole: [trees, 1] the bits of all leaves.
+        first: [trees, 1] the place of each tree's first leaf.
+        leaves: the number of each bit's leaf, tree after tree.
 
     """
 
-    nodes: tuple[int, ...]
-    kept_right: tuple[np.uint64, ...]
+    root: int | None
+    shape: tuple[int, int]
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    kept_right: NDArray[np.uint64]
+    whole: NDArray[np.uint64]
+    first: NDArray[np.int64]
     leaves: NDArray[np.int64]
-    all: np.uint64
+
+    def leaves_of(self, sides: NDArray[np.float64], room: _Room) -> NDArray[np.int64]:
+        """The leaf that each row ends at, without following any row: [trees, rows]."""
+        (trees, nodes), rows = self.shape, sides.shape[1]
+        size = trees * nodes * rows
+        values, goes_left, kept = (
+            flat[:size].reshape(-1, rows) for flat in (room.values, room.goes_left, room.kept)
+        )
+        np.take(sides, self.feature, axis=0, out=values, mode="clip")
+        np.less_equal(values, self.threshold, out=goes_left)
+        # a row that goes right keeps the bits of the mask, any other keeps all
+        np.copyto(kept, goes_left)
+        np.negative(kept, out=kept)
+        np.bitwise_or(kept, self.kept_right, out=kept)
+        reached = np.bitwise_and.reduce(kept.reshape(trees, nodes, rows), axis=1) & self.whole
+        lowest = reached & -reached
+        at: NDArray[np.int64] = self.leaves[self.first + np.bitwise_count(lowest - np.uint64(1))]
+        return at
 
 
-def _masks(trees: Trees, root: int) -> _Masks | None:
+class _Room:
+    """Where some rows are held against some trees; made once, as large arrays take long to make.
+
+    Args:
+        all_masks: of the trees.
+        rows: at most, at once.
+
+    """
+
+    def __init__(self, all_masks: Sequence[_Masks], rows: int) -> None:
+        size = max((masks.shape[0] * masks.shape[1] for masks in all_masks), default=0) * rows
+        self.values = np.empty(size)
+        self.goes_left = np.empty(size, dtype=np.bool_)
+        self.kept = np.empty(size, dtype=np.uint64)
+
+
+def _grouped(trees: Trees) -> Iterator[_Masks]:
+    """All trees in order, as many at a time as have `_NODES_AT_ONCE`."""
+    some: list[_Bits] = []
+    for root in trees.roots.tolist():
+        bits = _bits(trees, root)
+        if some and (bits is None or sum(len(b.nodes) for b in some) >= _NODES_AT_ONCE):
+            yield _joined(trees, some)
+            some = []
+        if bits is None:
+            none, bare = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+            yield _Masks(root, (0, 0), none, np.zeros(0), bare, bare, none, none)
+        else:
+            some.append(bits)
+    if some:
+        yield _joined(trees, some)
+
+
+def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
+    most = max(1, *(len(bits.nodes) for bits in some))
+    # the last entry stands for a node at which all rows go left
+    node = np.full((len(some), most), -1)
+    kept = np.zeros((len(some), most), dtype=np.uint64)
+    for k, bits in enumerate(some):
+        node[k, : len(bits.nodes)] = bits.nodes
+        kept[k, : len(bits.nodes)] = bits.kept_right
+    feature, threshold, left = (
+        np.append(values, last)[node.ravel()]
+        for values, last in ((trees.feature, 0), (trees.threshold, np.inf), (trees.missing_left, 1))
+    )
+    leaves = np.array([len(bits.leaves) for bits in some])
+    return _Masks(
+        root=None,
+        shape=(len(some), most),
+        feature=feature.astype(np.int64) + len(trees.features) * left.astype(np.int64),
+        threshold=threshold[:, None],
+        kept_right=kept.reshape(-1, 1),
+        whole=np.array([(1 << n) - 1 for n in leaves.tolist()], dtype=np.uint64)[:, None],
+        first=(np.cumsum(leaves) - leaves)[:, None],
+        leaves=np.concatenate([np.array(bits.leaves) for bits in some]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """One tree: its nodes, what a row keeps that goes right there, and its leaves."""
+
+    nodes: tuple[int, ...]
+    kept_right: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+
+def _bits(trees: Trees, root: int) -> _Bits | None:
     """The bits of a tree; None of a tree with too many leaves."""
     leaves: list[int] = []
     below: list[tuple[int, int, int]] = []
@@ -170,12 +273,7 @@ def _masks(trees: Trees, root: int) -> _Masks | None:
             ]
     whole = (1 << len(leaves)) - 1
     masks = [whole & ~((1 << stop) - (1 << start)) for _, start, stop in below]
-    return _Masks(
-        tuple(node for node, _, _ in below),
-        tuple(map(np.uint64, masks)),
-        np.array(leaves, dtype=np.int64),
-        np.uint64(whole),
-    )
+    return _Bits(tuple(node for node, _, _ in below), tuple(masks), tuple(leaves))
 
 
 def read_trees(content: bytes, where: str) -> Trees:

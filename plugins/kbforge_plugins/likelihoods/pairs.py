@@ -10,23 +10,27 @@ of the clipped log odds of its pairs, which repeated statements enter with less 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
+from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.models.doubt.heard import PairOdds
 from kbforge.models.trees import Trees, read_trees
-from kbforge_plugins.models.pairs.description import FEATURES, File
+from kbforge_plugins.models.pairs.description import FEATURES
 from kbforge_plugins.models.pairs.explanation import Explanation
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
 from kbforge_plugins.models.pairs.live_pairs import PairTable, counted, nats, sum_of
-from kbforge_plugins.models.pairs.nearby import Nearby
+from kbforge_plugins.models.pairs.nearby import Nearby, leading_of
 from kbforge_plugins.models.pairs.odds import APART, MODEL, UNITS, Odds
 
 _MOST_BYTES = 1 << 26
+_FORMAT = "pairs 1"
 
 
 class Pairs(ConjugateLikelihood):
@@ -40,12 +44,13 @@ class Pairs(ConjugateLikelihood):
 
     """
 
-    explains = alpha_from_file = True
+    explains = alpha_from_file = keeps = True
 
     def __init__(self, model: str | None = None) -> None:
         self._trees = _read(model)
+        self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
-        self._odds = Odds(File(()), self._trees)
+        self._odds = Odds.fitted((), self._trees)
         self._nearby = Nearby(self._odds)
         self.index: CandidateIndex = self._nearby
         self._explanation: Explanation | None = None
@@ -57,14 +62,38 @@ class Pairs(ConjugateLikelihood):
             One sentence for the user.
 
         """
-        self._odds = Odds(File(fragments), self._trees)
-        self._nearby.take(self._odds)
+        self._odds = Odds.fitted(fragments, self._trees)
+        self._nearby.follow(self._odds)
         self._explanation = None
-        pairs = len(self._odds.file.pairs)
+        pairs = len(self._odds.links)
         return (
             f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
             "was trained on other data"
         )
+
+    def kept(self) -> Kept:
+        """What was read of the file, and the log odds of its pairs; not the model, but which."""
+        into = Writing()
+        into.value("format", _FORMAT)
+        into.value("model", self._digest)
+        self._odds.keep(into)
+        self._nearby.keep(into)
+        return into.kept()
+
+    def take_up(self, kept: Kept) -> None:
+        """Be as the one that kept this, which was made with the same model.
+
+        Raises:
+            ModelError: it is damaged, of another format, or of another model.
+
+        """
+        reading = Reading(kept)
+        for name, mine in (("format", _FORMAT), ("model", self._digest)):
+            if reading.value(name) != mine:
+                raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
+        odds = Odds.taken(reading, self._trees)
+        self._nearby.follow(odds, leading_of(reading, odds.links))
+        self._odds, self._explanation = odds, None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
@@ -85,11 +114,9 @@ class Pairs(ConjugateLikelihood):
         """
         odds = self._odds
         row = np.fromiter(map(odds.encode, fragments), np.int64, len(fragments))
-        nears = [odds.near(k) for k in range(int(row.max(initial=-1)) + 1)]
-        first = np.repeat(np.arange(len(nears)), list(map(len, nears)))
-        second = np.fromiter((other for near in nears for other in near), np.int64, len(first))
-        above = np.fromiter((u for near in nears for u in near.values()), np.int64, len(first))
+        first, second, above = odds.all_near()
         order = np.lexsort((second, first))
+        order = order[first[order] <= row.max(initial=-1)]
         return PairOdds(
             row, first[order], second[order], (above[order] + APART) / UNITS, APART / UNITS
         )

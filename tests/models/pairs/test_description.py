@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,18 @@ def called(*names: str, **others: str) -> Fragment:
     return Fragment(names[0], {"name": names, **{key: (v,) for key, v in others.items()}})
 
 
+def fitted(fragments: Sequence[Fragment]) -> File:
+    return File.fitted(fragments)[0]
+
+
+def row_of(file: File, fragment: Fragment) -> int:
+    row = file.statements.row(statement_of(fragment))
+    assert row is not None
+    return row
+
+
 def described(file: File, one: Fragment, other: Fragment) -> dict[str, float]:
-    i, j = (np.array([file.row_of[statement_of(f)]]) for f in (one, other))
+    i, j = (np.array([row_of(file, f)]) for f in (one, other))
     row = file.describe(file.rows, i, file.rows, j)[0]
     return dict(zip(FEATURES, row.tolist(), strict=True))
 
@@ -42,10 +54,10 @@ def test_an_acronym_and_a_transliteration_are_candidates() -> None:
         *(called("Дмитров"), called("Dmitrov")),
         *(called(f"filler {i} word{i}") for i in range(30)),
     ]
-    file = File(fragments)
-    pairs = {tuple(pair) for pair in file.pairs.tolist()}
+    file, found = File.fitted(fragments)
+    pairs = {tuple(pair) for pair in found.tolist()}
     for one, other in ((0, 1), (2, 3)):
-        rows = sorted(file.row_of[statement_of(fragments[k])] for k in (one, other))
+        rows = sorted(row_of(file, fragments[k]) for k in (one, other))
         assert tuple(rows) in pairs
 
 
@@ -57,7 +69,7 @@ def test_features_do_not_depend_on_which_row_is_first() -> None:
         called("Martha", code="K-71"),
         called("Marhta", "Lovelace", code="K-71"),
     ]
-    file = File(fragments)
+    file = fitted(fragments)
     n = len(file.counts)
     i, j = (a.ravel() for a in np.meshgrid(np.arange(n), np.arange(n)))
     there = file.describe(file.rows, i, file.rows, j)
@@ -68,7 +80,7 @@ def test_features_do_not_depend_on_which_row_is_first() -> None:
 def test_of_several_names_the_nearest_are_described() -> None:
     one = called("EU", "European Union")
     other = called("European Union")
-    file = File([one, other, called("Eurovision")])
+    file = fitted([one, other, called("Eurovision")])
     assert described(file, one, other)["name equal"] == 1.0
 
 
@@ -79,7 +91,7 @@ def test_a_conflict_counts_where_the_attribute_tells_entities_apart() -> None:
             called(f"name{k} surname{k}", code=f"{k:04}", colour="red" if k % 2 else "blue"),
             called(f"name{k} surname{k}", code=f"{k:04}", colour="green", note=f"n{k}"),
         ]
-    file = File(people)
+    file = fitted(people)
     assert file.worths["code"].functional > 0.9
     assert file.worths["colour"].functional < 0.1
 
@@ -87,13 +99,11 @@ def test_a_conflict_counts_where_the_attribute_tells_entities_apart() -> None:
 def test_a_row_met_later_is_described_like_one_of_the_file() -> None:
     """Apart from what counts how often it was seen, the same numbers come out."""
     fragments = [called(f"name{k} common", city=f"town{k % 5}") for k in range(20)]
-    file = File(fragments)
-    met, pairs = file.placed([statement_of(called("name3 common", city="town1"))])
-    i, j = pairs.T
-    row = file.row_of[statement_of(fragments[3])]
-    assert row in j.tolist()
-    at = j.tolist().index(row)
-    features = file.describe(met, i[at : at + 1], file.rows, j[at : at + 1])[0]
+    file = fitted(fragments)
+    met, near = file.placed(statement_of(called("name3 common", city="town1")))
+    row = row_of(file, fragments[3])
+    assert row in near.tolist()
+    features = file.describe(met, np.array([0]), file.rows, np.array([row]))[0]
     said = dict(zip(FEATURES, features.tolist(), strict=True))
     assert (said["name equal"], said["different values"] + said["equal values"]) == (1.0, 0.0)
 
@@ -109,7 +119,7 @@ def test_a_row_met_later_is_described_like_one_of_the_file() -> None:
     ],
 )
 def test_whatever_is_stated_can_be_described(fragments: list[Fragment]) -> None:
-    file = File(fragments)
+    file = fitted(fragments)
     n = len(file.counts)
     i, j = (a.ravel() for a in np.meshgrid(np.arange(n), np.arange(n)))
     features = file.describe(file.rows, i, file.rows, j)

@@ -61,8 +61,8 @@ class Pairs:
 
 def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
     """The pairs of a labelled file that a model is asked about, a bounded number of them."""
-    file = File(fragments)
-    pairs = asked(file)
+    file, candidates = File.fitted(fragments)
+    pairs = asked(file.counts, candidates)
     if len(pairs) > _MOST_PAIRS:
         chosen = np.random.default_rng(seed).choice(len(pairs), _MOST_PAIRS, replace=False)
         pairs = pairs[np.sort(chosen)]
@@ -74,7 +74,9 @@ def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
 def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray) -> FloatArray:
     labels: list[Counter[str | None]] = [Counter() for _ in file.counts]
     for fragment in fragments:
-        labels[file.row_of[statement_of(fragment)]][fragment.label] += 1
+        row = file.statements.row(statement_of(fragment))
+        assert row is not None, "a statement of the file has a row"
+        labels[row][fragment.label] += 1
     out = []
     for x, y in zip(i.tolist(), j.tolist(), strict=True):
         one, other, same = labels[x], labels[y], x == y

@@ -16,7 +16,9 @@ from rapidfuzz import fuzz
 from rapidfuzz.process import cpdist
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_plugins.models.pairs.bags import cosine, shared_mass, unmatched
+from kbforge_plugins.models.pairs.bags import compared, cosine
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
+from kbforge_plugins.models.pairs.names import masses
 from kbforge_plugins.models.pairs.records import Column, Table
 
 AGREEMENT_FEATURES = (
@@ -38,33 +40,66 @@ class Worth:
     """What agreement and conflict in one attribute are worth in one file.
 
     Args:
-        column: of the table of the file.
-        counts: fragments of each row.
-        trusted: pairs of rows that are mostly one entity.
-        chance: pairs of rows drawn at random.
-
-    Attributes:
+        values: numbers of the values of the file, ascending.
+        counts: fragments that state each.
         log_ratio: by bin of nearness, in nats.
         functional: how much more often the trusted agree than chance does, from 0 to 1.
 
     """
 
     def __init__(
-        self,
+        self, values: IntArray, counts: IntArray, log_ratio: FloatArray, functional: float
+    ) -> None:
+        self._values, self._count = values, counts.astype(np.float64)
+        self._total = float(self._count.sum())
+        self.log_ratio, self.functional = log_ratio, functional
+
+    @classmethod
+    def fitted(
+        cls,
         column: Column,
         counts: IntArray,
         trusted: tuple[IntArray, IntArray],
         chance: tuple[IntArray, IntArray],
-    ) -> None:
-        stated = np.flatnonzero(column.value)
-        self._values, inverse = np.unique(column.value[stated], return_inverse=True)
-        self._count = np.bincount(
-            inverse, weights=counts[stated].astype(np.float64), minlength=len(self._values)
-        )
-        self._total = float(self._count.sum())
+    ) -> Worth:
+        """What it is worth in a file.
+
+        Args:
+            column: of the table of the file.
+            counts: fragments of each row.
+            trusted: pairs of rows that are mostly one entity.
+            chance: pairs of rows drawn at random.
+
+        """
+        stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
+        order = np.argsort(column.numbers)
+        order = order[column.numbers[order] != 0]
         m, u = (_frequencies(column, i, j) for i, j in (trusted, chance))
-        self.log_ratio = np.log(m / u)
-        self.functional = float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0))
+        return cls(
+            column.numbers[order],
+            stating[order].astype(np.int64),
+            np.log(m / u),
+            float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0)),
+        )
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        into.array("values", self._values)
+        into.array("counts", self._count.astype(np.int64))
+        into.array("told", np.append(self.log_ratio, self.functional))
+
+    @classmethod
+    def taken(cls, kept: Reading) -> Worth:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        values = kept.array("values", np.int64, -1)
+        counts = kept.array("counts", np.int64, len(values), low=1)
+        told = kept.array("told", np.float64, len(_BINS) + 2)
+        return cls(values, counts, told[:-1], float(told[-1]))
 
     def rarity(self, values: IntArray) -> FloatArray:
         """-log of the share of the statements that a value has, nats; a new one counts once."""
@@ -79,7 +114,7 @@ class Worth:
         """Nearness, rarity where equal, evidence and functional conflict, each [pairs]."""
         near = nearness(x, i, y, j)
         equal = near >= 1.0
-        rarity = np.where(equal, self.rarity(x.value[i]), 0.0)
+        rarity = np.where(equal, self.rarity(x.value(i)), 0.0)
         evidence = self.log_ratio[np.searchsorted(_BINS, near, side="right")]
         # an agreement tells at most how rare the value is
         most = np.minimum(rarity, np.maximum(evidence, 0.0) + 2.0)
@@ -92,7 +127,7 @@ class Worth:
 
 
 def _frequencies(column: Column, i: IntArray, j: IntArray) -> FloatArray:
-    both = (column.value[i] != 0) & (column.value[j] != 0)
+    both = (column.value(i) != 0) & (column.value(j) != 0)
     near = nearness(column, i[both], column, j[both])
     seen = np.bincount(np.searchsorted(_BINS, near, side="right"), minlength=4)[:4]
     prior = np.array([0.25, 0.25, 0.25, 0.25])
@@ -104,13 +139,13 @@ def nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
     """How near values are, from 0 to 1, which equal ones alone have, shape [pairs]."""
     if not len(i):
         return np.zeros(0)
-    pairs = np.stack([a.value[i], b.value[j]])
-    _, first, whole = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
-    i, j = i[first], j[first]
-    letters = cpdist(a.text[i].tolist(), b.text[j].tolist(), scorer=fuzz.ratio, workers=1)
+    pairs = a.which[i] * len(b.numbers) + b.which[j]
+    different, whole = np.unique(pairs, return_inverse=True)
+    i, j = different // len(b.numbers), different % len(b.numbers)
+    letters = cpdist(a.text.many(i), b.text.many(j), scorer=fuzz.ratio, workers=1)
     near = np.maximum(np.asarray(letters, dtype=np.float64) / 100, cosine(a.bags, i, b.bags, j))
-    near = np.where(a.value[i] == b.value[j], 1.0, np.minimum(near, 0.99))
-    return near[whole.ravel()]
+    near = np.where(a.numbers[i] == b.numbers[j], 1.0, np.minimum(near, 0.99))
+    return near[whole]
 
 
 def agreement_features(
@@ -122,7 +157,7 @@ def agreement_features(
     sums["nearness least"] += 2.0
     for name, worth in worths.items():
         x, y = a.columns[name], b.columns[name]
-        in_i, in_j = x.value[i] != 0, y.value[j] != 0
+        in_i, in_j = x.value(i) != 0, y.value(j) != 0
         sums["one stated"] += in_i != in_j
         at = np.flatnonzero(in_i & in_j)
         if len(at):
@@ -161,13 +196,5 @@ def _add(
 
 def soup_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArray]:
     """`SOUP_FEATURES`: what the words of all values have in common, wherever they stand."""
-    shared = shared_mass(a.soup, i, b.soup, j)
-    mass = np.stack([a.soup.mass[i], b.soup.mass[j]])
-    covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
-    left = np.stack(unmatched(a.soup, i, b.soup, j))
-    return [
-        cosine(a.soup, i, b.soup, j),
-        *(covered.min(axis=0), covered.max(axis=0)),
-        shared,
-        *(left.min(axis=0), left.max(axis=0)),
-    ]
+    common = compared(a.soup, i, b.soup, j)
+    return [common.cosine, *masses(np.stack([a.soup.mass[i], b.soup.mass[j]]), common)]

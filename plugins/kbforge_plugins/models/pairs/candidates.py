@@ -6,7 +6,7 @@ are left out, rarest first until the work that is allowed is spent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import sparse
@@ -17,22 +17,34 @@ from kbforge_plugins.models.pairs.records import Table
 
 NEAREST = 24
 """Rows that a row is compared with for being near in one way."""
+FORMS = (
+    *(("name", "name"), ("bare", "bare")),
+    *(("acronym", "compact"), ("short acronym", "compact")),
+)
+"""Forms of names that make two rows candidates where they are equal."""
 _WORK_A_ROW = 20_000
 _BLOCK = 1024
 _MOST_EQUAL = 50
 _LEAST_COSINE = 0.08
-_NEAR_COSINE = 0.25
 
 
 def narrowed(bags: Bags) -> sparse.csr_array:
     """Unit rows without the columns that too many rows have for a product of all rows."""
-    unit = bags.unit
-    shared = np.diff(unit.tocsc().indptr).astype(np.float64)
+    unit = bags.unit()
+    shared = np.bincount(bags.columns, minlength=len(bags.weight)).astype(np.float64)
     order = np.argsort(shared, kind="stable")
     spent = np.cumsum(shared[order] ** 2)
-    kept = np.zeros(len(shared))
-    kept[order[spent <= _WORK_A_ROW * max(unit.shape[0], 50)]] = 1.0
-    return sparse.csr_array(unit @ sparse.diags_array(kept))
+    kept = np.zeros(len(shared), dtype=bool)
+    kept[order[spent <= _WORK_A_ROW * max(len(bags), 50)]] = True
+    if not kept[bags.columns].all():
+        unit.data[~kept[bags.columns]] = 0.0
+        unit.eliminate_zeros()
+    return unit
+
+
+def turned(rows: sparse.csr_array) -> sparse.csr_array:
+    """By column, the rows that have it: what `nearest` looks among."""
+    return sparse.csr_array(rows.T)
 
 
 def nearest(
@@ -42,13 +54,13 @@ def nearest(
 
     Args:
         rows: shape [rows, columns].
-        among: shape [all, columns].
+        among: as `turned`, shape [columns, all].
         other: row k of `rows` is row k of `among`, and not near to itself.
 
     """
-    turned = sparse.csr_array(among.T)
     for start in range(0, rows.shape[0], _BLOCK):
-        block = sparse.csr_array(rows[start : start + _BLOCK] @ turned)
+        some = rows if rows.shape[0] <= _BLOCK else rows[start : start + _BLOCK]
+        block = some @ among
         for k in range(block.shape[0]):
             part = slice(block.indptr[k], block.indptr[k + 1])
             found, value = block.indices[part], block.data[part]
@@ -65,50 +77,44 @@ def nearest(
             yield start + k, found[order], value[order]
 
 
-def equal_in(table: Table, mine: str, theirs: str) -> Iterator[tuple[int, int]]:
-    """Pairs of different rows, a name of the one in one form equal to one of the other's.
+class EqualForms:
+    """The names of a table by one form of theirs.
 
-    Of a form that many rows share, each is compared with the next ones only.
+    Args:
+        table: of all rows.
+        form: of their names.
+
     """
-    rows = np.repeat(np.arange(len(table)), table.called)
-    keys, wanted = (table.names.numbers[form][table.which] for form in (theirs, mine))
-    order = np.lexsort((rows, keys))
-    ordered = keys[order]
-    left = np.searchsorted(ordered, wanted, side="left")
-    right = np.searchsorted(ordered, wanted, side="right")
-    for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
-        row = int(rows[at])
-        start = int(left[at])
-        if right[at] - start > _MOST_EQUAL:  # go on from the row itself
-            start = max(start, int(np.searchsorted(rows[order[start : right[at]]], row)) + start)
-        for other in rows[order[start : min(int(right[at]), start + _MOST_EQUAL)]].tolist():
-            if other != row:
-                yield row, other
 
+    def __init__(self, table: Table, form: str) -> None:
+        keys = table.names.numbers[form][table.which]
+        # names in the order of the table where several rows have one
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
 
-def equal_between(some: Table, mine: str, among: Table, theirs: str) -> Iterator[tuple[int, int]]:
-    """As `equal_in`, of rows of one table with the first ones of another."""
-    rows = np.repeat(np.arange(len(among)), among.called)
-    keys = among.names.numbers[theirs][among.which]
-    for row, number in zip(
-        np.repeat(np.arange(len(some)), some.called).tolist(),
-        some.names.numbers[mine][some.which].tolist(),
-        strict=True,
-    ):
-        if number:
-            for other in rows[np.flatnonzero(keys == number)[:_MOST_EQUAL]].tolist():
-                yield row, other
+    def equal_in(self, table: Table, mine: str) -> Iterator[tuple[int, int]]:
+        """Pairs of different rows of the table: this form of the one is a form of the other.
 
+        Of a form that many rows share, each is compared with the next ones only.
+        """
+        rows = np.repeat(np.arange(len(table)), np.diff(table.called))
+        wanted = table.names.numbers[mine][table.which]
+        left = np.searchsorted(self._keys, wanted, side="left")
+        right = np.searchsorted(self._keys, wanted, side="right")
+        for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
+            row, start, end = int(rows[at]), int(left[at]), int(right[at])
+            if end - start > _MOST_EQUAL:  # go on from the row itself
+                start += int(np.searchsorted(self._rows[start:end], row))
+            for other in self._rows[start : min(end, start + _MOST_EQUAL)].tolist():
+                if other != row:
+                    yield row, other
 
-def near_ones(one: Table, others: Sequence[Table]) -> list[int]:
-    """Which of some tables of one row are near to another such table, by letters or by words."""
-    if not others:
-        return []
-    near = np.zeros(len(others), dtype=bool)
-    for mine, theirs in (
-        (one.trigrams.unit, [other.trigrams.unit for other in others]),
-        (one.soup.unit, [other.soup.unit for other in others]),
-    ):
-        product = sparse.csr_array(sparse.vstack(theirs)) @ sparse.csr_array(mine).T
-        near |= product.toarray().ravel() >= _NEAR_COSINE
-    return [int(place) for place in np.flatnonzero(near)]
+    def equal_to(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
+        """Of forms of names: the place, and the first rows that have a form equal to it."""
+        left = np.searchsorted(self._keys, numbers, side="left").tolist()
+        right = np.searchsorted(self._keys, numbers, side="right").tolist()
+        for place in np.flatnonzero(numbers).tolist():
+            end = min(right[place], left[place] + _MOST_EQUAL)
+            for row in self._rows[left[place] : end].tolist():
+                yield place, row

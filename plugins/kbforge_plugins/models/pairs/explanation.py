@@ -104,7 +104,7 @@ class Explanation:
         told = {
             name: abs(worth.evidence(a.table.columns[name], i, b.table.columns[name], j))
             for name, worth in self._odds.file.worths.items()
-            if a.table.columns[name].value[i] and b.table.columns[name].value[j]
+            if a.table.columns[name].value(i) and b.table.columns[name].value(j)
         }
         total = sum(told.values())
         return {name: value / total for name, value in told.items()} if total else {}

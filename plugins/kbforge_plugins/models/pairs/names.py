@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from rapidfuzz import fuzz
@@ -10,8 +11,9 @@ from rapidfuzz.distance import JaroWinkler
 from rapidfuzz.process import cpdist
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_plugins.models.pairs.bags import cosine, shared_mass, unmatched
-from kbforge_plugins.models.pairs.records import Names, Table, Texts
+from kbforge_plugins.models.pairs.bags import Compared, compared, cosine
+from kbforge_plugins.models.pairs.records import Names, Table
+from kbforge_plugins.models.pairs.strings import spread
 
 NAME_FEATURES = (
     *("name equal", "name words equal", "name compact equal", "name sounds equal"),
@@ -23,6 +25,7 @@ NAME_FEATURES = (
     *("name acronym", "name contained", "name letters least", "name letters most"),
     *("name count least", "name count most", "name count difference"),
 )
+_Texts: TypeAlias = tuple[list[str], list[str]]
 DIGIT_FEATURES = ("digits shared", "digits unmatched least", "digits unmatched most")
 
 
@@ -32,11 +35,10 @@ def name_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArr
     Of rows with several names, the two names that are nearest are described.
     """
     pair, x, y = _named(a, i, b, j)
-    both = x * len(b.names.count) + y
+    both = x * len(b.names) + y
     _, first, whole = np.unique(both, return_index=True, return_inverse=True)
     x, y = x[first], y[first]
-    columns = [f(a.names, x, b.names, y) for f in _PARTS]
-    features = np.stack([column for part in columns for column in part])
+    features = np.stack(_features(a.names, x, b.names, y))
     whole = whole.ravel()
     if len(pair) > len(i):
         score = np.nan_to_num(features[_EQUAL]) * 2 + features[_COSINE]
@@ -51,16 +53,50 @@ def name_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArr
 
 def _named(a: Table, i: IntArray, b: Table, j: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Every name of each i with every name of its j: places of the pair and of the names."""
-    many_a, many_b = a.called[i], b.called[j]
-    times = many_a * many_b
-    pair = np.repeat(np.arange(len(i)), times)
-    if len(pair) == len(i):
-        return pair, a.first[i], b.first[j]
-    step = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times)
-    start_a, start_b = (np.cumsum(t.called) - t.called for t in (a, b))
-    x = a.which[start_a[i][pair] + step // many_b[pair]]
-    y = b.which[start_b[j][pair] + step % many_b[pair]]
-    return pair, x, y
+    of_a, pair_a = spread(a.called, i)
+    x, y = a.which[of_a], b.which[b.called[j]]
+    many = b.called[j + 1] - b.called[j]
+    if len(pair_a) == len(i) == many.sum():
+        return pair_a, x, y
+    # each name of the one with all of the other's
+    of_b, place = spread(b.called, j[pair_a])
+    return pair_a[place], x[place], b.which[of_b]
+
+
+def _features(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
+    words = compared(a.bags["words"], i, b.bags["words"], j)
+    mass = np.stack([a.bags["words"].mass[i], b.bags["words"].mass[j]])
+    digits = compared(a.bags["digits"], i, b.bags["digits"], j)
+    texts = [(one.text.many(at), one.sorted.many(at)) for one, at in ((a, i), (b, j))]
+    return [
+        *(_equal(a, i, b, j, form) for form in ("name", "sorted", "compact", "bare")),
+        cosine(a.bags["trigrams"], i, b.bags["trigrams"], j),
+        words.cosine,
+        cosine(a.bags["sounds"], i, b.bags["sounds"], j),
+        *_similarities(a, i, b, j, *texts),
+        *masses(mass, words),
+        *_initials(a, i, b, j),
+        *_sizes(a, i, b, j, texts[0][0], texts[1][0]),
+        digits.shared,
+        *ordered(*digits.unmatched),
+    ]
+
+
+def masses(mass: FloatArray, common: Compared) -> list[FloatArray]:
+    """How much of the lighter and heavier is covered, what is shared, and what is unmatched.
+
+    Args:
+        mass: of both, shape [2, pairs].
+        common: what they have in common.
+
+    """
+    covered = np.divide(common.shared, mass, out=np.zeros_like(mass), where=mass > 0)
+    return [*ordered(*covered), common.shared, *ordered(*common.unmatched)]
+
+
+def ordered(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The lesser and the larger."""
+    return np.minimum(x, y), np.maximum(x, y)
 
 
 def _equal(a: Names, i: IntArray, b: Names, j: IntArray, form: str) -> FloatArray:
@@ -68,43 +104,26 @@ def _equal(a: Names, i: IntArray, b: Names, j: IntArray, form: str) -> FloatArra
     return np.where((x == 0) | (y == 0), np.nan, x == y).astype(np.float64)
 
 
-def _equalities(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
-    return [_equal(a, i, b, j, form) for form in ("name", "sorted", "compact", "bare")]
-
-
-def _similarities(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
+def _similarities(
+    a: Names, i: IntArray, b: Names, j: IntArray, one: _Texts, other: _Texts
+) -> list[FloatArray]:
+    (text_a, sorted_a), (text_b, sorted_b) = one, other
+    # a measure that has a direction is given both names of each pair in an order of their own
+    turned = (a.numbers["name"][i] > b.numbers["name"][j]).tolist()
+    pairs = [(y, x) if t else (x, y) for x, y, t in zip(text_a, text_b, turned, strict=True)]
     return [
-        cosine(a.trigrams, i, b.trigrams, j),
-        cosine(a.words, i, b.words, j),
-        cosine(a.sounds, i, b.sounds, j),
-        _compared(fuzz.ratio, a.text[i], b.text[j]) / 100,
-        _compared(JaroWinkler.similarity, *_in_order(a, i, b, j)),
-        _compared(fuzz.ratio, a.sorted[i], b.sorted[j]) / 100,
-        _compared(fuzz.ratio, a.bare[i], b.bare[j]) / 100,
-        _compared(fuzz.token_set_ratio, a.sorted[i], b.sorted[j]) / 100,
+        _compared(fuzz.ratio, text_a, text_b) / 100,
+        _compared(JaroWinkler.similarity, [x for x, _ in pairs], [y for _, y in pairs]),
+        _compared(fuzz.ratio, sorted_a, sorted_b) / 100,
+        _compared(fuzz.ratio, a.bare.many(i), b.bare.many(j)) / 100,
+        _compared(fuzz.token_set_ratio, sorted_a, sorted_b) / 100,
     ]
 
 
-def _in_order(a: Names, i: IntArray, b: Names, j: IntArray) -> tuple[Texts, Texts]:
-    """Both names of each pair in an order of their own, for a measure that has a direction."""
-    x, y = a.text[i], b.text[j]
-    turned = a.numbers["name"][i] > b.numbers["name"][j]
-    return np.where(turned, y, x), np.where(turned, x, y)
-
-
-def _compared(scorer: Any, x: Texts, y: Texts) -> FloatArray:
-    if not len(x):
+def _compared(scorer: Any, x: Sequence[str], y: Sequence[str]) -> FloatArray:
+    if not x:
         return np.zeros(0)
-    found = cpdist(x.tolist(), y.tolist(), scorer=scorer, workers=1)
-    return np.asarray(found, dtype=np.float64)
-
-
-def _masses(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
-    shared = shared_mass(a.words, i, b.words, j)
-    mass = np.stack([a.words.mass[i], b.words.mass[j]])
-    covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
-    left = np.stack(unmatched(a.words, i, b.words, j))
-    return [covered.min(axis=0), covered.max(axis=0), shared, left.min(axis=0), left.max(axis=0)]
+    return np.asarray(cpdist(x, y, scorer=scorer, workers=1), dtype=np.float64)
 
 
 def _initials(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
@@ -126,33 +145,17 @@ def _initials(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
     return out
 
 
-def _sizes(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
-    letters = np.stack([_lengths(a.text[i]), _lengths(b.text[j])])
-    count = np.stack([a.count[i], b.count[j]]).astype(np.float64)
+def _sizes(
+    a: Names, i: IntArray, b: Names, j: IntArray, text_a: Sequence[str], text_b: Sequence[str]
+) -> list[FloatArray]:
     contained = [
         float(bool(x) and bool(y) and (x in y or y in x))
-        for x, y in zip(a.text[i].tolist(), b.text[j].tolist(), strict=True)
+        for x, y in zip(text_a, text_b, strict=True)
     ]
-    return [
-        np.array(contained),
-        letters.min(axis=0),
-        letters.max(axis=0),
-        count.min(axis=0),
-        count.max(axis=0),
-        count.max(axis=0) - count.min(axis=0),
-    ]
+    letters = ordered(*(n.text.lengths(at).astype(np.float64) for n, at in ((a, i), (b, j))))
+    count = ordered(*(n.count[at].astype(np.float64) for n, at in ((a, i), (b, j))))
+    return [np.array(contained), *letters, *count, count[1] - count[0]]
 
 
-def _lengths(texts: Texts) -> FloatArray:
-    return np.array([len(text) for text in texts.tolist()], dtype=np.float64)
-
-
-def _digits(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
-    shared = shared_mass(a.digits, i, b.digits, j)
-    left = np.stack(unmatched(a.digits, i, b.digits, j))
-    return [shared, left.min(axis=0), left.max(axis=0)]
-
-
-_PARTS = (_equalities, _similarities, _masses, _initials, _sizes, _digits)
 _EQUAL = NAME_FEATURES.index("name equal")
 _COSINE = NAME_FEATURES.index("name trigrams cosine")

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kbforge.contracts import CandidateIndex, Fragment
-from kbforge_plugins.models.pairs.odds import APART, UNITS, Odds, Row
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
+from kbforge_plugins.models.pairs.odds import APART, UNITS, Links, Odds, Row
 
 _LEAST = round(-4.5 * UNITS)
 _BEST = 16
@@ -22,37 +26,41 @@ class Nearby(CandidateIndex):
 
     Args:
         odds: of pairs.
+        leading: by link of the file, whether it is a key; None finds out.
 
     """
 
-    def __init__(self, odds: Odds) -> None:
-        self.take(odds)
+    def __init__(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
+        self.follow(odds, leading)
 
-    def take(self, odds: Odds) -> None:
+    def follow(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
         """Lead to the pairs of another file: an index may be held before its likelihood is fitted.
 
         Args:
             odds: of that file's pairs.
+            leading: as of the constructor.
 
         """
         self._odds = odds
         self._known = len(odds.file.counts)
-        self._of_row: list[set[int]] = [set() for _ in range(self._known)]
-        for row in range(self._known):
-            for other in self._best(row):
-                key = (min(row, other) + 1) << _SHIFT | max(row, other)
-                self._of_row[row].add(key)
-                self._of_row[other].add(key)
+        self._leading = _leading(odds.links) if leading is None else leading
+
+    def keep(self, into: Writing) -> None:
+        """Write what `leading_of` reads; the odds are kept by themselves."""
+        into.array("leading", np.packbits(self._leading))
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         row = self._odds.encode(fragment)
         rows, place = self._odds.rows_of(row)
-        names = rows.table.names
-        first = rows.table.first[place]
-        keys = {-1 - abs(int(names.numbers[form][first])) for form in _NAMES}
+        table = rows.table
+        first = table.which[table.called[place]]
+        keys = {-1 - abs(int(table.names.numbers[form][first])) for form in _NAMES}
         if row < self._known:
-            return [row, *sorted(self._of_row[row]), *sorted(keys)]
+            numbers, others = self._odds.links.of(row)
+            led = others[self._leading[numbers]].tolist()
+            pairs = [(min(row, other) + 1) << _SHIFT | max(row, other) for other in led]
+            return [row, *sorted(pairs), *sorted(keys)]
         return [*self._best(row), *sorted(keys)]
 
     def _best(self, row: Row) -> list[Row]:
@@ -60,6 +68,30 @@ class Nearby(CandidateIndex):
         near = [
             (above, -other)
             for other, above in self._odds.near(row).items()
-            if other != row and other < self._known and above + APART >= _LEAST
+            if other < self._known and above + APART >= _LEAST
         ]
         return sorted(-other for _, other in sorted(near)[-_BEST:])
+
+
+def leading_of(kept: Reading, links: Links) -> NDArray[np.bool_]:
+    """What `Nearby.keep` has written.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
+    bits = kept.array("leading", np.uint8, (len(links) + 7) // 8)
+    return np.unpackbits(bits, count=len(links)).astype(np.bool_)
+
+
+def _leading(links: Links) -> NDArray[np.bool_]:
+    """By link, whether the one row is among the likeliest rows of the other, which are bounded."""
+    likely = np.flatnonzero(links.above + APART >= _LEAST)
+    first, second, above = links.first[likely], links.second[likely], links.above[likely]
+    row, other = np.concatenate([first, second]), np.concatenate([second, first])
+    order = np.lexsort((other, -np.tile(above, 2).astype(np.int64), row))
+    row = row[order]
+    rank = np.arange(len(row)) - np.searchsorted(row, row, side="left")
+    out = np.zeros(len(links), dtype=np.bool_)
+    out[np.tile(likely, 2)[order[rank < _BEST]]] = True
+    return out

@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from kbforge.contracts import Fragment, IntArray
 from kbforge.models.trees import Trees
-from kbforge_plugins.models.pairs.candidates import near_ones
 from kbforge_plugins.models.pairs.description import File, Rows
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
+from kbforge_plugins.models.pairs.met import Met
 from kbforge_plugins.models.pairs.records import Statement, statement_of
+from kbforge_plugins.models.pairs.strings import starts_of
 
 MODEL = "pairs.safetensors"
 UNITS = 1 << 16
@@ -26,17 +30,98 @@ MOST = 6.0
 APART = round(-5.0 * UNITS)
 """Log odds of two rows that are no candidates, in units."""
 
+_BLOCK = 1 << 14
+_MOST_READY = 1 << 14
+
 Row: TypeAlias = int
 """A row of the file, or, from its length on, of those met later."""
 
 
-def asked(file: File) -> IntArray:
+def asked(counts: IntArray, pairs: IntArray) -> IntArray:
     """The pairs of a file that the model is asked about, shape [pairs, 2].
 
     The candidates, and each row with itself where several fragments state the same.
+
+    Args:
+        counts: fragments of each row.
+        pairs: the candidates.
+
     """
-    own = np.flatnonzero(file.counts > 1)
-    return np.concatenate([file.pairs, np.stack([own, own], axis=1)])
+    own = np.flatnonzero(counts > 1)
+    return np.concatenate([pairs, np.stack([own, own], axis=1)])
+
+
+class Links:
+    """The candidate pairs of a file, and their log odds.
+
+    Args:
+        sizes: by row, its candidates that come after it, shape [rows].
+        second: these, ascending, one row after the other.
+        above: their log odds less `APART`, in units.
+        own: by row, those of two fragments that state it.
+
+    """
+
+    def __init__(
+        self,
+        sizes: IntArray,
+        second: NDArray[np.int32],
+        above: NDArray[np.int32],
+        own: NDArray[np.int32],
+    ) -> None:
+        self._starts = starts_of(sizes)
+        self.second, self.above, self.own = second, above, own
+        # the same the other way round: by row, where the pairs are whose second one it is
+        n = len(own)
+        there = sparse.csr_array(
+            (np.arange(len(second), dtype=np.int32), second, self._starts), shape=(n, n)
+        ).tocsc()
+        self._back_starts = there.indptr.astype(np.int64)
+        self._back, self._back_first = there.data, there.indices
+
+    @classmethod
+    def fitted(cls, pairs: IntArray, above: IntArray, own: IntArray) -> Links:
+        """Links of pairs i < j, ascending, shape [pairs, 2]."""
+        sizes = np.bincount(pairs[:, 0], minlength=len(own)).astype(np.int64)
+        return cls(sizes, *(some.astype(np.int32) for some in (pairs[:, 1], above, own)))
+
+    def __len__(self) -> int:
+        return len(self.second)
+
+    @property
+    def first(self) -> IntArray:
+        """By link, the row that comes first."""
+        return np.repeat(np.arange(len(self.own)), np.diff(self._starts))
+
+    def of(self, row: Row) -> tuple[IntArray, IntArray]:
+        """The links of a row: their numbers, and the other rows."""
+        here = np.arange(self._starts[row], self._starts[row + 1])
+        back = slice(self._back_starts[row], self._back_starts[row + 1])
+        return (
+            np.concatenate([self._back[back], here]),
+            np.concatenate([self._back_first[back], self.second[here]]),
+        )
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        into.array("sizes", np.diff(self._starts).astype(np.int32))
+        into.array("second", self.second)
+        into.array("above", self.above)
+        into.array("own", self.own)
+
+    @classmethod
+    def taken(cls, kept: Reading, rows: int) -> Links:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        sizes = kept.array("sizes", np.int32, rows, low=0).astype(np.int64)
+        n, most = int(sizes.sum()), 2 * round(MOST * UNITS)
+        second = kept.array("second", np.int32, n, low=0, high=rows - 1)
+        above = kept.array("above", np.int32, n, low=-most, high=most)
+        return cls(sizes, second, above, kept.array("own", np.int32, rows, low=-most, high=most))
 
 
 class Odds:
@@ -45,68 +130,124 @@ class Odds:
     Args:
         file: the frozen one.
         trees: their sum is the log odds of a row of `description.FEATURES`.
+        links: the pairs of the file.
 
     """
 
-    def __init__(self, file: File, trees: Trees) -> None:
-        self.file, self._trees = file, trees
-        self._row_of = dict(file.row_of)
-        self._met: list[Rows] = []
-        self._near: list[dict[Row, int]] = [{} for _ in file.counts]
-        pairs = asked(file)
-        i, j = pairs.T
-        for x, y, above in zip(
-            i.tolist(), j.tolist(), self._above(file.rows, i, file.rows, j), strict=True
-        ):
-            self._near[x][y] = self._near[y][x] = above
-        alone = np.flatnonzero(file.counts == 1)
-        self._own(file.rows, alone, alone)
+    def __init__(self, file: File, trees: Trees, links: Links) -> None:
+        self.file, self._trees, self.links = file, trees, links
+        self._met = Met()
+        self._row_of: dict[Statement, Row] = {}
+        self._near_met: list[dict[Row, int]] = []
+        # by row of the file: those met later that are near it, and all, of some rows
+        self._later: dict[Row, dict[Row, int]] = {}
+        self._near: dict[Row, dict[Row, int]] = {}
+
+    @classmethod
+    def fitted(cls, fragments: Sequence[Fragment], trees: Trees) -> Odds:
+        """The odds of a file's pairs."""
+        file, pairs = File.fitted(fragments)
+        own = np.arange(len(file.counts))
+        above, alone = (_above(file, trees, file.rows, *at) for at in (pairs.T, (own, own)))
+        return cls(file, trees, Links.fitted(pairs, above, alone))
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        self.file.keep(into)
+        self.links.keep(into.part("links"))
+
+    @classmethod
+    def taken(cls, kept: Reading, trees: Trees) -> Odds:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        file = File.taken(kept)
+        return cls(file, trees, Links.taken(kept.part("links"), len(file.counts)))
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; one not met before is placed against the file."""
         said = statement_of(fragment)
         row = self._row_of.get(said)
+        if row is None:
+            row = self.file.statements.row(said)
         return self._place(said) if row is None else row
 
     def near(self, row: Row) -> Mapping[Row, int]:
         """By candidate of a row, itself among them: their log odds less `APART`, in units."""
-        return self._near[row]
+        known = len(self.file.counts)
+        near = self._near_met[row - known] if row >= known else self._near.get(row)
+        if near is None:
+            if len(self._near) >= _MOST_READY:
+                self._near.clear()
+            numbers, others = self.links.of(row)
+            near = dict(zip(others.tolist(), self.links.above[numbers].tolist(), strict=True))
+            near[row] = int(self.links.own[row])
+            near.update(self._later.get(row, {}))
+            self._near[row] = near
+        return near
+
+    def all_near(self) -> tuple[IntArray, IntArray, IntArray]:
+        """All candidate pairs, both ways round, as rows and what `near` says of them."""
+        links, known = self.links, len(self.file.counts)
+        own = np.arange(known)
+        some = [(row, near) for row, near in self._later.items()]
+        some += [(known + place, near) for place, near in enumerate(self._near_met)]
+        met = np.array(
+            [(row, other, units) for row, near in some for other, units in near.items()],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        return (
+            np.concatenate([links.first, links.second, own, met[:, 0]]),
+            np.concatenate([links.second, links.first, own, met[:, 1]]),
+            np.concatenate([links.above, links.above, links.own, met[:, 2]]),
+        )
 
     def rows_of(self, row: Row) -> tuple[Rows, int]:
         """Where a row is described, and its place there."""
         known = len(self.file.counts)
-        return (self.file.rows, row) if row < known else (self._met[row - known], 0)
-
-    def _own(self, rows: Rows, places: IntArray, numbers: Sequence[Row] | IntArray) -> None:
-        """What a second fragment that states the same would be worth."""
-        above = self._above(rows, places, rows, places)
-        for row, units in zip(list(numbers), above, strict=True):
-            self._near[int(row)][int(row)] = units
-
-    def _above(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> list[int]:
-        log_odds = self._trees.predict(self.file.describe(a, i, b, j))
-        # two fragments that state nothing are as probably one as not
-        log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = 0.0
-        units = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS).astype(np.int64)
-        return [int(value) for value in units - APART]
+        return (self.file.rows, row) if row < known else self._met.place(row - known)
 
     def _place(self, said: Statement) -> Row:
-        row = len(self._row_of)
-        rows, pairs = self.file.placed([said])
-        near: dict[Row, int] = {}
-        i, j = pairs.T
-        near.update(zip(j.tolist(), self._above(rows, i, self.file.rows, j), strict=True))
         known = len(self.file.counts)
-        met = near_ones(rows.table, [other.table for other in self._met])
-        zero = np.zeros(1, dtype=np.int64)
-        for place in met:
-            near[known + place] = self._above(rows, zero, self._met[place], zero)[0]
-        own = self._above(rows, zero, rows, zero)[0]
+        row = known + len(self._met)
+        rows, of_file = self.file.placed(said)
+        met = self._met.near(rows)
+        all_rows = Rows.joined([self.file.rows.take(of_file), *self._met.take(met), rows])
+        others = [*of_file.tolist(), *(met + known).tolist(), row]
+        near = dict(zip(others, self._above_all(rows, all_rows), strict=True))
         # nothing above changes what is known, so that a failure leaves no trace
         for other, units in near.items():
-            self._near[other][row] = units
-        near[row] = own
-        self._near.append(near)
-        self._met.append(rows)
+            if known <= other < row:
+                self._near_met[other - known][row] = units
+            elif other < known:
+                self._later.setdefault(other, {})[row] = units
+                if other in self._near:
+                    self._near[other][row] = units
+        self._near_met.append(near)
+        self._met.add(rows)
         self._row_of[said] = row
         return row
+
+    def _above_all(self, one: Rows, others: Rows) -> list[int]:
+        """The log odds less `APART` of the first row of one with all of the others."""
+        there = np.arange(len(others.seen))
+        above = _above(self.file, self._trees, one, np.zeros_like(there), there, others)
+        return list(above.tolist())
+
+
+def _above(
+    file: File, trees: Trees, a: Rows, i: IntArray, j: IntArray, b: Rows | None = None
+) -> IntArray:
+    """Log odds less `APART`, in units, of rows i of the one and j of the other, or the same."""
+    b = a if b is None else b
+    out = np.zeros(len(i), dtype=np.int64)
+    for start in range(0, len(i), _BLOCK):
+        x, y = i[start : start + _BLOCK], j[start : start + _BLOCK]
+        log_odds = trees.predict(file.describe(a, x, b, y))
+        # two fragments that state nothing are as probably one as not
+        log_odds[(a.table.stated[x] == 0) & (b.table.stated[y] == 0)] = 0.0
+        out[start : start + len(x)] = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS)
+    return out - APART

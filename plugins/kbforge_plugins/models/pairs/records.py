@@ -1,43 +1,29 @@
 """The different fragments of a file as a table: one row for all that state the same.
 
-What a fragment is called is the values of `name`; in a file without that attribute, those of the
-attributes whose names speak of one, or else of the attribute with the most different values.
+A table holds what is compared, of different names and different values once. Rows of tables with
+the same columns can be taken out and joined.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge_plugins.models.attributes.kinds import normalised, stated
+from kbforge_plugins.models.attributes.kinds import stated
 from kbforge_plugins.models.pairs.bags import Bags, Weights
-from kbforge_plugins.models.pairs.texts import (
-    acronyms_of,
-    compact,
-    folded,
-    number_of,
-    skeleton,
-    tokens_of,
-    trigrams_of,
-)
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
+from kbforge_plugins.models.pairs.strings import Strings, sizes_of, spread, starts_of
 
 Statement: TypeAlias = tuple[tuple[str, str], ...]
 """What a fragment states: (attribute, its values as one), by ascending attribute."""
-Texts: TypeAlias = NDArray[np.object_]
 
-MOST_ATTRIBUTES = 24
-"""So many attributes are compared one by one: those that most fragments have."""
-_MOST_SOUP = 64
-_MOST_NAMES = 4
-_LONGEST_COMPARED = 120
-_NAMING = ("name", "title", "label")
-_LETTERS = 64
+FORMS = ("name", "sorted", "compact", "bare", "first", "last", "acronym", "short acronym")
+LETTER_FORMS = ("first", "single")
+BAGS = ("trigrams", "words", "digits", "sounds")
 
 
 def statement_of(fragment: Fragment) -> Statement:
@@ -48,11 +34,69 @@ def statement_of(fragment: Fragment) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One attribute of a table: by row, the number of its value (0 is missing) and its tokens."""
+    """One attribute of a table.
 
-    value: IntArray
-    text: Texts
+    Attributes:
+        which: by row, the place of its value among the different ones.
+        numbers: of each different value, the number that stands for it; 0 of a missing one.
+        text: of each, folded.
+        bags: of each, its tokens.
+
+    """
+
+    which: IntArray
+    numbers: IntArray
+    text: Strings
     bags: Bags
+
+    def value(self, rows: IntArray | int) -> IntArray:
+        """The numbers of the values of some rows."""
+        values: IntArray = self.numbers[self.which[rows]]
+        return values
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        into.array("which", self.which.astype(np.int32))
+        into.array("numbers", self.numbers)
+        into.strings("text", self.text)
+        self.bags.keep(into.part("bags"))
+
+    @classmethod
+    def taken(cls, kept: Reading, weights: Weights, rows: int) -> Column:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        numbers = kept.array("numbers", np.int64, -1)
+        n = len(numbers)
+        return cls(
+            which=kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64),
+            numbers=numbers,
+            text=kept.strings("text", n),
+            bags=Bags.taken(kept.part("bags"), weights, n),
+        )
+
+    def take(self, rows: IntArray) -> Column:
+        """Some of the rows."""
+        which = self.which[rows]
+        return Column(
+            np.arange(len(rows)),
+            self.numbers[which],
+            Strings.of(self.text.many(which)),
+            self.bags.take(which),
+        )
+
+    @classmethod
+    def joined(cls, some: Sequence[Column]) -> Column:
+        """The rows of all, one after the other."""
+        return cls(
+            _shifted([c.which for c in some], [len(c.numbers) for c in some]),
+            np.concatenate([c.numbers for c in some]),
+            Strings.joined([c.text for c in some]),
+            Bags.joined([c.bags for c in some]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +104,85 @@ class Names:
     """Different names, in the forms that are compared.
 
     Attributes:
-        text: the folded name, cut to what is compared letter by letter.
-        bare: its consonants.
-        sorted: its words in alphabetical order.
-        numbers: by form of the name, the number that stands for it.
-        letters: first letters of its words, and its words of one letter, as bits.
-        count: its words.
-        trigrams: of the folded name.
-        words: of the name.
-        digits: words that have a digit.
-        sounds: skeletons of the words.
+        text: the names.
+        bare: their consonants.
+        sorted: their words in alphabetical order.
+        numbers: by form of the name, the numbers that stand for it.
+        letters: first letters of their words, and their words of one letter, as bits.
+        count: their words.
+        bags: by kind of token (trigrams of the folded name; words; digits, which are words that
+            have one; sounds, which are skeletons of the words).
 
     """
 
-    text: Texts
-    bare: Texts
-    sorted: Texts
+    text: Strings
+    bare: Strings
+    sorted: Strings
     numbers: Mapping[str, IntArray]
     letters: Mapping[str, IntArray]
     count: IntArray
-    trigrams: Bags
-    words: Bags
-    digits: Bags
-    sounds: Bags
+    bags: Mapping[str, Bags]
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        into.strings("text", self.text)
+        into.strings("bare", self.bare)
+        into.strings("sorted", self.sorted)
+        into.array("numbers", np.stack([self.numbers[form] for form in FORMS]))
+        into.array("letters", np.stack([self.letters[form] for form in LETTER_FORMS]))
+        into.array("count", self.count.astype(np.int32))
+        for name, bags in self.bags.items():
+            bags.keep(into.part(name))
+
+    @classmethod
+    def taken(cls, kept: Reading, weights: Mapping[str, Weights]) -> Names:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        count = kept.array("count", np.int32, -1, low=0)
+        n = len(count)
+        numbers = kept.array("numbers", np.int64, len(FORMS), n)
+        letters = kept.array("letters", np.int64, len(LETTER_FORMS), n)
+        return cls(
+            text=kept.strings("text", n),
+            bare=kept.strings("bare", n),
+            sorted=kept.strings("sorted", n),
+            numbers=dict(zip(FORMS, numbers, strict=True)),
+            letters=dict(zip(LETTER_FORMS, letters, strict=True)),
+            count=count.astype(np.int64),
+            bags={name: Bags.taken(kept.part(name), weights[name], n) for name in BAGS},
+        )
+
+    def take(self, places: IntArray) -> Names:
+        """Some of them, or the same ones again."""
+        return Names(
+            text=Strings.of(self.text.many(places)),
+            bare=Strings.of(self.bare.many(places)),
+            sorted=Strings.of(self.sorted.many(places)),
+            numbers={form: numbers[places] for form, numbers in self.numbers.items()},
+            letters={form: letters[places] for form, letters in self.letters.items()},
+            count=self.count[places],
+            bags={name: bags.take(places) for name, bags in self.bags.items()},
+        )
+
+    @classmethod
+    def joined(cls, some: Sequence[Names]) -> Names:
+        """The names of all, one after the other."""
+        return cls(
+            text=Strings.joined([one.text for one in some]),
+            bare=Strings.joined([one.bare for one in some]),
+            sorted=Strings.joined([one.sorted for one in some]),
+            numbers={f: np.concatenate([one.numbers[f] for one in some]) for f in FORMS},
+            letters={f: np.concatenate([one.letters[f] for one in some]) for f in LETTER_FORMS},
+            count=np.concatenate([one.count for one in some]),
+            bags={name: Bags.joined([one.bags[name] for one in some]) for name in BAGS},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +190,9 @@ class Table:
     """Rows of statements in the forms that are compared.
 
     Attributes:
-        statements: by row.
         names: all that occur.
-        first: the place of each row's first name among them.
-        called: names of each row, at least 1 (the empty one).
+        called: where the names of each row begin in `which`, shape [rows + 1]; each has one at
+            least (the empty one).
         which: the names' places, those of a row together.
         trigrams: of all names of a row.
         soup: words of all values, whatever attribute they are of.
@@ -102,9 +201,7 @@ class Table:
 
     """
 
-    statements: tuple[Statement, ...]
     names: Names
-    first: IntArray
     called: IntArray
     which: IntArray
     trigrams: Bags
@@ -113,180 +210,90 @@ class Table:
     columns: Mapping[str, Column]
 
     def __len__(self) -> int:
-        return len(self.statements)
+        return len(self.stated)
+
+    def first(self, rows: IntArray) -> IntArray:
+        """The place of each row's first name."""
+        return self.which[self.called[rows]]
 
     def numbers(self, form: str) -> IntArray:
         """The number that stands for a form of each row's first name."""
-        return self.names.numbers[form][self.first]
+        return self.names.numbers[form][self.which[self.called[:-1]]]
 
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        self.names.keep(into.part("names"))
+        into.array("called", sizes_of(self.called).astype(np.int32))
+        into.array("which", self.which.astype(np.int32))
+        self.trigrams.keep(into.part("trigrams"))
+        self.soup.keep(into.part("soup"))
+        into.array("stated", self.stated.astype(np.int32))
+        for at, column in enumerate(self.columns.values()):
+            column.keep(into.part(f"columns/{at}"))
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """One name, taken apart."""
+    @classmethod
+    def taken(
+        cls, kept: Reading, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
+    ) -> Table:
+        """What `keep` has written.
 
-    name: str
-    tokens: list[str]
-    trigrams: list[str]
-    digits: list[str]
-    sounds: list[str]
+        Args:
+            kept: that.
+            weights: of the reader.
+            columns: of the reader.
 
+        Raises:
+            ModelError: it is damaged.
 
-class Reader:
-    """Makes tables of statements, all with the columns of one file.
-
-    Args:
-        statements: of the file, different ones, ascending.
-
-    Attributes:
-        naming: the attributes that say what a fragment is called.
-        attributes: those that are compared one by one.
-
-    """
-
-    def __init__(self, statements: Sequence[Statement]) -> None:
-        present = Counter(attribute for said in statements for attribute, _ in said)
-        self.naming = _naming(statements, present)
-        rest = sorted(
-            (name for name in present if self.naming != (name,)), key=lambda a: (-present[a], a)
-        )
-        self.attributes = tuple(rest[:MOST_ATTRIBUTES])
-        names = [_read_name(n) for n in sorted({n for s in statements for n in self._called(s)})]
-        self._weights = {
-            "trigrams": Weights([n.trigrams for n in names]),
-            "words": Weights([n.tokens for n in names]),
-            "digits": Weights([n.digits for n in names]),
-            "sounds": Weights([n.sounds for n in names]),
-        }
-        self._soup = Weights([_soup(said) for said in statements])
-        self._of_attribute = {
-            name: Weights([tokens_of(value) for value in sorted(values)])
-            for name, values in _values(statements, self.attributes).items()
-        }
-
-    def table(self, statements: Sequence[Statement]) -> Table:
-        """The table of some statements, of the file or others."""
-        called = [self._called(said) for said in statements]
-        distinct = sorted({name for names in called for name in names})
-        place = {name: at for at, name in enumerate(distinct)}
-        read = [_read_name(name) for name in distinct]
-        which = [[place[name] for name in names] for names in called]
-        trigrams = [
-            list(dict.fromkeys(t for at in some for t in read[at].trigrams)) for some in which
-        ]
-        values = [dict(said) for said in statements]
-        return Table(
-            statements=tuple(statements),
-            names=self._names(read),
-            first=np.array([some[0] for some in which], dtype=np.int64),
-            called=np.array([len(some) for some in which], dtype=np.int64),
-            which=np.array([at for some in which for at in some], dtype=np.int64),
-            trigrams=Bags(self._weights["trigrams"].rows(trigrams)),
-            soup=Bags(self._soup.rows([_soup(said) for said in statements])),
-            stated=np.array([len(said) for said in statements], dtype=np.int64),
+        """
+        names = Names.taken(kept.part("names"), weights)
+        stated = kept.array("stated", np.int32, -1, low=0)
+        n = len(stated)
+        called = starts_of(kept.array("called", np.int32, n, low=1).astype(np.int64))
+        which = kept.array("which", np.int32, int(called[-1]), low=0, high=len(names) - 1)
+        return cls(
+            names=names,
+            called=called,
+            which=which.astype(np.int64),
+            trigrams=Bags.taken(kept.part("trigrams"), weights["trigrams"], n),
+            soup=Bags.taken(kept.part("soup"), weights["soup"], n),
+            stated=stated.astype(np.int64),
             columns={
-                name: self._column(name, [said.get(name, "") for said in values])
-                for name in self.attributes
+                name: Column.taken(kept.part(f"columns/{at}"), of_attribute, n)
+                for at, (name, of_attribute) in enumerate(columns.items())
             },
         )
 
-    def _called(self, said: Statement) -> list[str]:
-        """The folded names of a statement, at least one, which may be empty."""
-        values = dict(said)
-        called = [values[name] for name in self.naming if name in values]
-        if len(self.naming) > 1:
-            # parts of one name
-            return [folded(normalised(" ".join(called).replace("\n", " ")))]
-        names = [folded(name) for value in called for name in value.split("\n")]
-        return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
+    def take(self, rows: IntArray) -> Table:
+        """Some of the rows, each with names of its own."""
+        at, _ = spread(self.called, rows)
+        return Table(
+            names=self.names.take(self.which[at]),
+            called=starts_of(self.called[rows + 1] - self.called[rows]),
+            which=np.arange(len(at)),
+            trigrams=self.trigrams.take(rows),
+            soup=self.soup.take(rows),
+            stated=self.stated[rows],
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+        )
 
-    def _names(self, read: Sequence[_Name]) -> Names:
-        acronyms = [acronyms_of(n.tokens) for n in read]
-        ordered = [" ".join(sorted(n.tokens)) for n in read]
-        numbers = {
-            "name": [n.name for n in read],
-            "sorted": ordered,
-            "compact": [compact(n.tokens) for n in read],
-            "bare": [" ".join(sorted(n.sounds)) for n in read],
-            "first": [n.tokens[0] if n.tokens else "" for n in read],
-            "last": [n.tokens[-1] if n.tokens else "" for n in read],
-            "acronym": [a for a, _ in acronyms],
-            "short acronym": [b for _, b in acronyms],
-        }
-        weights = self._weights
-        return Names(
-            text=_texts([n.name for n in read]),
-            bare=_texts([" ".join(n.sounds) for n in read]),
-            sorted=_texts(ordered),
-            numbers={key: _numbers(values) for key, values in numbers.items()},
-            letters={
-                "first": _bits([[t[0] for t in n.tokens if len(t) > 1] for n in read]),
-                "single": _bits([[t for t in n.tokens if len(t) == 1] for n in read]),
+    @classmethod
+    def joined(cls, some: Sequence[Table]) -> Table:
+        """The rows of all, one after the other."""
+        return cls(
+            names=Names.joined([one.names for one in some]),
+            called=starts_of(np.concatenate([sizes_of(one.called) for one in some])),
+            which=_shifted([one.which for one in some], [len(one.names) for one in some]),
+            trigrams=Bags.joined([one.trigrams for one in some]),
+            soup=Bags.joined([one.soup for one in some]),
+            stated=np.concatenate([one.stated for one in some]),
+            columns={
+                name: Column.joined([one.columns[name] for one in some]) for name in some[0].columns
             },
-            count=np.array([len(n.tokens) for n in read], dtype=np.int64),
-            trigrams=Bags(weights["trigrams"].rows([n.trigrams for n in read])),
-            words=Bags(weights["words"].rows([n.tokens for n in read])),
-            digits=Bags(weights["digits"].rows([n.digits for n in read])),
-            sounds=Bags(weights["sounds"].rows([n.sounds for n in read])),
-        )
-
-    def _column(self, attribute: str, values: Sequence[str]) -> Column:
-        folds = [folded(value) for value in values]
-        weights = self._of_attribute[attribute]
-        return Column(
-            _numbers(values), _texts(folds), Bags(weights.rows([tokens_of(v) for v in values]))
         )
 
 
-def _read_name(name: str) -> _Name:
-    tokens = tokens_of(name)
-    return _Name(
-        name=name,
-        tokens=tokens,
-        trigrams=trigrams_of(name) if name else [],
-        digits=[t for t in tokens if any(c.isdigit() for c in t)],
-        sounds=[skeleton(t) for t in tokens],
-    )
-
-
-def _soup(said: Statement) -> list[str]:
-    words = (w for _, value in said for w in tokens_of(folded(value.replace("\n", " "))))
-    return list(dict.fromkeys(words))[:_MOST_SOUP]
-
-
-def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str, ...]:
-    if "name" in present:
-        return ("name",)
-    speaking = [a for a in present if any(word in a.casefold() for word in _NAMING)]
-    if speaking:
-        return tuple(sorted(speaking))
-    values = _values(statements, tuple(present))
-    return tuple(sorted(present, key=lambda a: (-len(values[a]), a))[:1])
-
-
-def _values(statements: Sequence[Statement], attributes: Sequence[str]) -> dict[str, set[str]]:
-    out: dict[str, set[str]] = {name: set() for name in attributes}
-    for said in statements:
-        for name, value in said:
-            if name in out:
-                out[name].add(value)
-    return out
-
-
-def _texts(values: Sequence[str]) -> Texts:
-    out = np.empty(len(values), dtype=object)
-    out[:] = [value[:_LONGEST_COMPARED] for value in values]
-    return out
-
-
-def _numbers(values: Sequence[str]) -> IntArray:
-    return np.array([number_of(value) for value in values], dtype=np.int64)
-
-
-def _bits(letters: Sequence[Sequence[str]]) -> IntArray:
-    out = np.zeros(len(letters), dtype=np.uint64)
-    for row, some in enumerate(letters):
-        bits = 0
-        for letter in some:
-            bits |= 1 << (ord(letter) % _LETTERS)
-        out[row] = bits
-    return out.view(np.int64)
+def _shifted(places: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
+    """Places among several lists, as places among all of them."""
+    before = np.cumsum([0, *sizes[:-1]])
+    return np.concatenate([some + shift for some, shift in zip(places, before, strict=True)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge_plugins.models.pairs.keeping import Reading, Writing
 
 STANDING_FEATURES = tuple(
     f"{way} {what}"
@@ -26,6 +28,30 @@ class Standings:
 
     def take(self, rows: IntArray) -> Standings:
         return Standings(self.letters[rows], self.words[rows])
+
+    @classmethod
+    def joined(cls, some: Sequence[Standings]) -> Standings:
+        """The rows of all, one after the other."""
+        return cls(
+            np.concatenate([one.letters for one in some]),
+            np.concatenate([one.words for one in some]),
+        )
+
+    def keep(self, into: Writing) -> None:
+        """Write what `taken` reads."""
+        into.array("letters", self.letters)
+        into.array("words", self.words)
+
+    @classmethod
+    def taken(cls, kept: Reading, rows: int, nearest: int) -> Standings:
+        """What `keep` has written.
+
+        Raises:
+            ModelError: it is damaged.
+
+        """
+        ways = (kept.array(name, np.float64, rows, nearest) for name in ("letters", "words"))
+        return cls(*ways)
 
 
 def standing_features(

@@ -1,0 +1,202 @@
+"""What the likelihood of pairs keeps: another that takes it up says the same, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment
+from kbforge.contracts.kept import Kept
+from kbforge.errors import ModelError
+from kbforge_plugins.likelihoods.pairs import Pairs
+from kbforge_plugins.models.pairs.odds import APART
+from tests.likelihoods.test_pairs import _constant
+from tests.people import people
+
+KNOWN = [
+    *people(60, 1),
+    Fragment("several", {"name": ("EU", "European Union", "Évropa"), "town": ("a", "b")}),
+    Fragment("none", {"name": (" ",)}),
+    Fragment("odd", {"name": ("\ud800 x\0y",), "town": ("東京\nx",)}),
+]
+LATER = [
+    *people(20, 2),
+    *(Fragment(f"slip {f.id}", {**f.properties, "note": ("n",)}) for f in KNOWN[:6]),
+    Fragment("later", {"name": ("European Union", "EU")}),
+    Fragment("later none", {}),
+]
+
+
+def fitted(fragments: Sequence[Fragment]) -> Pairs:
+    model = Pairs()
+    model.fit(fragments)
+    return model
+
+
+def stored(kept: Kept) -> Kept:
+    """As a store gives it back: through JSON, and arrays that cannot be written to."""
+    arrays = {name: array.copy() for name, array in kept.arrays.items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return Kept(json.loads(json.dumps(kept.values)), arrays)
+
+
+def taken(kept: Kept) -> Pairs:
+    model = Pairs()
+    model.take_up(stored(kept))
+    return model
+
+
+FITTED = fitted(KNOWN)
+KEPT = FITTED.kept()
+
+
+def said(model: Pairs, fragments: Sequence[Fragment]) -> list[object]:
+    """All that a model says of some fragments, in the order in which they are given."""
+    assert model.index is not None
+    table = model.live_clusters()
+    told: list[object] = []
+    for slot, fragment in enumerate(fragments):
+        x = table.encode(fragment)
+        told.append(table.log_predictive(x, slot).tolist())
+        table.extend(x, np.array([-1]), np.array([slot]))
+        told.append(list(model.index.keys(fragment)))
+    clusters = [list(fragments[k : k + 4]) for k in range(0, len(fragments), 3)]
+    odds = model.pair_odds(fragments)
+    return [
+        *told,
+        model.log_marginal(clusters).tolist(),
+        [model.contributions(fragments[k], fragments[k + 1 : k + 3]) for k in range(0, 30, 5)],
+        *(getattr(odds, name).tolist() for name in ("row", "first", "second", "nats")),
+    ]
+
+
+def test_what_is_taken_up_says_the_same_also_of_fragments_met_later() -> None:
+    some = [*KNOWN[::2], *LATER, *KNOWN[1::2]]
+    assert said(fitted(KNOWN), some) == said(taken(KEPT), some)
+
+
+def test_a_model_that_was_fitted_to_nothing_is_kept() -> None:
+    assert said(taken(Pairs().kept()), LATER) == said(Pairs(), LATER)
+
+
+def test_what_was_met_is_no_part_of_what_is_kept() -> None:
+    model = fitted(KNOWN)
+    model.log_marginal([LATER])
+    again = taken(KEPT).kept()
+    for kept in (model.kept(), again):
+        assert kept.values == KEPT.values
+        assert kept.arrays.keys() == KEPT.arrays.keys()
+        for name, array in KEPT.arrays.items():
+            np.testing.assert_array_equal(kept.arrays[name], array)
+            assert kept.arrays[name].dtype == array.dtype
+
+
+def test_the_index_that_was_held_before_leads_to_what_was_taken_up() -> None:
+    model = Pairs()
+    index = model.index
+    model.take_up(stored(KEPT))
+    assert index is not None
+    assert FITTED.index is not None
+    assert index.keys(KNOWN[0]) == FITTED.index.keys(KNOWN[0])
+
+
+@pytest.mark.parametrize("name", sorted(KEPT.arrays))
+@pytest.mark.parametrize("how", ["lost", "short", "type"])
+def test_a_damaged_array_is_refused(name: str, how: str) -> None:
+    arrays = dict(KEPT.arrays)
+    array = arrays.pop(name)
+    if how == "short":
+        if not array.size or name.endswith("/values"):
+            return  # lengths of these are their own
+        arrays[name] = array[..., :-1]
+    elif how == "type":
+        arrays[name] = array.astype(np.complex64)
+    model = Pairs()
+    before = model.kept().values
+    with pytest.raises(ModelError, match="the kept pair model is damaged: .*; fit it again"):
+        model.take_up(Kept(KEPT.values, arrays))
+    assert model.kept().values == before
+
+
+@pytest.mark.parametrize("name", ["links/second", "table/which", "table/soup/columns"])
+@pytest.mark.parametrize("value", [-1, 1 << 30])
+def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
+    array = KEPT.arrays[name].copy()
+    array[3] = value
+    with pytest.raises(ModelError, match=f"{name}.*expected numbers of"):
+        Pairs().take_up(Kept(KEPT.values, {**KEPT.arrays, name: array}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("model", "another"), ("format", "pairs 0"), ("naming", None)),
+        *(("attributes", ["a", "a"]), ("attributes", ["name"]), ("words/texts", -1)),
+    ],
+)
+def test_other_values_are_refused(name: str, value: object) -> None:
+    name = name if name in KEPT.values else f"reader/{name}"
+    assert name in KEPT.values
+    with pytest.raises(ModelError, match=name):
+        Pairs().take_up(Kept({**KEPT.values, name: value}, KEPT.arrays))
+
+
+def test_what_another_model_kept_is_refused(tmp_path: object) -> None:
+    path = f"{tmp_path}/pairs.safetensors"
+    with open(path, "wb") as out:
+        out.write(_constant(Pairs()._trees.features, 2.0).to_bytes())
+    with pytest.raises(ModelError, match="model"):
+        Pairs(path).take_up(KEPT)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations(range(len(LATER))), st.integers(2, len(LATER)))
+def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(
+    order: list[int], n: int
+) -> None:
+    model = taken(KEPT)
+    assert model.index is not None
+    some = [LATER[k] for k in order[:n]]
+    whole, table = _everything(), model._odds
+    for fragment in some:
+        assert list(model.index.keys(fragment)) == whole.keys[fragment.id]
+    for one in [*some, *KNOWN[:10]]:
+        near = table.near(table.encode(one))
+        for other in [*some, *KNOWN[:10]]:
+            here = near.get(table.encode(other), -APART) + APART
+            assert here == whole.odds[one.id, other.id], (one, other)
+
+
+class _Everything:
+    """Odds and keys of all pairs, each as a model says that has met no others."""
+
+    def __init__(self) -> None:
+        everyone = [*LATER, *KNOWN[:10]]
+        self.odds: dict[tuple[str, str], int] = {}
+        self.keys: dict[str, list[int]] = {}
+        rng = random.Random(0)
+        for one in everyone:
+            for other in everyone:
+                both = [one, other]
+                rng.shuffle(both)
+                model = taken(KEPT)
+                x, y = (model._odds.encode(f) for f in both)
+                self.odds[one.id, other.id] = model._odds.near(x).get(y, -APART) + APART
+            assert model.index is not None
+            self.keys[one.id] = list(model.index.keys(one))
+
+
+_MADE: list[_Everything] = []
+
+
+def _everything() -> _Everything:
+    if not _MADE:
+        _MADE.append(_Everything())
+    return _MADE[0]
