@@ -162,6 +162,11 @@ class Questions:
         if question.subproblem in self._held and not self._stale:
             self._push(question.subproblem)
 
+    def ask_again(self, question: Question) -> None:
+        """Take back that a question was passed over."""
+        self._passed.discard((question.first, question.second))
+        self._stale = True
+
     def heard(self, question: Question, same: bool) -> None:
         """Learn from an answer how far what is reported can be believed."""
         told = self._columns(
