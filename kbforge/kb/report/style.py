@@ -38,12 +38,13 @@ svg .point { fill: var(--point); fill-opacity: .75; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
   border-bottom: 1px solid var(--line); }
-th { font-weight: 500; font-size: .87rem; white-space: nowrap; }
+th { font-weight: 500; font-size: .87rem; }
+thead th { white-space: nowrap; }
 td.count, th.count { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .entity { border: 1px solid var(--line); border-radius: 6px; background: var(--card);
   padding: .7rem .9rem; margin: .7rem 0; break-inside: avoid; }
 .entity p { max-width: none; }
-.entity dl { margin: .4rem 0; display: grid; grid-template-columns: minmax(5rem, auto) 1fr;
+.entity dl { margin: .4rem 0; display: grid; grid-template-columns: fit-content(40%) 1fr;
   gap: .1rem .9rem; }
 .entity dt { color: var(--faint); overflow-wrap: anywhere; }
 .entity dd { margin: 0; }
