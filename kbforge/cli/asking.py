@@ -3,56 +3,102 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from kbforge import interrupts
 from kbforge.cli import console
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, ContradictionError, quoted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
     from kbforge.contracts import Fragment
-    from kbforge.jobs.label import Labelling, Question
 
 Said: TypeAlias = bool | Literal["undo", "quit"] | None
 """One entity or not, None for not known, or what to do instead."""
 
-_KEYS: dict[str, Said] = {"y": True, "n": False, "s": None, "u": "undo", "q": "quit"}
+_KEYS: dict[str, Said] = {
+    "y": True,
+    "n": False,
+    "s": None,
+    "?": None,
+    "u": "undo",
+    "q": "quit",
+}
 _MOST_ROWS = 24
 _MOST_VALUES = 6
 _MOST_CHARACTERS = 200
 
 
-def at_terminal(labelling: Labelling, count: int) -> None:
+class Question(Protocol):
+    """A pair to ask about."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The question as one JSON object."""
+        ...
+
+
+Q = TypeVar("Q", bound=Question)
+
+
+class Asks(Protocol[Q]):
+    """What has questions, and keeps the answers."""
+
+    def question(self) -> Q | None:
+        """What to ask next; None if nothing is left to ask."""
+        ...
+
+    def answer(self, question: Q, same: bool | None, /) -> None:
+        """Keep an answer; None says that nobody knows.
+
+        Raises:
+            OutputError: it cannot be written; nothing has changed then.
+            ContradictionError: it cannot hold together with others; the question is passed over.
+
+        """
+        ...
+
+    def undo(self) -> bool:
+        """Take back the last answer; whether there was one."""
+        ...
+
+
+def at_terminal(asks: Asks[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
     """Show pairs and read what a person types.
 
     Args:
-        labelling: asks, and keeps the answers.
+        asks: has the questions, and keeps the answers.
         count: most questions.
+        show: what a question looks like.
 
     Raises:
         OutputError: an answer cannot be written.
 
     """
     done = 0
-    while done < count and (question := labelling.question()) is not None:
+    while done < count and (question := asks.question()) is not None:
         screen = console.stdout()
         screen.print()
-        screen.print(_table(question))
+        screen.print(show(question))
         said = _typed(f"{done + 1} of {count}: one entity? [y]es [n]o [s]kip [u]ndo [q]uit: ")
         if said == "quit":
             return
-        done = _heed(labelling, question, said, done)
+        try:
+            done = _heed(asks, question, said, done)
+        except ContradictionError as error:
+            console.note(f"not kept: {error}")
 
 
-def by_lines(labelling: Labelling, count: int) -> None:
+def by_lines(asks: Asks[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
+    An answer that contradicts others is not kept, and a line says why.
+
     Args:
-        labelling: asks, and keeps the answers.
+        asks: has the questions, and keeps the answers.
         count: most questions.
 
     Raises:
@@ -64,24 +110,27 @@ def by_lines(labelling: Labelling, count: int) -> None:
 
     said_lines = lines_of(sys.stdin.buffer, called("-"))
     done = 0
-    while done < count and (question := labelling.question()) is not None:
+    while done < count and (question := asks.question()) is not None:
         console.print_json({"question": question.to_json()})
         sys.stdout.flush()
         number, line = next(said_lines, (0, None))
         said = "quit" if line is None else _read(line, f"{called('-')}:{number}")
         if said == "quit":
             return
-        done = _heed(labelling, question, said, done)
+        try:
+            done = _heed(asks, question, said, done)
+        except ContradictionError as error:
+            console.print_json({"refused": str(error)})
 
 
-def _heed(labelling: Labelling, question: Question, said: Said, done: int) -> int:
+def _heed(asks: Asks[Q], question: Q, said: Said, done: int) -> int:
     """Do what was said; returns how many questions are done by then."""
     # an answer that was given is kept whole
     with interrupts.deferred():
         if said == "undo":
-            return done - 1 if labelling.undo() else done
+            return done - 1 if asks.undo() else done
         assert said != "quit"
-        labelling.answer(question, said)
+        asks.answer(question, said)
         return done + 1
 
 
@@ -116,12 +165,11 @@ def _read(line: bytes, where: str) -> Said:
     return same_of(record)
 
 
-def _table(question: Question) -> Table:
+def side_by_side(a: Fragment, b: Fragment) -> Table:
     """Both fragments beside each other; what only one of them says stands out."""
     from rich.table import Table
     from rich.text import Text
 
-    a, b = question.a, question.b
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("", "", quoted(a.id, 40), quoted(b.id, 40)):
         table.add_column(Text(title), overflow="fold")

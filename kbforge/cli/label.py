@@ -62,7 +62,7 @@ def label(
 
         kbforge label fragments.jsonl --count 30 -o mine.jsonl --json < said.jsonl
     """
-    from kbforge.cli.asking import at_terminal, by_lines
+    from kbforge.cli.asking import at_terminal, by_lines, side_by_side
     from kbforge.files.answers import AnswerFile
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
@@ -87,7 +87,7 @@ def label(
                 by_lines(labelling, count)
                 console.print_json({"summary": labelling.changed().to_json()})
             else:
-                at_terminal(labelling, count)
+                at_terminal(labelling, count, lambda question: side_by_side(question.a, question.b))
                 _say(labelling, file, fragments)
         except KeyboardInterrupt:
             kept = counted(len(file.answers), "answer")

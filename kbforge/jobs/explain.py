@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kbforge.contracts import Entity, Explanation, Fragment
+from kbforge.contracts import Entity, Explanation, Fragment, Problem
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import Prepared, prepare
@@ -55,14 +55,12 @@ class Explainer:
         self._entities = {entity.id: entity for entity in entities}
         self._fragments = {entity.id: fragments_of(entity) for entity in entities}
         prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
-        likelihood = prepared.problem.likelihood
-        if not likelihood.explains:
+        if not prepared.problem.likelihood.explains:
             name = quoted(choices.likelihood_name, 400)
             raise UsageError(
                 f"likelihood {name} does not tell what each attribute says; attributes does"
             )
         self.prepared: Prepared = prepared
-        self._likelihood = likelihood
 
     @property
     def fragments(self) -> int:
@@ -128,8 +126,7 @@ class Explainer:
                 on_fragments(done)
 
     def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-        prior = math.log(len(cluster)) - math.log(self.prepared.problem.alpha)
-        return Explanation(prior, dict(self._likelihood.contributions(x, cluster)))
+        return explained(self.prepared.problem, x, cluster)
 
     def _comparable(self, x: Fragment, cluster: Sequence[Fragment]) -> bool:
         index = self.prepared.problem.index
@@ -137,6 +134,19 @@ class Explainer:
             return True
         keys = set(index.keys(x))
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
+
+
+def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
+    """What speaks for a fragment's being with others; the likelihood explains.
+
+    Args:
+        problem: likelihood and alpha.
+        x: the fragment.
+        cluster: the others; at least one.
+
+    """
+    prior = math.log(len(cluster)) - math.log(problem.alpha)
+    return Explanation(prior, dict(problem.likelihood.contributions(x, cluster)))
 
 
 def _total(reason: Reason) -> float:

@@ -47,8 +47,8 @@ class Question:
     def to_json(self) -> dict[str, Any]:
         """The question as one JSON object, without labels."""
         return {
-            "a": _without_label(self.a),
-            "b": _without_label(self.b),
+            "a": without_label(self.a),
+            "b": without_label(self.b),
             "asked": asdict(self.asked),
         }
 
@@ -132,7 +132,8 @@ class Labelling:
         return changed_by(self._judged, self.judged)
 
 
-def _without_label(fragment: Fragment) -> dict[str, Any]:
+def without_label(fragment: Fragment) -> dict[str, Any]:
+    """A fragment as whoever answers may see it."""
     shown = fragment.to_json()
     shown.pop("label", None)
     return shown

@@ -51,7 +51,7 @@ class Belief:
     mean: FloatArray
     covariance: FloatArray
 
-    def logit(self, votes: BoolArray) -> tuple[FloatArray, FloatArray]:
+    def logit(self, votes: BoolArray | FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of f for pairs with these votes, shape [pairs] each.
 
         Args:
@@ -61,7 +61,7 @@ class Belief:
         x = design(votes)
         return x @ self.mean, ((x @ self.covariance) * x).sum(axis=1)
 
-    def probability(self, votes: BoolArray) -> FloatArray:
+    def probability(self, votes: BoolArray | FloatArray) -> FloatArray:
         """That pairs with these votes are of one entity, shape [pairs] (MacKay 1992)."""
         mean, variance = self.logit(votes)
         return np.asarray(expit(mean / np.sqrt(1 + np.pi * variance / 8)), np.float64)
@@ -79,13 +79,16 @@ def prior(weights: FloatArray) -> Belief:
     return Belief(mean, np.diag(variance))
 
 
-def update(before: Belief, votes: BoolArray, same: BoolArray) -> Belief:
+def update(
+    before: Belief, votes: BoolArray | FloatArray, same: BoolArray, error: float = ERROR
+) -> Belief:
     """The belief after answers.
 
     Args:
         before: without these answers.
         votes: on the pairs asked about, shape [answers, K].
         same: the answers, shape [answers].
+        error: e.
 
     """
     if not len(votes):
@@ -95,13 +98,13 @@ def update(before: Belief, votes: BoolArray, same: BoolArray) -> Belief:
 
     def loss(w: FloatArray) -> float:
         off = w - before.mean
-        said = said_same(x @ w)
+        said = said_same(x @ w, error)
         return float(off @ precision @ off / 2 - np.log(np.where(same, said, 1 - said)).sum())
 
     w = before.mean
     value = loss(w)
     for _ in range(_STEPS):
-        gradient, information = _scores(x, same, w)
+        gradient, information = _scores(x, same, w, error)
         slope = gradient - precision @ (w - before.mean)
         step = np.linalg.solve(precision + information, slope)
         while (lower := loss(w + step)) > value and np.abs(step).max() > _CONVERGED:
@@ -111,33 +114,35 @@ def update(before: Belief, votes: BoolArray, same: BoolArray) -> Belief:
         w, value = w + step, lower
         if np.abs(step).max() <= _CONVERGED:
             break
-    _, information = _scores(x, same, w)
+    _, information = _scores(x, same, w, error)
     return Belief(w, _inverse(precision + information))
 
 
-def design(votes: BoolArray) -> FloatArray:
+def design(votes: BoolArray | FloatArray) -> FloatArray:
     """What w is multiplied by, shape [pairs, K + 1]."""
     return np.column_stack([np.ones(len(votes)), votes]).astype(np.float64)
 
 
-def said_same(logit: FloatArray) -> FloatArray:
+def said_same(logit: FloatArray, error: float = ERROR) -> FloatArray:
     """The probability of the answer "same", same shape."""
-    return np.asarray(ERROR + (1 - 2 * ERROR) * expit(logit), np.float64)
+    return np.asarray(error + (1 - 2 * error) * expit(logit), np.float64)
 
 
-def information_of(logit: FloatArray) -> FloatArray:
+def information_of(logit: FloatArray, error: float = ERROR) -> FloatArray:
     """What an answer is expected to say about f: Fisher's information, same shape."""
-    p, said = expit(logit), said_same(logit)
-    return np.asarray(((1 - 2 * ERROR) * p * (1 - p)) ** 2 / (said * (1 - said)), np.float64)
+    p, said = expit(logit), said_same(logit, error)
+    return np.asarray(((1 - 2 * error) * p * (1 - p)) ** 2 / (said * (1 - said)), np.float64)
 
 
-def _scores(x: FloatArray, same: BoolArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _scores(
+    x: FloatArray, same: BoolArray, w: FloatArray, error: float
+) -> tuple[FloatArray, FloatArray]:
     """Gradient of the log likelihood, shape [K + 1], and its expected information."""
     logit = x @ w
-    p, said = expit(logit), said_same(logit)
-    slope = (1 - 2 * ERROR) * p * (1 - p)
+    p, said = expit(logit), said_same(logit, error)
+    slope = (1 - 2 * error) * p * (1 - p)
     gradient = x.T @ (slope * (same - said) / (said * (1 - said)))
-    return gradient, (x * information_of(logit)[:, None]).T @ x
+    return gradient, (x * information_of(logit, error)[:, None]).T @ x
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:

@@ -1,0 +1,260 @@
+"""Gathering the facts of a report: one pass over a knowledge base, and one over its past.
+
+Entities come one at a time, and what a list on the page cannot hold is counted and not kept. Labels
+take a few bytes for each entity: whether one is right is known when all have been seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from array import array
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kbforge.contracts import Entity, Fragment, Value, View
+from kbforge.contracts.history import Change, Decided, Kind, Run
+from kbforge.errors import quoted
+from kbforge.kb.report.facts import (
+    Attribute,
+    Band,
+    Changed,
+    Doubtful,
+    Facts,
+    Past,
+    Share,
+)
+from kbforge.kb.words import grouping
+
+MOST = 12
+"""Entities and changes that the page lists."""
+
+MOST_LINES = 20
+"""Runs and decisions that it lists."""
+
+_SIZES = (1, 2, 3, 4, 5, 10, 20, 50, 100, 1_000)
+_CONFIDENCES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
+_MOST_ATTRIBUTES = 8
+_MOST_VALUES = 3
+_MOST_ALTERNATIVES = 3
+_MOST_IDS = 6
+_CHARACTERS = 120
+_TOLD = 400  # characters of an alternative
+
+
+def gather(
+    view: View,
+    title: str,
+    chosen: Sequence[tuple[str, str]] = (),
+    past: Past | None = None,
+    labels: bool = False,
+) -> Facts:
+    """Read a knowledge base once.
+
+    Args:
+        view: of the knowledge base.
+        title: what the page calls it.
+        chosen: likelihood, alpha and the like, and why, as names and values.
+        past: runs, changes and decisions, where there are such.
+        labels: whether to read the fragments' labels, and tell how many entities are right.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read.
+
+    """
+    sizes, fragments = Counter[int](), Counter[int]()
+    confidences = _Confidences()
+    calibrated, unrivalled = 0, 0
+    worst: list[tuple[float, int, Entity]] = []
+    for number, entity in enumerate(view.entities()):
+        size, stated = len(entity.fragments), confidence_of(entity)
+        band = bisect_right(_SIZES, size) - 1
+        sizes[band] += 1
+        fragments[band] += size
+        calibrated += entity.calibrated_confidence is not None
+        unrivalled += entity.confidence == 1
+        confidences.add(stated, view.fragments(entity) if labels else ())
+        doubt = (1 - stated) * size
+        if doubt > 0:
+            # of equals the first
+            push = heapq.heappush if len(worst) < MOST else heapq.heappushpop
+            push(worst, (doubt, -number, entity))
+    facts = Facts(
+        title=title,
+        chosen=tuple(chosen),
+        entities=sizes.total(),
+        fragments=fragments.total(),
+        sizes=_bands(sizes, fragments),
+        calibrated=0 < calibrated == sizes.total(),
+        unrivalled=unrivalled,
+        confidences=confidences.shares(),
+        stated=confidences.total,
+        pairs=None,
+        doubtful=tuple(_doubtful(entity) for _, _, entity in sorted(worst, reverse=True)),
+    )
+    return facts if past is None else _with_past(facts, past)
+
+
+def confidence_of(entity: Entity) -> float:
+    """What is stated of an entity: the calibrated confidence, or else the reported one."""
+    calibrated = entity.calibrated_confidence
+    return entity.confidence if calibrated is None else calibrated
+
+
+class _Confidences:
+    """Counts entities by what is stated of them, and learns which of them are right."""
+
+    def __init__(self) -> None:
+        bands = len(_CONFIDENCES)
+        self._entities, self._stated = [0] * bands, [0.0] * bands
+        # of each entity with one label: the label, fragments and confidence
+        self._labels, self._sizes, self._said = array("Q"), array("Q"), array("d")
+        self._of_label: Counter[int] = Counter()
+        # of those with several labels
+        self._wrong, self._wrong_stated = [0] * bands, [0.0] * bands
+
+    @property
+    def total(self) -> float:
+        """The sum of what is stated."""
+        return sum(self._stated)
+
+    def add(self, stated: float, fragments: Sequence[Fragment]) -> None:
+        """Count an entity, with its fragments where their labels count."""
+        band = bisect_right(_CONFIDENCES, stated) - 1
+        self._entities[band] += 1
+        self._stated[band] += stated
+        known = [_number(f.label) for f in fragments if f.label is not None]
+        self._of_label.update(known)
+        if not known or len(known) < len(fragments):
+            return  # of one without a label nobody knows
+        if len(set(known)) > 1:
+            self._wrong[band] += 1
+            self._wrong_stated[band] += stated
+            return
+        self._labels.append(known[0])
+        self._sizes.append(len(known))
+        self._said.append(stated)
+
+    def shares(self) -> tuple[Share, ...]:
+        """The bands, once all entities were added."""
+        known, stated = list(self._wrong), list(self._wrong_stated)
+        right = [0] * len(known)
+        for label, size, said in zip(self._labels, self._sizes, self._said, strict=True):
+            band = bisect_right(_CONFIDENCES, said) - 1
+            known[band] += 1
+            stated[band] += said
+            right[band] += self._of_label[label] == size
+        ends = (*_CONFIDENCES[1:], 1.0)
+        return tuple(
+            Share(
+                low,
+                ends[k],
+                self._entities[k],
+                self._stated[k] / max(self._entities[k], 1),
+                known[k],
+                right[k],
+                stated[k] / max(known[k], 1),
+            )
+            for k, low in enumerate(_CONFIDENCES)
+        )
+
+
+def _number(label: str) -> int:
+    return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=8).digest(), "big")
+
+
+def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[Band, ...]:
+    last = max(entities, default=-1)
+    ends = (*_SIZES[1:], None)
+    return tuple(
+        Band(low, None if end is None else end - 1, entities[k], fragments[k])
+        for k, (low, end) in enumerate(zip(_SIZES, ends, strict=True))
+        if k <= last
+    )
+
+
+def _doubtful(entity: Entity) -> Doubtful:
+    names = sorted(entity.properties, key=lambda name: (name != "name", name))
+    alternatives = sorted(entity.alternatives, key=lambda one: -one.probability)
+    return Doubtful(
+        id=quoted(entity.id, _CHARACTERS),
+        name=quoted(entity.name, _CHARACTERS),
+        size=len(entity.fragments),
+        confidence=confidence_of(entity),
+        fragments=_ids(entity.fragments),
+        attributes=tuple(
+            _attribute(name, entity.properties[name]) for name in names[:_MOST_ATTRIBUTES]
+        ),
+        more=max(len(names) - _MOST_ATTRIBUTES, 0),
+        alternatives=tuple(
+            (one.probability, quoted(grouping(one, entity), _TOLD))
+            for one in alternatives[:_MOST_ALTERNATIVES]
+        ),
+    )
+
+
+def _attribute(name: str, values: Sequence[Value]) -> Attribute:
+    most = sorted(values, key=lambda value: -value.count)[:_MOST_VALUES]
+    shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in most)
+    return Attribute(quoted(name, _CHARACTERS), shown, len(values) - len(shown))
+
+
+def _ids(ids: Sequence[str]) -> tuple[str, ...]:
+    return tuple(quoted(id, _CHARACTERS) for id in ids[:_MOST_IDS])
+
+
+def _with_past(facts: Facts, past: Past) -> Facts:
+    runs = deque[Run](maxlen=MOST_LINES)
+    n_runs, seconds = 0, 0.0
+    for run in past.runs:
+        runs.append(run)
+        n_runs += 1
+        seconds += run.seconds
+    decisions = deque[Decided](maxlen=MOST_LINES)
+    counted = Counter[str]()
+    for decided in past.decisions:
+        if decided.undone is not None:
+            counted["undone"] += 1
+            continue
+        decisions.append(decided)
+        counted["same" if decided.decision.same else "different"] += 1
+    kinds, changes = _changes(past)
+    return replace(
+        facts,
+        pairs=past.pairs,
+        kinds=kinds,
+        changes=changes,
+        runs=tuple(reversed(runs)),
+        n_runs=n_runs,
+        seconds=seconds,
+        decisions=tuple(reversed(decisions)),
+        n_same=counted["same"],
+        n_different=counted["different"],
+        n_undone=counted["undone"],
+        drift=past.drift,
+    )
+
+
+def _changes(past: Past) -> tuple[tuple[tuple[Kind, int], ...], tuple[Changed, ...]]:
+    """How many there are of each kind, and the biggest: those that move most fragments."""
+    kinds = Counter[Kind]()
+    biggest: list[tuple[int, int, Change]] = []
+    for number, change in enumerate(past.changes):
+        kinds[change.kind] += 1
+        moved = len(set(change.before).symmetric_difference(change.after))
+        push = heapq.heappush if len(biggest) < MOST else heapq.heappushpop
+        push(biggest, (moved, -number, change))
+    told = tuple(
+        Changed(
+            entity=quoted(change.entity, _CHARACTERS),
+            kind=change.kind,
+            before=len(change.before),
+            after=len(change.after),
+            others=_ids(change.others),
+            more=max(len(change.others) - _MOST_IDS, 0),
+        )
+        for _, _, change in sorted(biggest, reverse=True)
+    )
+    return tuple((kind, kinds[kind]) for kind in Kind if kinds[kind]), told

@@ -1,0 +1,213 @@
+"""The report: sums that are right, nothing loaded or obeyed, and a size that does not grow."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
+from kbforge.contracts.history import Change, Decided, Kind, Run
+from kbforge.evaluation.reliability import Bin, Reliability
+from kbforge.kb.report.facts import Drift, Past
+from kbforge.kb.report.gather import MOST, MOST_LINES, gather
+from kbforge.kb.report.page import report_html
+from kbforge.kb.view import EntitiesView
+
+HOSTILE = (
+    "</style></title><script>alert(1)</script>",
+    "\u202eevil\u2066",
+    'a" onmouseover="x" \x00\x1b[2J',
+    "שלום עולם",
+    "\ud800",
+    "https://example.org/x.js",
+    "v" * 1_000_000,
+)
+
+
+def entity(n, size=1, confidence=1.0, calibrated=None, text="name", alternatives=()):
+    ids = tuple(f"{n}-{k}" for k in range(size))
+    return Entity(
+        f"e{n}",
+        text,
+        {"name": (Value(text, ids),)},
+        ids,
+        confidence,
+        n,
+        alternatives,
+        calibrated_confidence=calibrated,
+    )
+
+
+def view_of(entities, fragments=None):
+    return EntitiesView(lambda: iter(entities), fragments)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; every tag that has an end is ended."""
+
+    EMPTY = ("meta", "rect", "line")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def full(text: str, n: int = 60) -> str:
+    """A page with everything on it, all of it saying one text."""
+    other = Alternative(0.25, ((text,), (f"{text}2", "0-0")))
+    entities = [entity(k, 3, 0.5, text=text, alternatives=(other,) * 9) for k in range(n)]
+    entities += [Entity(text, text, {text: (Value(text, (text,)),)}, (text,), 0.3, n)]
+    past = Past(
+        runs=[Run(k + 1, text, text, k < 3, k, 0, k, 1.5, 1e300 if k else 0.0) for k in range(n)],
+        changes=[Change(text, Kind.SPLIT, (text,), (), (text,) * 50) for _ in range(n)],
+        decisions=[Decided(k, Decision(k % 2 == 0, text, text), 1, None) for k in range(n)],
+        drift=Drift(0.3, text),
+        pairs=Reliability(4, 15, (Bin(0.4, 0.5, 4, 0.45, 0.5),), 0.1, 0.2),
+    )
+    return report_html(gather(view_of(entities), text, [(text, text)], past))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_text_is_text_whatever_it_says(text: str) -> None:
+    page = full(text)
+    read, plain = Page(page), Page(full("name"))
+    assert [tag for tag, _ in read.seen] == [tag for tag, _ in plain.seen]
+    for tag, attributes in read.seen:
+        assert not {"onmouseover", "href", "src"} & attributes.keys(), tag
+    assert page.encode()
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\u2066-\u2069]", page)
+    assert len(page) < 500_000
+
+
+def test_a_right_to_left_name_stays_as_it_is() -> None:
+    assert "<bdi>שלום עולם</bdi>" in full("שלום עולם")
+
+
+def test_nothing_is_loaded_and_nothing_runs() -> None:
+    page = full("name")
+    tags = {tag for tag, _ in Page(page).seen}
+    assert not tags & {"script", "link", "img", "iframe", "object", "base", "form", "a"}
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\(|@import|https?:|//", page)
+
+
+def test_a_large_knowledge_base_makes_no_larger_page() -> None:
+    entities = (entity(n, 1 + n % 7, 1 - n % 100 / 200, text=f"name {n}") for n in range(100_000))
+    facts = gather(EntitiesView(lambda: entities), "large.jsonl")
+    assert facts.entities == 100_000
+    assert facts.fragments == sum(1 + n % 7 for n in range(100_000))
+    assert len(facts.doubtful) == MOST
+    assert len(report_html(facts)) < 60_000
+
+
+def test_sums_are_right() -> None:
+    sizes = [1, 1, 1, 2, 4, 5, 9, 10, 19, 150, 1_000]
+    stated = [1.0, 0.0, 0.1, 0.095, 0.5, 0.89, 0.9, 0.985, 0.99, 0.999, 1.0]
+    entities = [entity(n, s, c) for n, (s, c) in enumerate(zip(sizes, stated, strict=True))]
+    facts = gather(view_of(entities), "kb")
+    assert facts.entities == len(sizes)
+    assert facts.fragments == sum(sizes)
+    by_size = {band.low: (band.entities, band.fragments) for band in facts.sizes}
+    assert by_size == {
+        1: (3, 3),
+        2: (1, 2),
+        3: (0, 0),
+        4: (1, 4),
+        5: (2, 14),
+        10: (2, 29),
+        20: (0, 0),
+        50: (0, 0),
+        100: (1, 150),
+        1_000: (1, 1_000),
+    }
+    assert facts.stated == pytest.approx(sum(stated))
+    assert sum(share.entities for share in facts.confidences) == len(sizes)
+    assert facts.confidences[0].entities == 2
+    assert facts.confidences[1].entities == 1
+    assert facts.confidences[-1].entities == 4
+    assert facts.confidences[-1].stated == pytest.approx((1 + 0.99 + 0.999 + 1) / 4)
+    assert facts.unrivalled == 2
+    assert not facts.calibrated
+    page = report_html(facts)
+    assert f"<b>{facts.fragments:,}</b>fragments" in page
+
+
+def test_the_calibrated_confidence_is_what_is_stated() -> None:
+    facts = gather(view_of([entity(0, 2, 1.0, 0.6), entity(1, 1, 1.0, 0.9)]), "kb")
+    assert facts.calibrated
+    assert facts.stated == pytest.approx(1.5)
+    assert [one.confidence for one in facts.doubtful] == [0.6, 0.9]
+
+
+def test_labels_tell_how_many_are_right() -> None:
+    labels = {
+        "0-0": "a",
+        "0-1": "a",  # right
+        "1-0": "b",  # half of it
+        "2-0": "b",
+        "2-1": "c",  # two in one
+        "3-0": "d",
+        "3-1": None,  # nobody knows
+    }
+    entities = [entity(0, 2, 0.9), entity(1, 1, 0.9), entity(2, 2, 0.4), entity(3, 2, 0.9)]
+    fragments = [Fragment(id, {"name": ("x",)}, label=label) for id, label in labels.items()]
+    facts = gather(view_of(entities, fragments), "kb", labels=True)
+    known = {share.low: (share.known, share.right) for share in facts.confidences if share.known}
+    assert known == {0.4: (1, 0), 0.9: (2, 1)}
+    page = Page(report_html(facts)).text
+    assert "Of 3 entities whose fragments all have labels, 1 (33 %) are right; 2 (73 %)" in page
+    assert gather(view_of(entities, fragments), "kb").confidences[9].known == 0
+
+
+def test_the_past_is_told_the_latest_and_the_biggest_first() -> None:
+    runs = [Run(k, "cluster", f"file {k}", True, k, 0, k, 0.5, 86_400.0 * k) for k in range(1, 41)]
+    changes = [
+        Change(f"c{k}", Kind.CHANGED, ("a",), ("a", *(f"x{m}" for m in range(k))), ())
+        for k in range(1, 31)
+    ]
+    changes.append(Change("gone", Kind.REMOVED, ("b",), (), ()))
+    decisions = [
+        Decided(k, Decision(k % 3 == 0, f"f{k}", "g"), 1, 2 if k % 5 == 0 else None)
+        for k in range(1, 31)
+    ]
+    facts = gather(view_of([entity(0)]), "kb", past=Past(runs, changes, decisions))
+    assert [run.number for run in facts.runs] == list(range(40, 40 - MOST_LINES, -1))
+    assert (facts.n_runs, facts.seconds) == (40, 20.0)
+    assert [one.entity for one in facts.changes] == [f"c{k}" for k in range(30, 30 - MOST, -1)]
+    assert facts.kinds == ((Kind.CHANGED, 30), (Kind.REMOVED, 1))
+    assert (facts.n_same, facts.n_different, facts.n_undone) == (8, 16, 6)
+    assert [one.number for one in facts.decisions][:3] == [29, 28, 27]
+    told = Page(report_html(facts)).text
+    assert "40 runs, 20.0 seconds in all. The last 20 are listed." in told
+    assert "8 same and 16 different are in force, 6 undone. The last 20 are listed." in told
+    assert "1970-02-10 00:00" in told
+
+
+@pytest.mark.parametrize("entities", [[], [entity(0)]])
+def test_little_is_told_of_little(entities) -> None:
+    page = report_html(gather(view_of(entities), "kb"))
+    told = Page(page).text
+    for absent in ("Runs", "Decisions", "Changes", "How it was made", "Most depends"):
+        assert absent not in told
+    assert page == report_html(gather(view_of(entities), "kb"))
