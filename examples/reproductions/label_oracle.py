@@ -8,8 +8,8 @@ Files are resampled from labelled families as for training. Of each, the judge's
 scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
 gap between the two without answers is what answers can close. `--without` judges each family by
 models of `kbforge train-default` that have not seen it. `--confidence` also clusters each file
-before and after the answers, and says how far the calibrated confidence of entities is off (expected
-calibration error). Prints a line a family, then the means over families as Markdown.
+before and after the answers, and says how far the calibrated confidence of entities is off
+(expected calibration error). Prints a line a family, then the means over families as Markdown.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from kbforge.clustering.paging.snapshot import restore, snapshot_of
 from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.plan import Cornered, consider
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.revise.bridge import bridged
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.passes import revised
@@ -183,6 +184,10 @@ class OnlineSession:
             self._core.have_ids(ids)
         anchors = None if ids is None else [self.number(id) for id in ids]
         return revised(self._core, passes, anchors, after_step or _nothing)
+
+    def bridge(self, id: str) -> float:
+        """Make one of the clusters that a new fragment belongs to."""
+        return bridged(self._core, self.number(id))
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""

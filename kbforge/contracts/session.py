@@ -196,6 +196,22 @@ class Session(Protocol):
         """
         ...
 
+    def bridge(self, id: str) -> float:
+        """Make one of the clusters that a new fragment belongs to.
+
+        Taking in a fragment never makes one cluster of two. Where it would rather join a second
+        cluster than be alone, this offers both as one.
+
+        Returns:
+            By how much the log of the sum of the target densities held has grown, nats; >= 0.
+
+        Raises:
+            UsageError: an id that no fragment has, or several have.
+            LikelihoodError: the likelihood fails; what was made one before stays so.
+
+        """
+        ...
+
     @property
     def constraints(self) -> Constraints:
         """Those in force: the problem's, and what was decided since."""

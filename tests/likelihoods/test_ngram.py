@@ -228,8 +228,8 @@ def test_trained_counts_are_kept_with_the_scale_that_they_came_with(folder: Path
         Bigram(("name", "alias")).take_up(model.kept())
     with pytest.raises(ModelError, match="attributes: expected town"):
         Bigram.trained(counted(2, ["a"]), ("town",)).take_up(model.kept())
+    trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
     with pytest.raises(ModelError, match="ngrams_0: expected numbers of type int32 in the shape"):
-        trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
         trigrams.take_up(model.kept())
 
 

@@ -104,10 +104,18 @@ def slot_of(core: Core, fragment: int) -> int:
     return next(slot for slot in slots if fragment in core.state.members(slot))
 
 
-def heaviest_slots(core: Core) -> IntArray:
-    """The clusters of the heaviest particles, ascending by slot."""
+def heaviest_slots(core: Core, names: IntArray | None = None) -> IntArray:
+    """The clusters of the heaviest particles, ascending by slot.
+
+    Args:
+        core: is read.
+        names: of some subproblems; None is of all.
+
+    """
     state = core.state
-    rows = state.row_start[np.fromiter(state.blocks, dtype=np.int64, count=len(state.blocks))]
+    if names is None:
+        names = np.fromiter(state.blocks, dtype=np.int64, count=len(state.blocks))
+    rows = state.row_start[names]
     begin = state.row_begin[rows]
     return np.sort(state.cells[state.ranges(begin, state.row_end[rows] - begin)])
 
@@ -121,10 +129,12 @@ def rivals(core: Core, fragment: int, own: int) -> tuple[IntArray, FloatArray]:
     """
     state, x = core.state, core.model.fragments[fragment]
     core.lead(x)
-    slots = heaviest_slots(core)
-    if core.model.candidates is not None:
+    if core.model.candidates is None:
+        slots = heaviest_slots(core)
+    else:
         reached = core.model.candidates.look_up(x, state.in_heaviest).slots
-        slots = np.intersect1d(reached, slots)
+        near = heaviest_slots(core, np.unique(state.owner[reached]))
+        slots = np.intersect1d(reached, near)
     slots = slots[slots != own]
     if not len(slots):
         return slots, np.zeros(0)

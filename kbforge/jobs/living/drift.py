@@ -56,6 +56,8 @@ class Drift:
 
     Attributes:
         fragments: learned from.
+        due: of them, those that have not come themselves yet: a store learns from a whole file
+            before it takes in the first fragment.
         came: since.
         learned: by attribute.
         since: likewise.
@@ -64,6 +66,7 @@ class Drift:
     """
 
     fragments: int
+    due: int
     came: int
     learned: dict[str, Tally]
     since: dict[str, Tally]
@@ -71,6 +74,9 @@ class Drift:
 
     def add(self, fragment: Fragment) -> None:
         """A fragment has come."""
+        if self.due:
+            self.due -= 1
+            return
         self.came += 1
         for attribute, values in fragment.properties.items():
             tally = self.since.get(attribute)
@@ -113,6 +119,7 @@ class Drift:
         """As a store has it."""
         return {
             "fragments": self.fragments,
+            "due": self.due,
             "came": self.came,
             "learned": _told(self.learned),
             "since": _told(self.since),
@@ -131,11 +138,17 @@ class Drift:
             {name: Tally(*numbers) for name, numbers in told[which].items()}
             for which in ("learned", "since")
         )
-        return cls(told["fragments"], told["came"], learned, since, seen)
+        return cls(told["fragments"], told["due"], told["came"], learned, since, seen)
 
 
-def drift_of(fragments: Sequence[Fragment]) -> Drift:
-    """Nothing has come since the models learned from these."""
+def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
+    """Nothing has come since the models learned from these.
+
+    Args:
+        fragments: learned from.
+        due: whether they are yet to come.
+
+    """
     stated: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {}
     for fragment in fragments:
@@ -155,7 +168,7 @@ def drift_of(fragments: Sequence[Fragment]) -> Drift:
         a: Tally(stated[a], counts[a].total(), sum(n == 1 for n in counts[a].values()))
         for a in sorted(common)
     }
-    return Drift(len(fragments), 0, learned, {}, seen)
+    return Drift(len(fragments), len(fragments) * due, 0, learned, {}, seen)
 
 
 def _bits(attribute: str, value: str, size: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from kbforge.jobs.living.drift import Drift
 from kbforge.jobs.prepare import Models, Prepared, make_clusterer, make_models
 from kbforge.models.bundle import MANIFEST, bundles_read_once
 from kbforge.models.confidence import Reading
-from kbforge.models.kept_reading import kept_reading, pairs_of, reading_from
+from kbforge.models.doubt.heard import ReadsPairs
+from kbforge.models.doubt.reading_kept import kept_reading, pairs_of, reading_from
 from kbforge.models.resolve import is_name, make_likelihood
 from kbforge.store.store import Store, kept_row
 
@@ -76,9 +77,8 @@ def freeze(
     models = prepared.models
     index = models.index if models.index is not models.likelihood.index else None
     confidence = prepared.confidence
-    pairs = None if confidence is None else pairs_of(confidence)
-    if pairs is models.likelihood or not isinstance(pairs, Likelihood):
-        pairs = None
+    asked = None if confidence is None else cast(Likelihood | None, pairs_of(confidence))
+    pairs = None if asked is models.likelihood else asked
     roles = {
         "likelihood": put(_learned(models.likelihood, fragments)),
         "surrogate": put(_surrogate_of(models, fragments)),
@@ -244,7 +244,7 @@ def _confidence(
     if kept["pairs"] is not None:
         pairs = make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
         _take_up(pairs, kept["pairs"])
-    return reading_from(found, pairs, defaults)
+    return reading_from(found, cast(ReadsPairs | None, pairs), defaults)
 
 
 def _bundle_digest(likelihood: str) -> str | None:

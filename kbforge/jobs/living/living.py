@@ -151,7 +151,7 @@ def created(
 
     """
     prepared = prepare(fragments, choices)
-    drift = drift_of(fragments)
+    drift = drift_of(fragments, due=True)
     frozen = freeze(prepared, choices, fragments, drift)
     run = Run(1, verb, about, False, 0, 0, 0, 0.0, time.time())
 

@@ -58,7 +58,7 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
         before = held.prepared.alpha
         fragments = list(held.store.fragments())
         prepared = _learned(held, fragments)
-        drift = drift_of(fragments)
+        drift = drift_of(fragments, due=False)
         frozen = freeze(prepared, held.choices, fragments, drift)
         rng = np.random.default_rng(held.choices.seed)
         fresh = prepared.clusterer.open(prepared.problem, rng)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kbforge.contracts import Fragment, Info, Interrupted, OnStep, Progress
-from kbforge.errors import UsageError, quoted
+from kbforge.contracts import Fate, Fragment, Info, Interrupted, OnStep, Progress
+from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.jsonl import to_line
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.frozen import require_same
@@ -170,8 +170,12 @@ def _run(
                 )
     except Interrupted:
         pass
-    finally:
-        held.commit(finished=added == len(new))
+    except LikelihoodError:
+        # the fragment was not taken in, but the one that it replaces has gone
+        if new[added].id not in known:
+            held.commit()
+        raise
+    held.commit(finished=added == len(new))
     return added
 
 
@@ -186,6 +190,8 @@ def _take(held: Living, fragment: Fragment, replaces: bool) -> Info:
         held.run.removed += 1
     (info,) = held.session.add([fragment])
     held.writing.added(fragment, info.fragment, place)
+    if info.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
+        held.writing.followed()
     held.run.added += 1
     held.drift.add(fragment)
     return info

@@ -90,6 +90,13 @@ def reading_from(
     return shipped_doubt(heard, defaults)
 
 
+def pairs_of(reading: Reading) -> ReadsPairs | None:
+    """The model of pairs that a map asks, if it asks one."""
+    if isinstance(reading, Answered):
+        return pairs_of(reading.reading)
+    return reading.heard.pairs if isinstance(reading, Doubt) else None
+
+
 def _map(toml: str, read: TakenUp) -> ConfidenceMap:
     return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
 

@@ -92,7 +92,9 @@ class Pairs(ConjugateLikelihood):
             if reading.value(name) != mine:
                 raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
         odds = Odds.taken(reading, self._trees)
-        self._nearby.follow(odds, leading_of(reading, odds.links))
+        leading = leading_of(reading, odds.links)
+        reading.require_all_read()
+        self._nearby.follow(odds, leading)
         self._odds, self._explanation = odds, None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:

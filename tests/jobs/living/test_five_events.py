@@ -87,4 +87,13 @@ def test_a_reverted_correction_leaves_all_as_before(store: str) -> None:
     take_in(store, [other], Choices(), on_duplicate="replace")
     assert content(store) != {one["id"]: tuple(one["fragments"]) for one in before}
     take_in(store, [person("anna-1", **ANNA)], Choices(), on_duplicate="replace")
-    assert [entity.to_json() for entity in entities_of(store)] == before
+    after = [entity.to_json() for entity in entities_of(store)]
+    for one, other in zip(before, after, strict=True):
+        # a subproblem that was one with another and is by itself again is weighed anew
+        assert one.pop("confidence") == pytest.approx(other.pop("confidence"))
+        for here, there in zip(
+            one.pop("alternatives", ()), other.pop("alternatives", ()), strict=True
+        ):
+            assert here.pop("probability") == pytest.approx(there.pop("probability"))
+            assert here == there
+        assert one == other

@@ -17,29 +17,27 @@ from tests.models.attributes.toys import LETTERS, random_vocabulary, world
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=10, deadline=None)
-def test_base_sums_to_at_most_one(kind: Kind, seed: int) -> None:
-    """With letters that no value has among those summed over."""
+def test_base_of_the_values_counted_sums_to_at_most_one(kind: Kind, seed: int) -> None:
     vocabulary = random_vocabulary(random.Random(seed), kind, world(LETTERS[kind], 3))
-    numbers = [vocabulary.number(value) for value in ["", *world(LETTERS[kind] + "z", 5)]]
-    total = math.fsum(vocabulary.base[number] for number in numbers)
-    assert 0.3 < total <= 1 + 1e-9
+    assert 0.1 < math.fsum(vocabulary.base) <= 1 + 1e-9
 
 
 @given(counts=st.dictionaries(st.text("ab", max_size=4), st.integers(1, 9), max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_what_is_missing_from_one_is_what_goes_on_or_has_other_letters(
-    counts: dict[str, int],
-) -> None:
-    """Letters are drawn until the end: over strings of up to 9 of the letters the sum is known."""
+def test_what_the_values_counted_leave_is_what_spells_others(counts: dict[str, int]) -> None:
+    """Letters are drawn until the end: what strings of up to 9 of the letters have is known."""
     vocabulary = Vocabulary("category", counts)
     letters = sorted(set("".join(counts)))
     strings = [""] + (world("".join(letters), 9) if letters else [])
-    total = math.fsum(vocabulary.base[vocabulary.number(value)] for value in strings)
     n, observed = sum(map(len, counts)), sum(counts.values())
     ends = max(len(counts), 1)
-    of_letters, end = n / (n + ends + 1), ends / (n + ends + 1)
-    spelled = end * sum(of_letters**k for k in range(10))
+    letter, end = 1 / (n + ends + 1), ends / (n + ends + 1)
+    share = {a: letter * sum(value.count(a) for value in counts) for a in letters}
+    spelled = math.fsum(
+        end * math.prod(share[a] for a in string) for string in strings if string in counts
+    )
     unseen = (0.6 * len(counts) + 1) / (observed + 1)
+    total = math.fsum(vocabulary.base)
     assert total == pytest.approx(1 - unseen * (1 - spelled), abs=1e-9)
 
 
@@ -73,13 +71,18 @@ def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one() 
     assert base["anna"] > base["anne"] > base["ante"] > 0
 
 
+def test_a_value_never_seen_counts_as_one_seen_once_however_it_is_spelled() -> None:
+    vocabulary = Vocabulary("text", {"anna": 50, "anne": 1, "bert": 3})
+    base = [vocabulary.base[vocabulary.number(value)] for value in ("an", "zażółć", "x" * 400)]
+    assert base == [pytest.approx(0.4 / 55)] * 3
+
+
 @pytest.mark.parametrize("value", ["x" * 400, "\U0001f9ed" * 400, "東京" * 200])
 def test_a_value_as_long_as_a_page_is_possible(value: str) -> None:
-    vocabulary = Vocabulary("text", {"ann": 1})
-    assert 0 < vocabulary.base[vocabulary.number(value)] <= 1e-300
+    vocabulary = Vocabulary("text", {"ann": 1, value: 1})
+    assert 0.1 < vocabulary.base[vocabulary.number(value)] < 0.2
 
 
 def test_no_values_at_all() -> None:
     vocabulary = Vocabulary("text", {})
-    strings = [vocabulary.number(value) for value in ("", "a", "ab")]
-    assert math.fsum(vocabulary.base[number] for number in strings) < 1
+    assert all(0 < vocabulary.base[vocabulary.number(value)] < 1 for value in ("", "a", "ab"))

@@ -12,10 +12,10 @@ A mixture of ways a value can come about, each a distribution of its own over u:
     a retention     of titles, in place of features: so many of the words of v (`titles`)
     noise           any value other than v, drawn from the base distribution
 
-The mixing weights are the attribute's `rates`. Every component sums to at most 1 over all strings
-u (a feature that no other value has, or an edit that has two shortest paths, leaves a little
-less), so the mixture does. Slips write letters of the vocabulary only, and in dates and numbers
-digits only. G(v | v) is the weight of copies, nothing else.
+The mixing weights are the attribute's `rates`. Slips sum to at most 1 over all strings u, and the
+other components over the values counted (a feature that no other value has, or an edit that has two
+shortest paths, leaves a little less). Slips write letters of the vocabulary only, and in dates and
+numbers digits only. G(v | v) is the weight of copies, nothing else.
 """
 
 from __future__ import annotations

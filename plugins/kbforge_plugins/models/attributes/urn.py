@@ -12,11 +12,11 @@ value is taken to explain them by chance, G(u | elsewhere) = (1 - copy) base(u):
 
     L = log( sum over v seen of base(v) P(x | v) + P(x | elsewhere) )
 
-For one observation that is base(x), a distribution over all strings. For n it sums to at most 1
-over all sequences: G(v | v) is copy, so that the true value is not among n values with probability
-q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term sums to at most 1 - q and the second
-to q. As c grows it becomes the hit-miss model with independent errors of Copas and Hilton (1990)
-and Steorts (2015); a small c suits attributes of which an entity has several values.
+For one observation that is base(x), a distribution over the values counted. For n it sums to at
+most 1 over all sequences of these: G(v | v) is copy, so that the true value is not among n values
+with probability q = [(1 - copy) c]_n / [c]_n, whatever it is; the first term sums to at most 1 - q
+and the second to q. As c grows it becomes the hit-miss model with independent errors of Copas and
+Hilton (1990) and Steorts (2015); a small c suits attributes of which an entity has several values.
 
 Where other attributes tell most of this one (`dependence`), every base probability is raised to the
 power of a discount d. What it says then is P(x | the other attributes agree) over a measure that is

@@ -1,14 +1,15 @@
 """An attribute's values as numbers, each with its base probability.
 
     base(v) = (n_v - d) / (N + 1) + (d D + 1) / (N + 1) * spelling(v)         v seen
-    base(v) =                       (d D + 1) / (N + 1) * spelling(v)         otherwise
+    base(v) = (1 - d) / (N + 1)                                               otherwise
 
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
 and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
 letters by their share of the vocabulary until an end sign. It is a distribution over all strings
-of the vocabulary's letters and a thousand others. Titles may be counted less than once: d n_v is
-taken off those. (Values as long as a page have at least 1e-300,
-which keeps logs finite.)
+of the vocabulary's letters and a thousand others. What was never seen counts as if it had been seen
+once: its spelling is far less probable than that, and two records of strangers that agree on a town
+that came up since would be one for certain. Titles may be counted less than once: d n_v is
+taken off those.
 
 What is told of a value is worked out when it is first asked for, and is the same whoever was asked
 for before. A vocabulary that was kept and taken up finds the rest in `attributes.tables`: which
@@ -216,12 +217,13 @@ class Vocabulary:
         return frozenset(feature for name, feature in features if name == word)
 
     def _base(self, value: str) -> float:
-        n = self.counts.get(value, 0)
+        n = self.counts.get(value, 0.0)
+        if not n:
+            return (1 - _DISCOUNT) / (self._totals.observed + 1)
         seen = (n - min(n, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
         log_letter, other = self._log_letter, self._log_other
         spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
-        # the least positive number keeps logs finite for values as long as a page
-        return max(seen + self._unseen * math.exp(max(spelling, -700.0)), 1e-300)
+        return seen + self._unseen * math.exp(max(spelling, -700.0))
 
     def _numbered(self, value: str) -> tuple[tuple[int, int], ...]:
         out = []

@@ -61,12 +61,13 @@ class Reading:
 
     """
 
-    def __init__(self, kept: Kept, within: str = "") -> None:
+    def __init__(self, kept: Kept, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
+        self._read: set[str] = set() if read is None else read
 
     def part(self, name: str) -> Reading:
         """The part of that name."""
-        return Reading(self._kept, f"{self._within}{name}/")
+        return Reading(self._kept, f"{self._within}{name}/", self._read)
 
     def value(self, name: str) -> Any:
         """What JSON said.
@@ -170,8 +171,20 @@ class Reading:
             f"the kept pair model is damaged: {quoted(self._within + name, 100)}: {what}; {_AGAIN}"
         )
 
+    def require_all_read(self) -> None:
+        """Refuse what holds more than was read.
+
+        Raises:
+            ModelError: it does.
+
+        """
+        for name in {*self._kept.values, *self._kept.arrays} - self._read:
+            raise self.damaged(name, "expected nothing of that name")
+
     def _found(self, held: Mapping[str, Any], name: str) -> Any:
         try:
-            return held[self._within + name]
+            found = held[self._within + name]
         except (KeyError, TypeError):
             raise self.damaged(name, "expected it, got nothing") from None
+        self._read.add(self._within + name)
+        return found
