@@ -167,7 +167,7 @@ def require_same(store: Store, given: Choices) -> None:
 
     """
     asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
-    plain = Choices()
+    given, plain = _from_json(_as_json(given)), Choices()
     for name in (one.name for one in fields(Choices)):
         value, default = getattr(given, name), getattr(plain, name)
         if name in _FREE or value == default or value == getattr(asked, name):
