@@ -63,6 +63,8 @@ class LikelihoodError(KBForgeError):
 
 def escaped(text: str) -> str:
     """`text` on one line, with nothing in it that a terminal would obey."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -34,7 +34,8 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared
+from kbforge.jobs.prepare import prepare
 from kbforge.models.confidence import Reported
 
 

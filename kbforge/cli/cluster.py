@@ -96,8 +96,6 @@ def cluster(
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
-    from kbforge.jobs.cluster import cluster as run
-    from kbforge.jobs.cluster import partial_name
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -107,6 +105,9 @@ def cluster(
         files = [fragments, calibration, confidence_map, answers]
         take_in(into, fragments, choices, on_duplicate, limit, json, files)
         return
+    from kbforge.jobs.cluster import cluster as run
+    from kbforge.jobs.cluster import partial_name
+
     inputs = [fragments, calibration, confidence_map, answers]
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)

@@ -15,7 +15,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def show(
     kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
-    entity_id: Annotated[str | None, typer.Option("--id", help="Show this entity.")] = None,
+    entity_id: Annotated[
+        str | None, typer.Option("--id", help="Show this entity, or in a store what became of it.")
+    ] = None,
     fragment_id: Annotated[
         str | None, typer.Option("--fragment", help="Show the entity that holds this fragment.")
     ] = None,
@@ -42,7 +44,7 @@ def show(
         kbforge show kb.jsonl --fragment row-17 --json
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.living.views import entities_of
+    from kbforge.jobs.living.views import entities_of, ids_now
     from kbforge.kb import select
     from kbforge.kb.show import show as print_entities
     from kbforge.kb.words import outsiders
@@ -54,7 +56,7 @@ def show(
     # standard input is read once, and kept for the names of what other groupings join with
     entities = list(entities_of(kb)) if kb == "-" else entities_of(kb)
     if entity_id is not None:
-        chosen = [select.with_id(entities, entity_id)]
+        chosen = select.with_ids(entities, ids_now(kb, entity_id))
     elif fragment_id is not None:
         chosen = [select.with_fragment(entities, fragment_id)]
     else:

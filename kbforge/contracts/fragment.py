@@ -18,6 +18,7 @@ The REBEL/KeBAB shape (`entity_id` for the label, ids in `metadata`) is read too
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ MAX_VALUES = 10_000
 MAX_DIMENSIONS = 65_536
 MAX_DEPTH = 253
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN_KEYS = frozenset({"id", "properties", "vector", "label", "source", "metadata", "entity_id"})
 
 
@@ -129,7 +131,7 @@ def _text(value: object, where: str, field: str, limit: int = MAX_VALUE_CHARACTE
         raise BadRecord(where, f"at most {limit:,} characters", f"{len(value):,}", field)
     if "\0" in value:
         raise BadRecord(where, "text without NUL characters", quoted(value), field)
-    if any("\ud800" <= c <= "\udfff" for c in value):
+    if not value.isascii() and _SURROGATE.search(value):
         raise BadRecord(where, "valid Unicode", f"a lone surrogate in {quoted(value)}", field)
     return value
 
@@ -149,7 +151,7 @@ def _properties(value: object, where: str) -> dict[str, tuple[str, ...]]:
         )
     out = {}
     for key, values in value.items():
-        field = f"properties.{quoted(key, 40)}"
+        field = f"properties.{key if key.isidentifier() and len(key) < 40 else quoted(key, 40)}"
         name = _text(key, where, "an attribute of properties", MAX_ID_CHARACTERS)
         if not isinstance(values, list):
             raise BadRecord(where, "a list of strings", _kind(values), field)

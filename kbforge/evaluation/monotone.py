@@ -23,7 +23,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.evaluation.reliability import Claims
@@ -99,6 +98,8 @@ def fit(claims: Claims) -> MonotoneMap:
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The non-descending sequence next to `values` in weighted least squares, same shape."""
+    from scipy.optimize import isotonic_regression  # .2 s to import, and few maps are fitted
+
     return np.asarray(isotonic_regression(values, weights=weights).x, np.float64)
 
 

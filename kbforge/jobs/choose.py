@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood
@@ -22,6 +22,7 @@ from kbforge.files.answers import Placed
 from kbforge.files.io import read_small
 from kbforge.jobs.answered import changed_by
 from kbforge.jobs.grouping_alpha import alpha_by_grouping
+from kbforge.jobs.making import default_options
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
@@ -184,12 +185,6 @@ def _fitted(
             continue
         out[name] = likelihood
     return out
-
-
-def default_options(name: str, defaults: str | None) -> dict[str, Any]:
-    """The options of a likelihood that the default takes: a model of the folder, if it has one."""
-    held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
-    return {"model": str(held)} if held is not None and held.is_file() else {}
 
 
 def _judged(

@@ -10,7 +10,8 @@ from typing import TypeAlias
 from kbforge.contracts import Entity, Explanation, Fragment, Problem
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared
+from kbforge.jobs.prepare import prepare
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.select import with_fragment
 

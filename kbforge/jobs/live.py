@@ -20,7 +20,8 @@ from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.cluster import KnowledgeBase
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared
+from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import consensus
 
 

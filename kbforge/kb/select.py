@@ -27,20 +27,20 @@ def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
     return heapq.nsmallest(top, entities, key=doubt)
 
 
-def with_id(entities: Iterable[Entity], entity_id: str) -> Entity:
-    """The entity of that id.
+def with_ids(entities: Iterable[Entity], ids: Collection[str]) -> list[Entity]:
+    """The entities of these ids, in the order of the knowledge base.
 
     Raises:
-        UsageError: there is none.
+        UsageError: one is not there.
 
     """
-    for entity in entities:
-        if entity.id == entity_id:
-            return entity
-    raise UsageError(
-        f'the knowledge base has no entity "{quoted(entity_id)}"; --fragment finds an entity by '
-        f"one of its fragments"
-    )
+    found = [entity for entity in entities if entity.id in ids]
+    for missing in sorted({*ids} - {entity.id for entity in found}):
+        raise UsageError(
+            f'the knowledge base has no entity "{quoted(missing)}"; --fragment finds an entity by '
+            f"one of its fragments"
+        )
+    return found
 
 
 def names_of(fragments: Collection[str], entities: Iterable[Entity]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import UsageError
-from kbforge.kb.select import largest, least_sure, sources_of, with_fragment, with_id
+from kbforge.kb.select import largest, least_sure, sources_of, with_fragment, with_ids
 
 
 def entity(name, fragments, confidence=1.0):
@@ -33,11 +33,11 @@ def test_calibrated_confidence_decides_where_there_is_one():
 
 
 def test_entities_are_found_by_id_and_by_fragment():
-    assert with_id(iter(KB), "r") is KB[2]
+    assert with_ids(iter(KB), ["r"]) == [KB[2]]
     assert with_fragment(iter(KB), "d") is KB[1]
 
 
-@pytest.mark.parametrize("find", [with_id, with_fragment])
+@pytest.mark.parametrize("find", [lambda kb, id: with_ids(kb, [id]), with_fragment])
 def test_a_wrong_id_is_one_sentence(find):
     with pytest.raises(UsageError, match=r'has no (entity|fragment) "\\x1b\[2Jz"'):
         find(iter(KB), "\x1b[2Jz")

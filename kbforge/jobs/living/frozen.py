@@ -17,11 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
-from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.choose import default_options
 from kbforge.jobs.living.drift import Drift
-from kbforge.jobs.prepare import Models, Prepared, make_clusterer, make_models
+from kbforge.jobs.making import (
+    Models,
+    Prepared,
+    default_options,
+    make_clusterer,
+    make_models,
+)
 from kbforge.models.bundle import MANIFEST, bundles_read_once
 from kbforge.models.confidence import Reading
 from kbforge.models.doubt.heard import ReadsPairs
@@ -130,21 +135,17 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
     clusterer = make_clusterer(named)
     with bundles_read_once():
         models = make_models(named, clusterer, notes)
-    kept = {
-        role: None if digest is None else store.kept(digest)
-        for role, digest in frozen["kept"].items()
-    }
-    _take_up(models.likelihood, kept["likelihood"])
+    _take_up(models.likelihood, _kept(store, "likelihood"))
     if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
-        _take_up(models.surrogate, kept["surrogate"])
+        _take_up(models.surrogate, _kept(store, "surrogate"))
     if models.index is not None and models.index is not models.likelihood.index:
-        _take_up(models.index, kept["index"])
+        _take_up(models.index, _kept(store, "index"))
     alpha = float(frozen["alpha"])
     prepared = Prepared(
         clusterer,
         models.problem(alpha, choices),
         alpha,
-        _confidence(kept, models.likelihood, name, defaults) if confidence else None,
+        _confidence(store, models.likelihood, name, defaults) if confidence else None,
         name,
         models,
         None,
@@ -154,9 +155,16 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
 
 
 def seen_of(store: Store) -> NDArray[np.uint8]:
-    """The bits of the values that the models learned from."""
-    digest = store.fact("frozen")["kept"]["seen"]
-    return store.kept(digest).arrays["seen"]
+    """The bits of the values that the models learned from.
+
+    Raises:
+        KBForgeError: the store is damaged.
+
+    """
+    kept = _kept(store, "seen")
+    if kept is None or "seen" not in kept.arrays:
+        raise KBForgeError(f"{quoted(store.database.path, 400)} is damaged: it lacks what was seen")
+    return kept.arrays["seen"]
 
 
 def require_same(store: Store, given: Choices) -> None:
@@ -233,17 +241,24 @@ def _take_up(plugin: Likelihood | CandidateIndex, kept: Kept | None) -> None:
     plugin.take_up(kept)
 
 
+def _kept(store: Store, role: str) -> Kept | None:
+    """What was kept for a role; it is read now, and may be large."""
+    digest = store.fact("frozen")["kept"].get(role)
+    return None if digest is None else store.kept(digest)
+
+
 def _confidence(
-    kept: Mapping[str, Kept | None], likelihood: Likelihood, name: str, defaults: str | None
+    store: Store, likelihood: Likelihood, name: str, defaults: str | None
 ) -> Reading | None:
     """The confidence map, which may ask a model of pairs."""
-    found = kept["confidence"]
+    found = _kept(store, "confidence")
     if found is None:
         return None
     pairs: Likelihood | None = likelihood if name == _PAIRS else None
-    if kept["pairs"] is not None:
+    kept = _kept(store, "pairs")
+    if kept is not None:
         pairs = make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
-        _take_up(pairs, kept["pairs"])
+        _take_up(pairs, kept)
     return reading_from(found, cast(ReadsPairs | None, pairs), defaults)
 
 

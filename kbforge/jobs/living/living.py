@@ -16,7 +16,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift, drift_of
 from kbforge.jobs.living.frozen import freeze, seen_of, thaw
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import write_rows
@@ -150,6 +150,8 @@ def created(
         KBForgeError: as `prepare`.
 
     """
+    from kbforge.jobs.prepare import prepare  # what adds to a store does without
+
     prepared = prepare(fragments, choices)
     drift = drift_of(fragments, due=True)
     frozen = freeze(prepared, choices, fragments, drift)

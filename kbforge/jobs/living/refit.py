@@ -30,12 +30,12 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
-from kbforge.jobs.choose import default_options
 from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import Done
 from kbforge.jobs.living.frozen import freeze
 from kbforge.jobs.living.living import Living, opened
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared, default_options
+from kbforge.jobs.prepare import prepare
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 

@@ -48,6 +48,16 @@ def entities_of(kb: str) -> Iterator[Entity]:
     return view_of(kb).entities() if is_store(kb) else read_entities(kb)
 
 
+def ids_now(kb: str, entity: str) -> tuple[str, ...]:
+    """The ids of what has become of an entity: itself, if it is there or in a file.
+
+    Raises:
+        UsageError: a store has no entity of that id, and had none.
+
+    """
+    return Store(Database(kb)).now(entity) if is_store(kb) else (entity,)
+
+
 def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
     """The entities of a store that fragments may belong to, with all alternatives.
 

@@ -9,7 +9,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
 from kbforge.evaluation.monotone import Band, MonotoneMap
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import Prepared, prepare
+from kbforge.jobs.making import Prepared
+from kbforge.jobs.prepare import prepare
 from kbforge.models.answers.reading import Answered, Audit
 from kbforge.models.confidence import ConfidenceMap, Reading, Reported
 from kbforge.models.doubt.heard import Heard, Predicted

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
@@ -264,6 +263,8 @@ def discounted(
 
 def concentration_for(fragments: int, entities: float) -> float:
     """The alpha under which so many fragments are expected to form so many entities."""
+    from scipy.optimize import brentq  # .2 s to import, and what takes up a model does not fit
+
     low, high = -10.0, 30.0
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
 

@@ -47,6 +47,37 @@ class Encoder:
         return tuple(out)
 
 
+class _Held:
+    """A cluster: its urns, or what it grew from, until somebody asks for them.
+
+    Most clusters that a step makes are in no question afterwards, and few of a subproblem that is
+    fetched from a store. An urn depends on its values alone, so it does not matter when it is made.
+    """
+
+    __slots__ = ("_from", "_urns", "_x")
+
+    def __init__(
+        self, urns: list[Urn | None] | None, grown_from: _Held | None = None, x: Record = ()
+    ) -> None:
+        self._urns, self._from, self._x = urns, grown_from, x
+
+    def urns(self, table: AttributeTable) -> list[Urn | None]:
+        """By attribute; None where no fragment states it."""
+        if self._urns is None:
+            records, below = [self._x], self._from
+            while below is not None and below._urns is None:
+                records.append(below._x)
+                below = below._from
+            if below is None:
+                self._urns = table.holding(records)
+            else:
+                self._urns = below._urns
+                for x in reversed(records):
+                    self._urns = table.joined(self._urns, x)
+            self._from = None
+        return self._urns  # type: ignore[return-value]  # it was made
+
+
 class AttributeTable(LiveClusters):
     """See `kbforge.contracts.likelihood`: live clusters that fragments can also leave.
 
@@ -60,7 +91,7 @@ class AttributeTable(LiveClusters):
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns
-        self._clusters: list[list[Urn | None] | None] = []
+        self._clusters: list[_Held | None] = []
         self._out: FloatArray = np.zeros(0)
 
     def encode(self, fragment: Fragment) -> Record:
@@ -69,7 +100,7 @@ class AttributeTable(LiveClusters):
     def log_predictive(self, x: Record, slots: int) -> FloatArray:
         if len(self._out) < slots:
             self._out = np.zeros(capacity_for(slots, len(self._out)))
-        live = [s for s, urns in enumerate(self._clusters[:slots]) if urns is not None]
+        live = [s for s, held in enumerate(self._clusters[:slots]) if held is not None]
         self._out[live] = self._gains(x, live)
         return self._out[:slots]
 
@@ -77,14 +108,15 @@ class AttributeTable(LiveClusters):
         return np.array(self._gains(x, slots.tolist()))
 
     def log_predictive_new(self, x: Record) -> float:
-        return _log_marginal(self._joined(None, x))
+        return _log_marginal(self.joined(None, x))
 
     def extend(self, x: Record, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
         if top >= len(self._clusters):
             self._clusters.extend([None] * (top + 1 - len(self._clusters)))
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
-            self._clusters[child] = self._joined(self._clusters[parent] if parent >= 0 else None, x)
+            below = self._clusters[parent] if parent >= 0 else None
+            self._clusters[child] = _Held(None, below, x)
 
     def release(self, slots: IntArray) -> None:
         for slot in slots.tolist():
@@ -95,17 +127,17 @@ class AttributeTable(LiveClusters):
         return _log_marginal(held) - _log_marginal(_left(held, x))
 
     def add(self, x: Record, slot: int) -> None:
-        self._clusters[slot] = self._joined(self._held(slot), x)
+        self._clusters[slot] = _Held(self.joined(self._held(slot), x))
 
     def remove(self, x: Record, slot: int) -> None:
-        self._clusters[slot] = _left(self._held(slot), x)
+        self._clusters[slot] = _Held(_left(self._held(slot), x))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         own = self._held(slot)
         out = np.zeros(slots)
-        for other, urns in enumerate(self._clusters[:slots]):
-            if urns is not None and other != slot:
-                out[other] = self._merge_ratio(own, urns)
+        for other, held in enumerate(self._clusters[:slots]):
+            if held is not None and other != slot:
+                out[other] = self._merge_ratio(own, held.urns(self))
         return out
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
@@ -113,7 +145,7 @@ class AttributeTable(LiveClusters):
         return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
-        self._clusters[into] = self._together(self._held(slot), self._held(into))
+        self._clusters[into] = _Held(self._together(self._held(slot), self._held(into)))
         self._clusters[slot] = None
 
     def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
@@ -134,19 +166,20 @@ class AttributeTable(LiveClusters):
 
     def log_marginal(self, records: Sequence[Record]) -> float:
         """L of a set of records, in nats; nothing in the table changes."""
-        return _log_marginal(self._holding(records))
+        return _log_marginal(self.holding(records))
 
     def contributions(self, x: Record, records: Sequence[Record]) -> dict[int, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by index of each attribute that both have."""
-        held, alone = self._holding(records), self._joined(None, x)
-        joined = self._joined(held, x)
+        held, alone = self.holding(records), self.joined(None, x)
+        joined = self.joined(held, x)
         return {
             index: _one(joined[index]) - _one(held[index]) - _one(alone[index])
             for index, _ in x
             if held[index] is not None
         }
 
-    def _holding(self, records: Sequence[Record]) -> list[Urn | None]:
+    def holding(self, records: Sequence[Record]) -> list[Urn | None]:
+        """The urns of some records, by attribute."""
         seen: list[dict[int, int]] = [{} for _ in self._urns]
         for record in records:
             for index, u in record:
@@ -157,20 +190,19 @@ class AttributeTable(LiveClusters):
         ]
 
     def _held(self, slot: int) -> list[Urn | None]:
-        urns = self._clusters[slot]
-        assert urns is not None, f"slot {slot} is free"
-        return urns
+        held = self._clusters[slot]
+        assert held is not None, f"slot {slot} is free"
+        return held.urns(self)
 
     def _gains(self, x: Record, slots: list[int]) -> list[float]:
-        clusters = self._clusters
         # what a value is worth where the cluster has none of its attribute
         first = [(index, u, self._urns[index].single(u).log_marginal) for index, u in x]
         out = []
         for slot in slots:
-            urns = clusters[slot]
+            urns = self._held(slot)
             total = 0.0
             for index, u, alone in first:
-                urn = urns[index]  # type: ignore[index]  # the caller names live slots only
+                urn = urns[index]
                 if urn is None:
                     total += alone
                 else:
@@ -179,7 +211,8 @@ class AttributeTable(LiveClusters):
             out.append(total)
         return out
 
-    def _joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
+    def joined(self, urns: Sequence[Urn | None] | None, x: Record) -> list[Urn | None]:
+        """The urns with one more record; None is of none."""
         out: list[Urn | None] = [None] * len(self._urns) if urns is None else list(urns)
         for index, u in x:
             urn = out[index]
