@@ -47,6 +47,29 @@ class Encoder:
         return tuple(out)
 
 
+class Seen:
+    """A fragment, and its record once somebody asks for it.
+
+    Args:
+        encoder: makes the record.
+        fragment: to be read.
+
+    """
+
+    __slots__ = ("_encoder", "_fragment", "_record")
+
+    def __init__(self, encoder: Encoder, fragment: Fragment) -> None:
+        self._encoder, self._fragment = encoder, fragment
+        self._record: Record | None = None
+
+    @property
+    def record(self) -> Record:
+        """What the model reads of it."""
+        if self._record is None:
+            self._record = self._encoder.encode(self._fragment)
+        return self._record
+
+
 class _Held:
     """A cluster: its urns, or what it grew from, until somebody asks for them.
 
@@ -57,16 +80,21 @@ class _Held:
     __slots__ = ("_from", "_urns", "_x")
 
     def __init__(
-        self, urns: list[Urn | None] | None, grown_from: _Held | None = None, x: Record = ()
+        self,
+        urns: list[Urn | None] | None,
+        grown_from: _Held | None = None,
+        x: Seen | None = None,
     ) -> None:
         self._urns, self._from, self._x = urns, grown_from, x
 
     def urns(self, table: AttributeTable) -> list[Urn | None]:
         """By attribute; None where no fragment states it."""
         if self._urns is None:
-            records, below = [self._x], self._from
+            records: list[Record] = []
+            below: _Held | None = self
             while below is not None and below._urns is None:
-                records.append(below._x)
+                assert below._x is not None, "a cluster without urns has grown"
+                records.append(below._x.record)
                 below = below._from
             if below is None:
                 self._urns = table.holding(records)
@@ -74,7 +102,7 @@ class _Held:
                 self._urns = below._urns
                 for x in reversed(records):
                     self._urns = table.joined(self._urns, x)
-            self._from = None
+            self._from = self._x = None
         return self._urns  # type: ignore[return-value]  # it was made
 
 
@@ -94,23 +122,23 @@ class AttributeTable(LiveClusters):
         self._clusters: list[_Held | None] = []
         self._out: FloatArray = np.zeros(0)
 
-    def encode(self, fragment: Fragment) -> Record:
-        return self._encoder.encode(fragment)
+    def encode(self, fragment: Fragment) -> Seen:
+        return Seen(self._encoder, fragment)
 
-    def log_predictive(self, x: Record, slots: int) -> FloatArray:
+    def log_predictive(self, x: Seen, slots: int) -> FloatArray:
         if len(self._out) < slots:
             self._out = np.zeros(capacity_for(slots, len(self._out)))
         live = [s for s, held in enumerate(self._clusters[:slots]) if held is not None]
-        self._out[live] = self._gains(x, live)
+        self._out[live] = self._gains(x.record, live)
         return self._out[:slots]
 
-    def log_predictive_of(self, x: Record, slots: IntArray) -> FloatArray:
-        return np.array(self._gains(x, slots.tolist()))
+    def log_predictive_of(self, x: Seen, slots: IntArray) -> FloatArray:
+        return np.array(self._gains(x.record, slots.tolist()))
 
-    def log_predictive_new(self, x: Record) -> float:
-        return _log_marginal(self.joined(None, x))
+    def log_predictive_new(self, x: Seen) -> float:
+        return _log_marginal(self.joined(None, x.record))
 
-    def extend(self, x: Record, parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: Seen, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
         if top >= len(self._clusters):
             self._clusters.extend([None] * (top + 1 - len(self._clusters)))
@@ -122,15 +150,15 @@ class AttributeTable(LiveClusters):
         for slot in slots.tolist():
             self._clusters[slot] = None
 
-    def log_predictive_held(self, x: Record, slot: int) -> float:
+    def log_predictive_held(self, x: Seen, slot: int) -> float:
         held = self._held(slot)
-        return _log_marginal(held) - _log_marginal(_left(held, x))
+        return _log_marginal(held) - _log_marginal(_left(held, x.record))
 
-    def add(self, x: Record, slot: int) -> None:
-        self._clusters[slot] = _Held(self.joined(self._held(slot), x))
+    def add(self, x: Seen, slot: int) -> None:
+        self._clusters[slot] = _Held(self.joined(self._held(slot), x.record))
 
-    def remove(self, x: Record, slot: int) -> None:
-        self._clusters[slot] = _Held(_left(self._held(slot), x))
+    def remove(self, x: Seen, slot: int) -> None:
+        self._clusters[slot] = _Held(_left(self._held(slot), x.record))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         own = self._held(slot)
@@ -164,17 +192,17 @@ class AttributeTable(LiveClusters):
             for urns, urn, other in zip(self._urns, held, others, strict=True)
         ]
 
-    def log_marginal(self, records: Sequence[Record]) -> float:
-        """L of a set of records, in nats; nothing in the table changes."""
-        return _log_marginal(self.holding(records))
+    def log_marginal(self, seen: Sequence[Seen]) -> float:
+        """L of a set of fragments, in nats; nothing in the table changes."""
+        return _log_marginal(self.holding([x.record for x in seen]))
 
-    def contributions(self, x: Record, records: Sequence[Record]) -> dict[int, float]:
+    def contributions(self, x: Seen, cluster: Sequence[Seen]) -> dict[int, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by index of each attribute that both have."""
-        held, alone = self.holding(records), self.joined(None, x)
-        joined = self.joined(held, x)
+        held, alone = self.holding([y.record for y in cluster]), self.joined(None, x.record)
+        joined = self.joined(held, x.record)
         return {
             index: _one(joined[index]) - _one(held[index]) - _one(alone[index])
-            for index, _ in x
+            for index, _ in x.record
             if held[index] is not None
         }
 
