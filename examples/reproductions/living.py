@@ -5,7 +5,7 @@
 
 | measurement | what it does |
 |---|---|
-| removal | fills a store, removes a tenth at random, and compares it with a run that never saw them |
+| removal | fills a store, removes a tenth at random; compares it with a run that never saw them |
 | revision | revisits a store of each set: log posterior and F1 before and after |
 | reliability | how far the stored confidence of entities is off after updates, decisions, removal |
 | speed | seconds of `kbforge cluster --into` for the last 100 fragments of a file, start and all |
