@@ -164,7 +164,10 @@ def test_who_is_opened_on_its_pages_goes_on_as_if_it_had_not_been_closed(
     for _ in range(data.draw(st.integers(3, 12), label="turns")):
         turn = data.draw(
             st.sampled_from(
-                ["add", "add", "remove", "decide", "lift", "revise", "look", "write", "reopen"]
+                [
+                    *("add", "add", "remove", "decide", "lift", "revise", "bridge", "look"),
+                    *("write", "reopen"),
+                ]
             )
         )
         if turn == "add":
@@ -184,6 +187,9 @@ def test_who_is_opened_on_its_pages_goes_on_as_if_it_had_not_been_closed(
         elif turn == "lift" and twins.whole.constraints.decisions:
             decision = data.draw(st.sampled_from(twins.whole.constraints.decisions))
             twins.same(lambda session, one=decision: session.lift([one]))
+        elif turn == "bridge":
+            id = data.draw(st.sampled_from(ids))
+            twins.same(lambda session, id=id: session.bridge(id))
         elif turn == "revise":
             around = data.draw(st.none() | some)
             twins.same(lambda session, around=around: session.revise(1, around))
