@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbforge.cli.cluster import _progress
+from kbforge.cli.following import stoppable
 from kbforge.contracts import Interrupted, Progress
 from tests.program import Run
 
@@ -265,10 +265,10 @@ def test_one_entity_of_nearly_everything_is_said(
 
 def test_control_c_before_the_first_step_ends_at_once() -> None:
     """While a likelihood learns, there is nothing to keep; afterwards a step is finished first."""
-    with pytest.raises(KeyboardInterrupt), _progress():
+    with pytest.raises(KeyboardInterrupt), stoppable():
         signal.raise_signal(signal.SIGINT)
     step = Progress(1, 2, 1, 0.0, 1)
-    with _progress() as on_step:
+    with stoppable() as on_step:
         on_step(step)
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):

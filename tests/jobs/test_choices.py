@@ -46,6 +46,7 @@ VALUES = {
     "answers": "a.jsonl",
     "estimate": "vi",
     "alternatives": "all",
+    "link": "source",
     "temperature": 1.5,
     "seed": 3,
     "device": "cuda",

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge import load
 from kbforge.errors import ModelError
-from kbforge.jobs import prepare as preparing
+from kbforge.jobs import making
 from kbforge.jobs.choices import Choices
 from kbforge.models import bundle
 from tests.program import Run
@@ -37,7 +37,7 @@ def test_a_bundle_is_read_once_a_run(
         return real(folder, name, entry)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bundle, "_read_file", counted)
-    monkeypatch.setattr(preparing, "require_device", lambda device: None)
+    monkeypatch.setattr(making, "require_device", lambda device: None)
     choices = Choices(
         likelihood=str(model), surrogate=str(model) if surrogate else None, device=device
     )
