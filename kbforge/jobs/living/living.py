@@ -135,8 +135,7 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
         Database(path).close()  # says what is wrong
     with Database(path, write=True) as database:
         store = Store(database)
-        if database.version is None or store.fact("choices") is None:
-            raise UsageError(f"{quoted(path, 400)} is empty: kbforge cluster --into fills a store")
+        store.require_made()
         yield living(store, verb, about)
 
 

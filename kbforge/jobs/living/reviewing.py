@@ -30,6 +30,7 @@ from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened
 from kbforge.jobs.review import Reviewing
 from kbforge.models.review.questions import Question, Questions
+from kbforge.store.rows import write_rows
 from kbforge.store.runs import update
 from kbforge.store.store import Store, subproblem_of
 
@@ -152,6 +153,15 @@ def answered(store: Store) -> Reliability:
     # the table does not look at subproblems
     none = np.zeros(len(said), np.int64)
     return reliability(Claims(reported, none.astype(np.float64), none, true))
+
+
+def forget(rows: sqlite3.Connection) -> None:
+    """Forget what was reported of pairs whose decisions are no more, within a transaction."""
+    there = {str(number) for (number,) in rows.execute("SELECT number FROM decision")}
+    found = rows.execute("SELECT value FROM meta WHERE name = ?", (_REPORTED,)).fetchone()
+    if found is not None:
+        left = {number: p for number, p in orjson.loads(found[0]).items() if number in there}
+        write_rows(rows, "meta", {_REPORTED: (orjson.dumps(left),)})
 
 
 def _in_doubt(pages: Pages) -> Iterator[Subproblem]:

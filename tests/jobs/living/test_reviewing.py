@@ -12,6 +12,7 @@ from kbforge.evaluation.judge import judge
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, undo
 from kbforge.jobs.living.reviewing import Review, answered, reviewed
+from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import around, entities_of
 from kbforge.jobs.review import Evidence
@@ -169,6 +170,19 @@ def test_the_report_hears_how_pairs_turned_out(store: Path) -> None:
     assert sum(bin.reported * bin.count for bin in found.table) == pytest.approx(reported)
     right = sum(map(gold, asked[:9]))
     assert sum(bin.share * bin.count for bin in found.table) == pytest.approx(right)
+
+
+def test_what_is_erased_is_not_heard_any_more(store: Path) -> None:
+    with reviewed(str(store)) as review:
+        asked = ask(review, 3)
+    erase(str(store), list(ids(asked[-1])))
+    left = decisions(store)
+    assert 0 < len(left) < 3
+    others = [e.fragments[0] for e in entities_of(str(store)) if len(e.fragments) == 1]
+    decide(str(store), decisions_of([("different", *others[:2])]))
+    assert decisions(store)[-1].number == left[-1].number + 1
+    with Database(str(store)) as database:
+        assert answered(Store(database)).count == len(left)
 
 
 def test_there_is_one_writer(store: Path) -> None:
