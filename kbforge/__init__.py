@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         open_session,
         read_entities,
         remove,
+        report,
+        review,
         undo,
         update,
     )
@@ -51,6 +53,8 @@ __all__ = [
     "open_session",
     "read_entities",
     "remove",
+    "report",
+    "review",
     "undo",
     "update",
 ]
@@ -63,7 +67,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             *("cluster", "decide", "evaluate", "export", "load", "open_session"),
-            *("read_entities", "remove", "undo", "update"),
+            *("read_entities", "remove", "report", "review", "undo", "update"),
         ),
         "kbforge.jobs.api",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from kbforge import interrupts
 from kbforge.cli import console
-from kbforge.errors import BadRecord, ContradictionError, quoted
+from kbforge.errors import BadRecord, ContradictionError, LikelihoodError, quoted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,6 +57,7 @@ class Asks(Protocol[Q]):
         Raises:
             OutputError: it cannot be written; nothing has changed then.
             ContradictionError: it cannot hold together with others; the question is passed over.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
 
         """
         ...
@@ -88,14 +89,14 @@ def at_terminal(asks: Asks[Q], count: int, show: Callable[[Q], RenderableType]) 
             return
         try:
             done = _heed(asks, question, said, done)
-        except ContradictionError as error:
+        except (ContradictionError, LikelihoodError) as error:
             console.note(f"not kept: {error}")
 
 
 def by_lines(asks: Asks[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
-    An answer that contradicts others is not kept, and a line says why.
+    An answer that cannot hold is not kept, and a line says why.
 
     Args:
         asks: has the questions, and keeps the answers.
@@ -119,7 +120,7 @@ def by_lines(asks: Asks[Q], count: int) -> None:
             return
         try:
             done = _heed(asks, question, said, done)
-        except ContradictionError as error:
+        except (ContradictionError, LikelihoodError) as error:
             console.print_json({"refused": str(error)})
 
 

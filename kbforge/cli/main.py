@@ -39,7 +39,7 @@ _CHAIN = (
         "explain",
         "export",
     ),
-    *("status", "changes", "decide", "undo", "remove", "revisit", "refit"),
+    *("status", "report", "changes", "review", "decide", "undo", "remove", "revisit", "refit"),
     *("plot", "bench", "run", "init", "plugins"),
 )
 _OWN_DISTRIBUTION = "kbforge"

@@ -9,25 +9,31 @@ Each function is the verb of its name with keywords for options. Same input and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 from kbforge import registry
-from kbforge.contracts import Entity, Fragment, OnBad, OnStep, Snapshot, View
+from kbforge.contracts import Entity, Fragment, Interrupted, OnBad, OnStep, Snapshot, View
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.judge import Judgement, judge
+from kbforge.files.apart import require_apart
+from kbforge.files.io import open_output
 from kbforge.files.jsonl import stop
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
 from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.living import events, views
+from kbforge.jobs.living import report as telling
 from kbforge.jobs.living import take_in as taking
 from kbforge.jobs.living.events import Done
+from kbforge.jobs.living.report import Report
+from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import OnDuplicate, Taken
 from kbforge.jobs.load import read
+from kbforge.jobs.review import Evidence
 from kbforge.kb import export as exporting
 from kbforge.kb.golden import GoldenView, read_policy
 from kbforge.kb.view import EntitiesView
@@ -190,6 +196,66 @@ def undo(store: str | Path, number: int) -> Done:
     """
     with in_python():
         return events.undo(str(store), number)
+
+
+def review(
+    store: str | Path, ask: Callable[[Evidence], bool | None], count: int | None = None
+) -> Done:
+    """Ask what a store doubts; answers are decisions, whose numbers `told["decisions"]` has.
+
+    Each is in the store before the next question.
+
+    Args:
+        store: path of its file.
+        ask: is given a question: `first.fragment` and `second.fragment`, whom they are with, and
+            why; it says whether they are one entity, or None if nobody knows. It may raise
+            `Interrupted` to end the review there.
+        count: most questions; None asks until nothing is in doubt.
+
+    Raises:
+        KBForgeError: the store cannot be opened, or written.
+        ContradictionError: an answer cannot hold beside decisions, which the message names.
+        LikelihoodError: no grouping that satisfies an answer is possible.
+
+    """
+    with in_python(), reviewed(str(store)) as held:
+        asked = 0
+        while (count is None or asked < count) and (evidence := held.asks.question()) is not None:
+            try:
+                said = ask(evidence)
+            except Interrupted:
+                break
+            held.asks.answer(evidence, said)
+            asked += 1
+        return held.done()
+
+
+def report(
+    kb: str | Path,
+    output: str | Path,
+    fragments: str | Path | None = None,
+    labels: bool = False,
+    title: str | None = None,
+) -> Report:
+    """Write a knowledge base as one page of HTML; returns the facts that the page tells.
+
+    Args:
+        kb: path of a file of entities, or of a store.
+        output: path of the page; "-" is standard output.
+        fragments: path of the file that was clustered, whose labels tell which entities are right.
+        labels: whether to read the labels of a store's fragments.
+        title: what the page calls it; None is the name of the file.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read, or the page cannot be written.
+
+    """
+    with in_python():
+        require_apart(output, [kb, fragments])
+        made = telling.report(str(kb), None if fragments is None else str(fragments), labels, title)
+        with open_output(str(output)) as out:
+            out.write(made.html.encode())
+        return made
 
 
 def evaluate(

@@ -33,7 +33,7 @@ _NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choic
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
 _GPU = re.compile(r"--gpu\b|--device cuda\b")
 _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
-_OPTION = re.compile(rf"--({_NAMES}|partial|fragments|policy|on-duplicate)(?![a-z-])")
+_OPTION = re.compile(rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate)(?![a-z-])")
 
 
 class Chosen(TypedDict, total=False):

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, Touched
-from kbforge.errors import ContradictionError
+from kbforge.errors import ContradictionError, LikelihoodError
 from kbforge.jobs.explain import explained
 from kbforge.jobs.label import without_label
 from kbforge.models.review.questions import Question, Questions
@@ -37,13 +37,12 @@ class Reviewable(Protocol):
         """A fragment by its number."""
         ...
 
-    def decide(self, same: bool, first: str, second: str) -> Touched:
-        """Put a decision in force and keep it; what changed.
+    def decide(self, question: Question, same: bool) -> Touched:
+        """Put an answer in force as a decision and keep it; what changed.
 
         Args:
+            question: about two fragments, by number.
             same: whether the two are one entity.
-            first: id of the one.
-            second: id of the other.
 
         Raises:
             ContradictionError: it contradicts others; nothing has changed then.
@@ -149,17 +148,16 @@ class Reviewing:
 
         Raises:
             ContradictionError: the answer contradicts decisions; the question is asked no more.
-            LikelihoodError: no grouping that satisfies it is possible; nothing has changed then.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
 
         """
         question = evidence.question
         if same is None:
             self._questions.pass_over(question)
         else:
-            ids = (evidence.first.fragment.id, evidence.second.fragment.id)
             try:
-                touched = self._state.decide(same, *ids)
-            except ContradictionError:
+                touched = self._state.decide(question, same)
+            except (ContradictionError, LikelihoodError):
                 self._questions.pass_over(question)
                 raise
             self._questions.heard(question, same)

@@ -152,7 +152,13 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is read within is of one moment, whatever is written meanwhile."""
+        """What is read within is of one moment, whatever is written meanwhile.
+
+        A snapshot within another one is of the same moment.
+        """
+        if self.connection.in_transaction:
+            yield
+            return
         with self._told():
             self.connection.execute("BEGIN")
         try:

@@ -66,6 +66,18 @@ class Store:
         found = self._rows.execute("SELECT 1 FROM meta WHERE name = 'totals'")
         return found.fetchone() is not None
 
+    def require_made(self) -> None:
+        """Refuse a store that has nothing, not even what was chosen for it.
+
+        Raises:
+            UsageError: nothing was put into it, or all was erased.
+
+        """
+        if self.database.version is None or self.fact("choices") is None:
+            raise UsageError(
+                f"{quoted(self.database.path, 400)} is empty: kbforge cluster --into fills a store"
+            )
+
     def kept(self, digest: str) -> Kept:
         """What a model kept.
 
@@ -264,7 +276,7 @@ class StoreView(View):
     @cached_property
     def _calibrated(self) -> Mapping[Cluster, float] | None:
         """By cluster, in places."""
-        if self._calibrate is None:
+        if self._calibrate is None or not self._store.has_session:
             return None
         fragments, posterior = self.posterior()
         found = self._calibrate(fragments, posterior)

@@ -98,13 +98,14 @@ class Writing:
             if self._new.pop(number, None) is not None:
                 del self._removed[number]
 
-    def followed(self, removed: Collection[int] = ()) -> None:
-        """Follow what the session's last step did to the entities."""
+    def followed(self, removed: Collection[int] = ()) -> Touched:
+        """Follow what the session's last step did to the entities; it says what that was."""
         touched = self._session.touched()
         clusters: dict[int, Sequence[Cluster]] = {
             name: self._session.clusters(name) for name in touched.changed
         }
         self._entities.follow(clusters, touched.gone, removed)
+        return touched
 
     def also(self, write: Callable[[sqlite3.Connection], object]) -> None:
         """Have something else written in the next transaction."""

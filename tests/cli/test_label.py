@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.files.answers import read_answers
 from kbforge.files.fragments import write_fragments
+from tests.cli.driving import NO, PROGRAM, QUIT, SKIP, UNDO, YES, Terminal, lines
 from tests.people import people, write_people
 from tests.program import Run
-
-PROGRAM = (sys.executable, "-m", "kbforge.cli.main")
-YES, NO, SKIP = ({"same": same} for same in (True, False, None))
-UNDO, QUIT = {"undo": True}, {"quit": True}
-
-
-def lines(*said: Mapping[str, Any]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in said)
 
 
 @pytest.fixture
@@ -139,41 +128,6 @@ def test_answers_about_another_file_are_refused(program: Run, file: Path, tmp_pa
         ran = program(*arguments)
         assert ran.code in (1, 2)
         assert len(ran.err.splitlines()) == 1
-
-
-class Terminal:
-    """The program at a terminal of its own."""
-
-    def __init__(self, *arguments: object) -> None:
-        import pty
-
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            os.environ |= {"COLUMNS": "100", "TERM": "xterm", "NO_COLOR": "1"}
-            os.execv(sys.executable, [*PROGRAM, *map(str, arguments)])
-        self.said = ""
-
-    def wait_for(self, text: str) -> None:
-        """Read until the program has said something new with the text in it."""
-        begin = len(self.said)
-        while text not in self.said[begin:]:
-            self.said += os.read(self._terminal, 4096).decode()
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def end(self) -> int:
-        """Read to the end; returns the exit code."""
-        while True:
-            try:
-                part = os.read(self._terminal, 4096)
-            except OSError:  # the terminal is gone with the process
-                break
-            if not part:
-                break
-            self.said += part.decode()
-        os.close(self._terminal)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def test_at_a_terminal(tmp_path: Path) -> None:

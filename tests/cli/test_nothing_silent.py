@@ -47,6 +47,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "reliability people.jsonl --fit people.jsonl",
         "reliability people.jsonl --fit c.toml --fit-on c.toml",
         "export kb.jsonl -o kb.jsonl",
+        "report kb.jsonl -o kb.jsonl",
+        "report kb.jsonl --fragments people.jsonl -o link.jsonl",
         "explain kb.jsonl -o kb.jsonl",
         "explain kb.jsonl --calibration c.toml -o c.toml",
         "plot points.jsonl --kb points.png -o points.png",

@@ -15,11 +15,26 @@ import numpy as np
 import pytest
 
 import kbforge
-from kbforge import Fragment, KBForgeError, cluster, evaluate, export, load, read_entities, registry
+from kbforge import (
+    Fragment,
+    Interrupted,
+    KBForgeError,
+    cluster,
+    evaluate,
+    export,
+    load,
+    read_entities,
+    registry,
+    report,
+    review,
+    update,
+)
 from kbforge.contracts import Likelihood
 from kbforge.errors import BadRecord
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.keywords import Chosen, in_keywords
+from kbforge.jobs.review import Evidence
+from tests.people import people as people_of
 from tests.program import Run
 
 NAMES = ["ada lovelace", "ada lovelace", "a lovelace", "bo ek", "bo ekk", "cyd orr"] * 3
@@ -322,3 +337,32 @@ def test_the_labels_are_not_read(people: Path) -> None:
     fragments = load(people)
     bare: list[Fragment] = [replace(fragment, label=None) for fragment in fragments]
     assert cluster(bare).entities == cluster(fragments).entities
+
+
+def test_a_review_in_python_keeps_each_answer_and_ends_where_it_is_told(tmp_path: Path) -> None:
+    store = tmp_path / "kb.sqlite"
+    update(store, people_of(60, 5, error=0.5), likelihood="attributes", alpha=30)
+    asked: list[str] = []
+
+    def ask(evidence: Evidence) -> bool | None:
+        if len(asked) == 3:
+            raise Interrupted
+        asked.append(evidence.first.fragment.id)
+        return None if len(asked) == 2 else False
+
+    done = review(store, ask)
+    assert done.told["decisions"] == [1, 2]
+    assert len(asked) == 3
+    assert len(review(store, lambda evidence: None, count=4).told["decisions"]) == 0
+
+
+def test_the_report_in_python_is_the_page_of_the_command_line(tmp_path: Path, program: Run) -> None:
+    store, page, same = tmp_path / "kb.sqlite", tmp_path / "a.html", tmp_path / "b.html"
+    update(store, people_of(20, 5), likelihood="attributes", alpha=30)
+    made = report(store, page, labels=True)
+    program("report", store, "--labels", "-o", same)
+    assert page.read_bytes() == same.read_bytes() == made.html.encode()
+    with pytest.raises(KBForgeError, match=r"^the output .* is an input"):
+        report(store, store)
+    with pytest.raises(KBForgeError, match="which has its own; labels reads theirs"):
+        report(store, page, fragments=same)

@@ -8,7 +8,7 @@ import pytest
 
 from kbforge import open_session
 from kbforge.contracts import Decision, Fragment, Touched
-from kbforge.errors import ContradictionError
+from kbforge.errors import ContradictionError, LikelihoodError
 from kbforge.jobs.review import MOST_OTHERS, Evidence, Reviewing
 from kbforge.models.review.questions import Questions
 
@@ -37,7 +37,8 @@ class Memory:
     def fragment(self, number):
         return self.session.fragments[number]
 
-    def decide(self, same, first, second):
+    def decide(self, question, same):
+        first, second = (self.fragment(n).id for n in (question.first, question.second))
         before = self.session.snapshot()
         self.session.constrain([Decision(same, first, second)])
         self._before.append(before)
@@ -114,15 +115,16 @@ def test_evidence_tells_both_sides_and_no_labels() -> None:
     assert told["asked"]["value"] == evidence.question.value
 
 
-def test_an_answer_that_contradicts_others_is_not_kept() -> None:
+@pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
+def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(error) -> None:
     class Refusing(Memory):
-        def decide(self, same, first, second):
-            raise ContradictionError("no")
+        def decide(self, question, same):
+            raise error("no")
 
     memory = Refusing()
     reviewing = memory.reviewing()
     evidence = reviewing.question()
-    with pytest.raises(ContradictionError):
+    with pytest.raises(error):
         reviewing.answer(evidence, True)
     assert reviewing.decisions == 0
     assert reviewing.question() is None or pair(reviewing.question()) != pair(evidence)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kbforge.contracts import Decided, Decision, Interrupted, Revised, Run
+from kbforge.contracts import Decided, Decision, Interrupted, Revised, Run, Touched
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.jsonl import read_json_lines, stop
@@ -100,24 +100,26 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> D
     with opened(path, "decide", about) as held:
         if not unknown:
             held.require([id for one in decisions for id in (one.first, one.second)])
-        numbers = [decide_one(held, decision) for decision in decisions]
+        numbers = [decide_one(held, decision)[0].number for decision in decisions]
         held.finish()
         return _done(held, decisions=numbers)
 
 
-def decide_one(held: Living, decision: Decision) -> int:
-    """Have a store that is open honour one decision; its number.
+def decide_one(held: Living, decision: Decision) -> tuple[Decided, Touched]:
+    """Have a store that is open honour one decision, which it says, and what changed.
 
     Raises:
         ContradictionError: it cannot hold beside the others; nothing has changed then.
+        LikelihoodError: no grouping that satisfies it is possible; likewise.
 
     """
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
     held.session.constrain([named])
-    held.writing.followed()
-    held.commit(decided=Decided(number, named, held.run.number, None))
-    return number
+    touched = held.writing.followed()
+    decided = Decided(number, named, held.run.number, None)
+    held.commit(decided=decided)
+    return decided, touched
 
 
 def undo(path: str, number: int) -> Done:
@@ -173,10 +175,7 @@ def _bring_back(path: str, decided: Decided) -> Done:
         run = len(store.runs()) + 1
 
         def all_of_it(rows: sqlite3.Connection) -> None:
-            _images(store, rows, run, number)
-            bring_back(rows, number)
-            rows.execute("DELETE FROM erased WHERE decision = ?", (number,))
-            rows.execute("UPDATE decision SET undone = ? WHERE number = ?", (run, number))
+            bring_back_all(store, rows, run, number)
             entities = rows.execute("SELECT count(*) FROM entity").fetchone()[0]
             about = called(decided.decision)
             insert(rows, Run(run, "undo", about, True, 0, 0, entities, 0.0, time.time()))
@@ -186,8 +185,24 @@ def _bring_back(path: str, decided: Decided) -> Done:
         return Done(run, store.n_fragments, store.n_entities, told)
 
 
+def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
+    """Make every row what it was before the last decision, within the transaction at hand.
+
+    Args:
+        store: that was last written by the decision.
+        rows: to write to.
+        run: the number of the run that undoes it.
+        decision: its number.
+
+    """
+    _images(store, rows, run, decision)
+    bring_back(rows, decision)
+    rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
+    rows.execute("UPDATE decision SET undone = ? WHERE number = ?", (run, decision))
+
+
 def _images(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
-    """Note what the entities are that will be what they were."""
+    """Note what the entities are that will be what they were, if the run has not noted it."""
     noted = rows.execute(
         "SELECT key FROM erased WHERE decision = ? AND name = 'entity'", (decision,)
     ).fetchall()
@@ -196,7 +211,9 @@ def _images(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> 
         row = rows.execute("SELECT members FROM entity WHERE id = ?", (entity,)).fetchone()
         numbers = [] if row is None else numbers_from_bytes(row[0]).tolist()
         ids = [fragment.id for fragment in store.pages.fragments(numbers).values()]
-        rows.execute("INSERT INTO image VALUES (?, ?, ?)", (run, entity, orjson.dumps(ids)))
+        rows.execute(
+            "INSERT OR IGNORE INTO image VALUES (?, ?, ?)", (run, entity, orjson.dumps(ids))
+        )
 
 
 def revisit(

@@ -93,6 +93,15 @@ class Living:
         if late or self._steps >= COMMIT_FRAGMENTS:
             self.commit()
 
+    def reopen(self) -> None:
+        """Begin anew from the tables, which are other than the session knows."""
+        rng = np.random.default_rng(self.choices.seed)
+        prepared, database = self.prepared, self.store.database
+        self.session = prepared.clusterer.open(prepared.problem, rng, pages=self.store.pages)
+        self.writing = Writing(database, self.session, self.run.number)
+        self.drift = Drift.from_json(self.store.fact("drift"), self.drift.seen)
+        self.facts.clear()
+
     def require(self, ids: Sequence[str]) -> Mapping[str, int]:
         """The numbers of fragments.
 
@@ -126,8 +135,7 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
         Database(path).close()  # says what is wrong
     with Database(path, write=True) as database:
         store = Store(database)
-        if database.version is None or store.fact("choices") is None:
-            raise UsageError(f"{quoted(path, 400)} is empty: kbforge cluster --into fills a store")
+        store.require_made()
         yield living(store, verb, about)
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from kbforge.jobs.living.events import Done, remove, undo
 from kbforge.jobs.living.refit import refit
+from kbforge.jobs.living.reviewing import forget as forget_reported
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 
@@ -56,6 +57,7 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
     """Delete whatever names one of the fragments."""
     for id in gone:
         rows.execute("DELETE FROM decision WHERE first = ?1 OR second = ?1", (id,))
+    forget_reported(rows)
     rows.execute("DELETE FROM erased")
     for run, entity, told in rows.execute("SELECT run, entity, fragments FROM image").fetchall():
         ids = orjson.loads(told)

@@ -71,11 +71,13 @@ def status_of(path: str) -> Status:
 
     Raises:
         KBForgeError: it cannot be read.
+        UsageError: it is empty.
 
     """
     with Database(path) as database:
         store = Store(database)
         with database.snapshot():
+            store.require_made()
             frozen = store.fact("frozen")
             drift = Drift.from_json(store.fact("drift"), seen_of(store))
             figures = sorted(drift.figures.items(), key=lambda item: (-item[1], item[0]))

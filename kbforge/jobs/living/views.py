@@ -33,7 +33,21 @@ def view_of(kb: str, fragments: str | None = None, alternatives: str | None = No
         return file_view(kb, fragments)
     if fragments is not None:
         raise UsageError(f"--fragments: {quoted(kb, 400)} is a store, which has its own")
-    store = Store(Database(kb))
+    return store_view(Store(Database(kb)), alternatives)
+
+
+def store_view(store: Store, alternatives: str | None = None) -> View:
+    """A view of a store that is open.
+
+    Args:
+        store: to read.
+        alternatives: as of `view_of`.
+
+    Raises:
+        UsageError: it is empty.
+
+    """
+    store.require_made()
     kept = alternatives or store.fact("choices")["alternatives"]
     return StoreView(store, Calibrated(store), None if kept == "all" else MOST_ALTERNATIVES)
 

@@ -77,7 +77,8 @@ def _chosen(facts: Facts) -> Iterator[str]:
     ]
     if facts.drift is not None:
         rows.append(f"<tr><th>drift</th><td>{_text(facts.drift.told)}</td></tr>")
-    yield f"<section><h2>How it was made</h2><table>{''.join(rows)}</table></section>"
+    table = f'<table class="facts">{"".join(rows)}</table>'
+    yield f"<section><h2>How it was made</h2>{table}</section>"
 
 
 def _figures(facts: Facts) -> Iterator[str]:
@@ -120,20 +121,28 @@ def _calibration(facts: Facts) -> Iterator[str]:
         head += '<th class="count">right</th>'
     rows = "".join(f"<tr>{_share(share, bool(known))}</tr>" for share in held)
     table = _table(head, rows)
-    told, chart = _verdict(facts, known), ""
-    points = [(s.stated_known, s.right / s.known, s.known) for s in held if s.known]
+    told, charts = _verdict(facts, known), ""
+    if known:
+        right = [(s.stated_known, s.right / s.known, s.known) for s in held if s.known]
+        charts += _dots("entities with labels", right)
     if facts.pairs is not None and facts.pairs.count:
-        points = [(b.reported, b.share, b.count) for b in facts.pairs.table]
+        charts += _dots(
+            "pairs by answers", [(b.reported, b.share, b.count) for b in facts.pairs.table]
+        )
         told += (
             f"<p>{counted(facts.pairs.count, 'answer')} about pairs: the dots say how many were "
             "one entity, of those that were said to be with so much probability. Pairs are asked "
             "about because they are in doubt, so they do not stand for the others.</p>"
         )
-    if points:
-        drawn = reliability("stated and right", points).replace("<svg ", '<svg class="square" ', 1)
-        chart = f"<div>{drawn}</div>"
-    body = f'<div class="pair wide">{chart}<div>{table}</div></div>' if chart else table
+    body = (
+        f'<div class="pair wide"><div>{charts}</div><div>{table}</div></div>' if charts else table
+    )
     yield f'<section class="keep"><h2>Calibration</h2>{told}{body}</section>'
+
+
+def _dots(what: str, points: Sequence[tuple[float, float, int]]) -> str:
+    drawn = reliability(f"{what}: stated and right", points)
+    return f'<p class="faint">{what}</p>' + drawn.replace("<svg ", '<svg class="square" ', 1)
 
 
 def _verdict(facts: Facts, known: int) -> str:
@@ -172,8 +181,8 @@ def _doubtful(facts: Facts) -> Iterator[str]:
     cards = "".join(_card(one) for one in facts.doubtful)
     yield (
         "<section><h2>Most depends on these entities</h2>"
-        '<p class="faint">Their doubt times their fragments is largest. A review asks about '
-        f"such first.</p>{cards}</section>"
+        '<p class="faint">Their doubt times their fragments is largest. A review asks about those '
+        f"with other groupings.</p>{cards}</section>"
     )
 
 

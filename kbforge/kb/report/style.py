@@ -39,7 +39,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
   border-bottom: 1px solid var(--line); }
 th { font-weight: 500; font-size: .87rem; }
-thead th { white-space: nowrap; }
+thead th, .facts th { white-space: nowrap; }
 td.count, th.count { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .entity { border: 1px solid var(--line); border-radius: 6px; background: var(--card);
   padding: .7rem .9rem; margin: .7rem 0; break-inside: avoid; }

@@ -1,0 +1,69 @@
+"""`kbforge report`: a knowledge base as one page of HTML."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kbforge.cli import console
+from kbforge.errors import UsageError, quoted
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def report(
+    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Page to write; - is standard output.")
+    ] = "report.html",
+    fragments: Annotated[
+        str | None,
+        typer.Option(
+            "--fragments",
+            help="The fragments that were clustered: their labels tell which entities are right.",
+        ),
+    ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Read the labels of a store's fragments.")
+    ] = False,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", help="What the page calls it.", show_default="its file"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as one JSON object.")
+    ] = False,
+) -> None:
+    """Write a knowledge base as one page of HTML, which loads nothing and prints well.
+
+    It has the sizes of entities, how sure they are, and those on which most depends, with their
+    other groupings. Of a store also what was chosen and why, what the last run changed, decisions,
+    runs with their times, drift, and how the pairs of a review turned out.
+
+    Examples:
+
+        kbforge report kb.sqlite -o report.html
+
+        kbforge report kb.sqlite --labels --title "People of 1900" -o people.html
+
+        kbforge report kb.jsonl --fragments fragments.jsonl
+    """
+    from kbforge.files.apart import require_apart
+    from kbforge.files.io import open_output, require_writable
+    from kbforge.jobs.living.report import report as run
+
+    if as_json and output == "-":
+        raise UsageError("--json and the page cannot both go to standard output; give -o FILE")
+    require_apart(output, [kb, fragments])
+    if output != "-":
+        require_writable(output)
+    with console.working("reading"):
+        made = run(kb, fragments, labels, title)
+    with open_output(output) as out:
+        out.write(made.html.encode())
+    if as_json:
+        console.print_json({**made.summary(), "output": output})
+    elif output != "-":
+        console.note(f"wrote {quoted(output, 400)}")

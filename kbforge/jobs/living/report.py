@@ -1,0 +1,158 @@
+"""The report of a knowledge base as a page: of a store with its past, of a file without one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbforge.errors import UsageError, quoted
+from kbforge.files.io import called
+from kbforge.jobs.living.drift import Drift
+from kbforge.jobs.living.frozen import seen_of
+from kbforge.jobs.living.reviewing import answered
+from kbforge.jobs.living.views import store_view
+from kbforge.kb.report.facts import Drift as Drifted
+from kbforge.kb.report.facts import Facts, Past
+from kbforge.kb.report.gather import gather
+from kbforge.kb.report.page import report_html
+from kbforge.kb.view import file_view
+from kbforge.store.changes import changes
+from kbforge.store.database import Database, is_store
+from kbforge.store.store import Store
+from kbforge.words import counted
+
+_MOST_DRIFTING = 5
+_LEAST_DRIFT = 0.005  # less reads as none
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page, and what it tells.
+
+    Attributes:
+        facts: that the page tells.
+        html: the page.
+
+    """
+
+    facts: Facts
+    html: str
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge report --json` prints."""
+        facts = self.facts
+        known = sum(share.known for share in facts.confidences)
+        return {
+            "entities": facts.entities,
+            "fragments": facts.fragments,
+            "expected_right": facts.stated,
+            "calibrated": facts.calibrated,
+            "with_labels": known,
+            "right": sum(share.right for share in facts.confidences) if known else None,
+            "drift": None if facts.drift is None else facts.drift.figure,
+            "runs": facts.n_runs,
+        }
+
+
+def report(
+    kb: str, fragments: str | None = None, labels: bool = False, title: str | None = None
+) -> Report:
+    """The report of a file of entities, or of a store.
+
+    Args:
+        kb: entities as JSON lines, or a store; "-" is standard input.
+        fragments: the file that was clustered, whose labels are read; a store has its own.
+        labels: whether to read the labels of a store's fragments.
+        title: what the page calls it; None is the name of the file.
+
+    Raises:
+        KBForgeError: it cannot be read.
+        UsageError: an empty store, fragments beside a store, or labels of a file without
+            fragments.
+
+    """
+    named = title or ("standard input" if kb == "-" else Path(kb).name)
+    if not is_store(kb):
+        if labels and fragments is None:
+            raise UsageError(
+                f"--labels: {quoted(called(kb), 400)} has no labels; --fragments names the file "
+                "that was clustered, which may have some"
+            )
+        facts = gather(file_view(kb, fragments), named, labels=fragments is not None)
+        return Report(facts, report_html(facts))
+    if fragments is not None:
+        raise UsageError(
+            f"--fragments: {quoted(kb, 400)} is a store, which has its own; --labels reads theirs"
+        )
+    with Database(kb) as database:
+        store = Store(database)
+        with database.snapshot():
+            store.require_made()
+            drift = Drift.from_json(store.fact("drift"), seen_of(store))
+            chosen = _chosen(store, drift)
+            facts = gather(store_view(store), named, chosen, _past(store, drift), labels)
+    return Report(facts, report_html(facts))
+
+
+def _past(store: Store, drift: Drift) -> Past:
+    runs, pairs = store.runs(), answered(store)
+    return Past(
+        runs=runs,
+        changes=changes(store, len(runs) - 1),
+        decisions=store.decisions(),
+        drift=Drifted(drift.figure, _told(drift)),
+        pairs=pairs if pairs.count else None,
+    )
+
+
+def _told(drift: Drift) -> str:
+    """What a drift means."""
+    if not drift.came:
+        return "nothing has come since the models learned"
+    figures = sorted(drift.figures.items(), key=lambda item: (-item[1], item[0]))
+    most = [f"{quoted(name)} {figure:.2f}" for name, figure in figures if figure >= _LEAST_DRIFT]
+    by = f"; most in {', '.join(most[:_MOST_DRIFTING])}" if most else ""
+    if drift.worth_it:
+        return (
+            "what came since differs from what the models learned from, or is more than that: "
+            f"kbforge refit is worth it{by}"
+        )
+    return f"what came since is much like what the models learned from{by}"
+
+
+def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
+    """What was chosen, by whom, and why."""
+    asked, frozen = store.fact("choices"), store.fact("frozen")
+    rows = [
+        ("likelihood", f"{frozen['likelihood']}, {_by(asked, 'likelihood')}"),
+        ("alpha", f"{frozen['alpha']:,.6g}, {_by(asked, 'alpha')}"),
+        ("clusterer", asked["clusterer"]),
+    ]
+    plain = ("particles", "link", "estimate", "temperature", "seed")
+    defaults = {"estimate": "map", "temperature": 1.0, "seed": 0}
+    rows += [
+        (name, str(asked[name]))
+        for name in plain
+        if asked.get(name) not in (None, defaults.get(name))
+    ]
+    rows += [
+        (f"{kind}.{name}", str(value))
+        for kind, options in sorted(asked["options"].items())
+        for name, value in sorted(options.items())
+    ]
+    mapped = frozen["kept"]["confidence"] is not None
+    confidence = (
+        "calibrated by a map" if mapped else "as reported: there is no map for these models"
+    )
+    learned = counted(drift.fragments, "fragment")
+    rows += [
+        ("confidence", confidence),
+        ("learned from", f"{learned}; {counted(drift.came, 'fragment')} came since"),
+    ]
+    return rows + [("why" if k == 0 else "", note) for k, note in enumerate(frozen["notes"])]
+
+
+def _by(asked: Mapping[str, Any], name: str) -> str:
+    return "as suits the data" if asked[name] is None else "as asked for"

@@ -1,0 +1,121 @@
+"""The report of a store: what it tells is what the store says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbforge.errors import UsageError
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.events import decide, decisions_of, remove, revisit
+from kbforge.jobs.living.report import report
+from kbforge.jobs.living.reviewing import reviewed
+from kbforge.jobs.living.secure import erase
+from kbforge.jobs.living.status import status_of
+from kbforge.jobs.living.take_in import take_in
+from kbforge.jobs.living.views import entities_of
+from kbforge.kb.report.gather import confidence_of
+from kbforge.store.changes import changes
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+from tests.people import people
+
+PEOPLE = people(60, 5, error=0.5)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "kb.sqlite"
+    take_in(str(path), PEOPLE[:100], Choices(likelihood="attributes"), about="first.jsonl")
+    take_in(str(path), PEOPLE, Choices(), about="all.jsonl")
+    return path
+
+
+def test_it_tells_what_the_store_says(store: Path) -> None:
+    facts = report(str(store)).facts
+    entities, status = list(entities_of(str(store))), status_of(str(store))
+    assert (facts.entities, facts.fragments) == (len(entities), len(PEOPLE))
+    assert facts.stated == pytest.approx(sum(map(confidence_of, entities)))
+    assert facts.title == "kb.sqlite"
+    assert [run.number for run in facts.runs] == [2, 1]
+    assert facts.runs == tuple(reversed(status.runs))
+    assert facts.drift is not None
+    assert facts.drift.figure == status.drift
+    chosen = dict(facts.chosen)
+    assert chosen["likelihood"] == "attributes, as asked for"
+    assert chosen["alpha"] == f"{status.alpha:,.6g}, as suits the data"
+    assert chosen["learned from"] == f"100 fragments; {len(PEOPLE) - 100} fragments came since"
+    assert chosen["why"] == status.chosen[0]
+    with Database(str(store)) as database:
+        kinds = [change.kind for change in changes(Store(database), 1)]
+    assert dict(facts.kinds) == {kind: kinds.count(kind) for kind in kinds}
+
+
+def test_labels_are_read_where_they_are_asked_for(store: Path) -> None:
+    assert not any(share.known for share in report(str(store)).facts.confidences)
+    facts = report(str(store), labels=True).facts
+    people_of = {x.label: {y.id for y in PEOPLE if y.label == x.label} for x in PEOPLE}
+    right = sum(set(e.fragments) in people_of.values() for e in entities_of(str(store)))
+    assert sum(share.known for share in facts.confidences) == facts.entities
+    assert sum(share.right for share in facts.confidences) == right
+    assert 0 < right < facts.entities
+
+
+def test_answers_and_decisions_are_told(store: Path) -> None:
+    with reviewed(str(store)) as review:
+        for _ in range(4):
+            evidence = review.asks.question()
+            assert evidence is not None
+            review.asks.answer(evidence, False)
+        review.asks.undo()
+    facts = report(str(store)).facts
+    assert facts.pairs is not None
+    assert facts.pairs.count == 3
+    assert (facts.n_same, facts.n_different, facts.n_undone) == (0, 3, 1)
+    assert facts.runs[0].verb == "review"
+    assert "pairs by answers" in report(str(store)).html
+
+
+def test_the_same_store_gives_the_same_page(store: Path) -> None:
+    assert report(str(store)).html == report(str(store)).html
+    assert report(str(store), title="<b>").html.count("&lt;b&gt;") == 2
+
+
+def test_while_it_is_written_it_can_be_told(store: Path) -> None:
+    with reviewed(str(store)):
+        page = report(str(store))
+        assert page.facts.fragments == len(PEOPLE)
+    assert not page.facts.runs[0].finished
+
+
+def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
+    path = tmp_path / "kb.sqlite"
+    take_in(str(path), PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
+    told = report(str(path)).facts.drift
+    assert told is not None
+    assert told.told == "nothing has come since the models learned"
+    bare = [
+        type(x)(x.id, {"name": x.properties["name"]})
+        for x in PEOPLE[100:]
+        if "name" in x.properties
+    ]
+    take_in(str(path), bare, Choices())
+    told = report(str(path)).facts.drift
+    assert told is not None
+    assert told.figure > 0.5
+    assert "kbforge refit is worth it; most in " in told.told
+    assert "born" in told.told
+
+
+def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: Path) -> None:
+    decide(str(store), decisions_of([("different", PEOPLE[0].id, PEOPLE[1].id)]))
+    revisit(str(store))
+    remove(str(store), [fragment.id for fragment in PEOPLE])
+    facts = report(str(store), labels=True).facts
+    assert (facts.entities, facts.fragments, facts.n_runs) == (0, 0, 5)
+    take_in(str(store), PEOPLE[:5], Choices())
+    erase(str(store), [fragment.id for fragment in PEOPLE[:5]])
+    for tell in (report, status_of, entities_of):
+        with pytest.raises(UsageError, match="is empty: kbforge cluster --into"):
+            tell(str(store))
