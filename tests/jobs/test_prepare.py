@@ -11,6 +11,7 @@ from kbforge import load
 from kbforge.errors import ModelError
 from kbforge.jobs import making
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
 from kbforge.models import bundle
 from tests.program import Run
 
@@ -42,16 +43,16 @@ def test_a_bundle_is_read_once_a_run(
         likelihood=str(model), surrogate=str(model) if surrogate else None, device=device
     )
     fragments = load(model.parent / "people.jsonl")
-    preparing.prepare(fragments, choices)
+    prepare(fragments, choices)
     assert reads == {"counts.json": 1}
-    preparing.prepare(fragments, choices)
+    prepare(fragments, choices)
     assert reads == {"counts.json": 2}  # the next run reads what is there then
 
 
 def test_what_was_read_once_is_checked_again_in_the_next_run(model: Path) -> None:
     choices, fragments = Choices(likelihood=str(model)), load(model.parent / "people.jsonl")
-    preparing.prepare(fragments, choices)
+    prepare(fragments, choices)
     counts = model / "counts.json"
     counts.write_bytes(counts.read_bytes().replace(b"1", b"2", 1))
     with pytest.raises(ModelError, match="is damaged"):
-        preparing.prepare(fragments, choices)
+        prepare(fragments, choices)
