@@ -28,6 +28,8 @@ WORTH_IT = 0.1
 """A drift from which on learning again is worth it."""
 GROWN = 2.0
 """So many times the fragments that were learned from make it worth it, too."""
+LEAST = 30
+"""Of fewer fragments that came since, shares say nothing."""
 _MOST_ATTRIBUTES = 200
 _BITS = 16
 _LEAST_BITS = 1 << 10
@@ -113,7 +115,8 @@ class Drift:
     @property
     def worth_it(self) -> bool:
         """Whether learning again is worth it."""
-        return self.figure > WORTH_IT or self.came > (GROWN - 1) * max(self.fragments, 1)
+        grown = self.came > (GROWN - 1) * self.fragments
+        return self.came >= LEAST and (grown or self.figure > WORTH_IT)
 
     def to_json(self) -> dict[str, Any]:
         """As a store has it."""
