@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ KNOWN = [
     Fragment("odd", {"name": ("\ud800 x\0y",), "town": ("東京\nx",)}),
 ]
 LATER = [
-    *people(20, 2),
+    *(replace(f, id=f"new {f.id}") for f in people(5, 2)),
     *(Fragment(f"slip {f.id}", {**f.properties, "note": ("n",)}) for f in KNOWN[:6]),
     Fragment("later", {"name": ("European Union", "EU")}),
     Fragment("later none", {}),
@@ -72,7 +73,10 @@ def said(model: Pairs, fragments: Sequence[Fragment]) -> list[object]:
     return [
         *told,
         model.log_marginal(clusters).tolist(),
-        [model.contributions(fragments[k], fragments[k + 1 : k + 3]) for k in range(0, 30, 5)],
+        [
+            model.contributions(fragments[k], fragments[k + 1 : k + 3])
+            for k in range(0, len(fragments) - 2, 5)
+        ],
         *(getattr(odds, name).tolist() for name in ("row", "first", "second", "nats")),
     ]
 
@@ -144,7 +148,7 @@ def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
 def test_other_values_are_refused(name: str, value: object) -> None:
     name = name if name in KEPT.values else f"reader/{name}"
     assert name in KEPT.values
-    with pytest.raises(ModelError, match=r"reader/|" + name):
+    with pytest.raises(ModelError, match=rf"{name}|expected nothing of that name"):
         Pairs().take_up(Kept({**KEPT.values, name: value}, KEPT.arrays))
 
 
@@ -167,9 +171,9 @@ def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(
     whole, table = _everything(), model._odds
     for fragment in some:
         assert list(model.index.keys(fragment)) == whole.keys[fragment.id]
-    for one in [*some, *KNOWN[:10]]:
+    for one in [*some, *KNOWN[:5]]:
         near = table.near(table.encode(one))
-        for other in [*some, *KNOWN[:10]]:
+        for other in [*some, *KNOWN[:5]]:
             here = near.get(table.encode(other), -APART) + APART
             assert here == whole.odds[one.id, other.id], (one, other)
 
@@ -178,7 +182,7 @@ class _Everything:
     """Odds and keys of all pairs, each as a model says that has met no others."""
 
     def __init__(self) -> None:
-        everyone = [*LATER, *KNOWN[:10]]
+        everyone = [*LATER, *KNOWN[:5]]
         self.odds: dict[tuple[str, str], int] = {}
         self.keys: dict[str, list[int]] = {}
         rng = random.Random(0)

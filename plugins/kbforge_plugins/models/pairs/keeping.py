@@ -178,7 +178,7 @@ class Reading:
             ModelError: it does.
 
         """
-        for name in {*self._kept.values, *self._kept.arrays} - self._read:
+        for name in sorted({*self._kept.values, *self._kept.arrays} - self._read):
             raise self.damaged(name, "expected nothing of that name")
 
     def _found(self, held: Mapping[str, Any], name: str) -> Any:
