@@ -20,13 +20,13 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
-from kbforge.models.confidence import Reading
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
 
 if TYPE_CHECKING:
     from kbforge.judge.judging import Judged
+    from kbforge.models.confidence import Reading
 
 Plugin = TypeVar("Plugin")
 

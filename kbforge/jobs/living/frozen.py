@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,12 @@ from kbforge.jobs.making import (
     make_models,
 )
 from kbforge.models.bundle import MANIFEST, bundles_read_once
-from kbforge.models.confidence import Reading
-from kbforge.models.doubt.heard import ReadsPairs
-from kbforge.models.doubt.reading_kept import kept_reading, pairs_of, reading_from
 from kbforge.models.resolve import is_name, make_likelihood
 from kbforge.store.store import Store, kept_row
+
+if TYPE_CHECKING:
+    from kbforge.models.confidence import Reading
+    from kbforge.models.doubt.heard import ReadsPairs
 
 _PAIRS = "pairs"
 _FREE = ("device",)
@@ -70,6 +71,9 @@ def freeze(
         UsageError: a choice is an object, which no file can hold.
 
     """
+    # .1 s to import, and what adds to a store reads no confidence
+    from kbforge.models.doubt.reading_kept import kept_reading, pairs_of
+
     kept: dict[str, bytes] = {}
 
     def put(one: Kept | None) -> str | None:
@@ -251,6 +255,8 @@ def _confidence(
     store: Store, likelihood: Likelihood, name: str, defaults: str | None
 ) -> Reading | None:
     """The confidence map, which may ask a model of pairs."""
+    from kbforge.models.doubt.reading_kept import reading_from
+
     found = _kept(store, "confidence")
     if found is None:
         return None
@@ -259,7 +265,7 @@ def _confidence(
     if kept is not None:
         pairs = make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
         _take_up(pairs, kept)
-    return reading_from(found, cast(ReadsPairs | None, pairs), defaults)
+    return reading_from(found, cast("ReadsPairs | None", pairs), defaults)
 
 
 def _bundle_digest(likelihood: str) -> str | None:
