@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,19 @@ def same(one: Kept, other: Kept) -> bool:
     )
 
 
-def not_refused(take_up: Callable[[Kept], object], kept: Kept) -> list[str]:
-    """What can be wrong with what was kept without an error of one line that says so."""
+def not_refused(
+    take_up: Callable[[Kept], object], kept: Kept, signed: Collection[str] = ()
+) -> list[str]:
+    """What can be wrong with what was kept without an error of one line that says so.
+
+    Args:
+        take_up: is to refuse it.
+        kept: nothing is wrong with it.
+        signed: the arrays of whole numbers that may be below 0.
+
+    """
     out = []
-    for how, wrong in damaged(stored(kept)):
+    for how, wrong in damaged(stored(kept), signed):
         try:
             take_up(wrong)
         except ModelError as error:
@@ -45,12 +54,12 @@ def not_refused(take_up: Callable[[Kept], object], kept: Kept) -> list[str]:
     return out
 
 
-def damaged(kept: Kept) -> Iterator[tuple[str, Kept]]:
-    """The same with one thing wrong, and what that is."""
+def damaged(kept: Kept, signed: Collection[str] = ()) -> Iterator[tuple[str, Kept]]:
+    """The same with one thing wrong, and what that is; `signed` as of `not_refused`."""
     for name, array in kept.arrays.items():
         rest = {other: held for other, held in kept.arrays.items() if other != name}
         yield f"{name} is missing", Kept(kept.values, rest)
-        for how, wrong in _wrong(array):
+        for how, wrong in _wrong(array, name in signed):
             yield f"{name} {how}", Kept(kept.values, {**rest, name: wrong})
     for place in _places(kept.values, {name.rpartition(".")[0] for name in kept.arrays}):
         said = ".".join(place)
@@ -59,7 +68,7 @@ def damaged(kept: Kept) -> Iterator[tuple[str, Kept]]:
             yield f"{said} is {wrong}", Kept(_with(kept.values, place, [wrong]), kept.arrays)
 
 
-def _wrong(array: Any) -> Iterator[tuple[str, Any]]:
+def _wrong(array: Any, signed: bool) -> Iterator[tuple[str, Any]]:
     yield "has numbers of another type", array.astype(np.complex64)
     yield "has another shape", array[None, None]
     yield "is a list", array.tolist()
@@ -68,7 +77,7 @@ def _wrong(array: Any) -> Iterator[tuple[str, Any]]:
             spoilt = array.copy()
             spoilt.flat[-1] = value
             yield f"holds {value}", spoilt
-    if array.dtype.kind == "i" and array.size:
+    if array.dtype.kind == "i" and array.size and not signed:
         spoilt = array.copy()
         spoilt.flat[0] = -7
         yield "holds a number below 0", spoilt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +31,8 @@ class LikelihoodContract(Contract):
     """Exchangeable, deterministic, never NaN, blind to labels, and as able as it says."""
 
     kind: ClassVar[str] = "likelihoods"
+    signed: ClassVar[Collection[str]] = frozenset()
+    """Arrays of whole numbers, of what it keeps, that may be below 0."""
 
     def fragments(self) -> Sequence[Fragment]:
         """At least eight fragments that the model can read; override for other attributes."""
@@ -121,7 +123,8 @@ class LikelihoodContract(Contract):
         original = self.fitted()
         if not original.keeps:
             pytest.skip("it does not keep what it learned")
-        assert not_refused(lambda kept: self.make().take_up(kept), original.kept()) == []
+        kept = original.kept()
+        assert not_refused(lambda wrong: self.make().take_up(wrong), kept, self.signed) == []
 
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())

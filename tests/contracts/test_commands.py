@@ -85,3 +85,39 @@ class TestLabel(CommandContract):
 
 class TestTrainDefault(CommandContract):
     name = "train-default"
+
+
+class TestChanges(CommandContract):
+    name = "changes"
+
+
+class TestDecide(CommandContract):
+    name = "decide"
+
+
+class TestRefit(CommandContract):
+    name = "refit"
+
+
+class TestRemove(CommandContract):
+    name = "remove"
+
+
+class TestReport(CommandContract):
+    name = "report"
+
+
+class TestReview(CommandContract):
+    name = "review"
+
+
+class TestRevisit(CommandContract):
+    name = "revisit"
+
+
+class TestStatus(CommandContract):
+    name = "status"
+
+
+class TestUndo(CommandContract):
+    name = "undo"

@@ -42,6 +42,15 @@ class TestBetaBernoulli(LikelihoodContract):
 
 class TestPairs(LikelihoodContract):
     name = "pairs"
+    signed = frozenset(
+        {
+            # log odds, and digests of 64 bits
+            *("links/above", "links/own", "statements", "called/numbers"),
+            *("table/names/numbers", "table/names/letters"),
+            *(f"table/columns/{k}/numbers" for k in range(3)),
+            *(f"worths/{k}/values" for k in range(3)),
+        }
+    )
 
 
 class TestGpt(LikelihoodContract):

@@ -13,11 +13,13 @@ oracle = script("label_oracle")
 
 
 def test_answers_by_gold_come_near_the_best():
-    found = oracle.ask(LabelledFile("people", "p", tuple(people(40, 3))), 0.0, Choices())
+    file = LabelledFile("people", "p", tuple(people(40, 3)))
+    found = oracle.ask(file, 0.0, Choices(), confidence=True)
     assert found.family == "people"
     assert len(found.chosen) == len(oracle.STOPS)
     assert max(found.chosen) <= found.best
     assert found.gaps[-1] < 0.05
+    assert all(0 <= off <= 1 for off in found.off)
 
 
 def test_families_count_alike_in_the_mean():
