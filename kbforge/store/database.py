@@ -149,6 +149,8 @@ class Database:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
+            if self.version is None:
+                self.version = schema.version_of(connection, self.path)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -195,7 +197,11 @@ class Database:
             self._seen = self._data_version()
 
     def close(self) -> None:
-        """Let go of the file; what was not committed is lost."""
+        """Let go of the file; what was not committed is lost, and with it a file without tables."""
+        if self._write and self.version is None:
+            self.connection.close()
+            for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", f"{self.path}-lock"):
+                Path(path).unlink(missing_ok=True)
         self._held.close()
 
     def __enter__(self) -> Self:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from kbforge.contracts import Run
 from kbforge.store.store import Store
 
+FILLS = "cluster"
+"""The verb of runs that take fragments in; they are about files."""
 _MOST_ABOUT = 1000
 
 
@@ -48,11 +50,36 @@ def begin(store: Store, verb: str, about: str) -> Running:
     runs = store.runs()
     last = runs[-1] if runs else None
     if last is not None and not last.finished and last.verb == verb:
+        same = about == last.about or _changed_nothing(store, last)
+        told = about if same else f"{last.about}; {about}"
+        columns = {"about": told[:_MOST_ABOUT]}
+        store.database.transaction(lambda database: update(database, last.number, columns))
         return Running(last.number, last.added, last.removed, last.seconds, time.perf_counter())
     number = len(runs) + 1
     made = Run(number, verb, about[:_MOST_ABOUT], False, 0, 0, store.n_entities, 0.0, time.time())
     store.database.transaction(lambda database: insert(database, made))
     return Running(number, 0, 0, 0.0, time.perf_counter())
+
+
+def withdraw(store: Store, number: int) -> None:
+    """Forget a run that ended by an error before it changed anything."""
+
+    def delete(database: sqlite3.Connection) -> None:
+        database.execute("DELETE FROM run WHERE number = ?", (number,))
+
+    for run in store.runs():
+        if run.number == number and not run.finished and _changed_nothing(store, run):
+            store.database.transaction(delete)
+
+
+def _changed_nothing(store: Store, run: Run) -> bool:
+    """Whether all is as before a run that has not ended."""
+    rows = store.database.connection
+    touched = [
+        rows.execute(f"SELECT 1 FROM {table} WHERE run = ?", (run.number,)).fetchone()
+        for table in ("image", "decision")
+    ]
+    return touched == [None, None] and not run.added and not run.removed
 
 
 def insert(database: sqlite3.Connection, run: Run) -> None:

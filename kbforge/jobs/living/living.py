@@ -20,7 +20,7 @@ from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import write_rows
-from kbforge.store.runs import Running, begin, insert, update
+from kbforge.store.runs import Running, begin, insert, update, withdraw
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
@@ -136,7 +136,12 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
     with Database(path, write=True) as database:
         store = Store(database)
         store.require_made()
-        yield living(store, verb, about)
+        held = living(store, verb, about)
+        try:
+            yield held
+        except BaseException:
+            withdraw(store, held.run.number)
+            raise
 
 
 def living(store: Store, verb: str, about: str) -> Living:
@@ -174,7 +179,6 @@ def created(
         insert(rows, run)
 
     database.transaction(all_of_it)
-    database.version = schema.VERSION
     return _living(Store(database), prepared, choices, verb, about)
 
 

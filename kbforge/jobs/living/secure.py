@@ -16,6 +16,7 @@ from kbforge.jobs.living.events import Done, remove, undo
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.reviewing import forget as forget_reported
 from kbforge.store.database import Database
+from kbforge.store.runs import FILLS
 from kbforge.store.store import Store
 
 
@@ -68,8 +69,9 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
                 (orjson.dumps(left), run, entity),
             )
     names = [*gone, *([] if source is None else [source])]
-    for number, about in rows.execute("SELECT number, about FROM run").fetchall():
-        if any(name in about for name in names):
+    for number, verb, about in rows.execute("SELECT number, verb, about FROM run").fetchall():
+        # other runs were given ids, which may stand there cut and escaped
+        if verb != FILLS or any(name in about for name in names):
             rows.execute("UPDATE run SET about = '' WHERE number = ?", (number,))
 
 

@@ -14,10 +14,10 @@ from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.frozen import require_same
 from kbforge.jobs.living.living import Living, created, living
 from kbforge.store.database import Database
+from kbforge.store.runs import FILLS
 from kbforge.store.store import Store
 
 OnDuplicate = Literal["error", "replace"]
-_VERB = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def take_in(
         store = Store(database)
         if database.version is None or store.fact("choices") is None:
             known: Mapping[str, bool] = {}
-            held = created(database, fragments, choices, _VERB, about)
+            held = created(database, fragments, choices, FILLS, about)
             notes = held.prepared.notes
         else:
             require_same(store, choices)
             known = _known(store, fragments, on_duplicate)
-            held, notes = living(store, _VERB, about), ()
+            held, notes = living(store, FILLS, about), ()
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
         added = _run(held, new, known, on_step)
         totals = held.store.pages.totals

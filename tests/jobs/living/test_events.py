@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Fragment, Kind
-from kbforge.errors import ContradictionError, UsageError
+from kbforge.errors import ContradictionError, KBForgeError, UsageError
 from kbforge.evaluation.judge import judge
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
@@ -227,3 +227,28 @@ def test_old_ids_lead_to_who_has_the_fragments(store: Path) -> None:
             assert opened.now(entity)
         with pytest.raises(UsageError, match="had, no entity"):
             opened.now("e-nothing")
+
+
+def test_a_command_that_changed_nothing_is_no_run(store: Path) -> None:
+    a, b = several(store)
+    with pytest.raises(UsageError, match="no fragment"):
+        decide(str(store), decisions_of([("same", a, "nobody")]))
+    decide(str(store), decisions_of([("same", a, b)]))
+    told = [(run.verb, run.about) for run in status_of(str(store)).runs]
+    assert [verb for verb, _ in told] == ["cluster", "decide"]
+    assert "nobody" not in told[1][1]
+
+
+def test_what_cannot_be_begun_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(KBForgeError, match="no fragments"):
+        take_in(str(tmp_path / "kb.sqlite"), [], Choices())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_erased_ids_are_not_told_by_runs(tmp_path: Path) -> None:
+    path = str(tmp_path / "kb.sqlite")
+    odd = [Fragment(f"id\n{k} " + "long" * 40, {"name": (f"zyx {k}",)}) for k in range(2)]
+    take_in(path, [*people(20, 2), *odd], Choices(likelihood="attributes"))
+    decide(path, decisions_of([("same", odd[0].id, odd[1].id)]))
+    erase(path, [odd[0].id])
+    assert not any("long" in run.about for run in status_of(path).runs)
