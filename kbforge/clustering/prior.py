@@ -21,6 +21,7 @@ from scipy.special import digamma, gammaln
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import UsageError
+from kbforge.numerics.logs import on_grid
 
 _NO_PAIRS = 1e9
 """An alpha so many times the fragments leaves each alone."""
@@ -52,7 +53,8 @@ class DirichletProcess:
         return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
 
     def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
-        """log alpha + lgamma(|C|) + L(C): what clusters contribute to the log posterior, one each.
+        """log alpha + lgamma(|C|) + L(C): what clusters contribute to the log posterior, one each,
+        on the grid of `kbforge.numerics.logs`.
 
         Args:
             clusters: any.
@@ -60,4 +62,4 @@ class DirichletProcess:
 
         """
         sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
-        return np.asarray(self.log_cluster(sizes) + log_marginal)
+        return on_grid(self.log_cluster(sizes) + log_marginal)

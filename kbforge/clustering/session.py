@@ -1,11 +1,8 @@
-"""A session of sequential Monte Carlo: fragments come one after another, the state is kept.
-
-`SequentialMonteCarlo` is what its clusterers are but for their options.
-"""
+"""A session of sequential Monte Carlo: fragments come one after another, the state is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -14,7 +11,9 @@ from kbforge.clustering.core import Core
 from kbforge.clustering.ids import Ids
 from kbforge.clustering.online.scoring import make_scorer, shared
 from kbforge.clustering.paging.checkpoint import checkpoint_of
+from kbforge.clustering.paging.codec import page_of
 from kbforge.clustering.paging.core import PagedCore
+from kbforge.clustering.paging.reading import posterior_of, subproblem_of
 from kbforge.clustering.paging.snapshot import restore, snapshot_of
 from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.plan import Cornered, consider
@@ -25,7 +24,7 @@ from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.passes import revised
 from kbforge.clustering.revise.remove import plan_removal
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.state import Block, State
+from kbforge.clustering.state import State
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
@@ -33,9 +32,7 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     Info,
-    OnlineClusterer,
     Pages,
-    Particle,
     Posterior,
     Problem,
     Revised,
@@ -48,23 +45,6 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 
 def _nothing() -> None:
     return None
-
-
-class SequentialMonteCarlo(OnlineClusterer):
-    """What greedy, plain and split clustering share: all but their rules."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-
-    def open(
-        self,
-        problem: Problem,
-        rng: np.random.Generator,
-        snapshot: Snapshot | None = None,
-        pages: Pages | None = None,
-    ) -> OnlineSession:
-        """See `kbforge.contracts.clusterer`."""
-        return OnlineSession(problem, self._rules, rng, snapshot, pages)
 
 
 class OnlineSession:
@@ -211,7 +191,7 @@ class OnlineSession:
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
         self._core.have((name,))
-        return _subproblem(self._core.state, self._core.state.blocks[name])
+        return subproblem_of(page_of(self._core.state, name))
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
@@ -224,10 +204,17 @@ class OnlineSession:
         """What is known about the grouping of the fragments that there are."""
         self._core.have_all()
         state, numbers = self._core.state, self._core.model.fragments
-        at = None
+        called = None
         if len(numbers) < state.n_fragments:
-            at = {number: place for place, number in enumerate(numbers)}
-        return posterior_of(state, at, self._core.model.evaluations)
+            called = {number: place for place, number in enumerate(numbers)}.__getitem__
+        pages = (page_of(state, name) for name in sorted(state.blocks))
+        evaluations = self._core.model.evaluations
+        return posterior_of(pages, state.prior, len(numbers), evaluations, called)
+
+    def note(self, changed: Collection[int], gone: Collection[int]) -> None:
+        """These subproblems had changed before the session was opened, for `touched`."""
+        self._core.changed.update(changed)
+        self._core.gone.update(gone)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -246,37 +233,3 @@ class OnlineSession:
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
         return checkpoint_of(self._core, self._settings)
-
-
-def posterior_of(state: State, at: Mapping[int, int] | None, evaluations: int) -> Posterior:
-    """The state as plain tuples.
-
-    Args:
-        state: is read.
-        at: by number, the places of the fragments that there are; None if that is the same.
-        evaluations: as `Posterior` counts them.
-
-    """
-    blocks = [state.blocks[name] for name in sorted(state.blocks)]
-    return Posterior(
-        subproblems=tuple(_subproblem(state, block, at) for block in blocks),
-        log_posterior=float(
-            sum(state.term[block.cells[: block.row_start[1]]].sum() for block in blocks)
-        ),
-        n_fragments=state.n_fragments if at is None else len(at),
-        model_evaluations=evaluations,
-    )
-
-
-def _subproblem(state: State, block: Block, at: Mapping[int, int] | None = None) -> Subproblem:
-    cells = block.cells.tolist()
-    bounds = block.row_start.tolist()
-    members = {slot: state.members(slot) for slot in block.slots.tolist()}
-    if at is not None:
-        members = {slot: tuple(at[number] for number in held) for slot, held in members.items()}
-    particles = tuple(
-        Particle(weight, tuple(members[slot] for slot in cells[begin:end]))
-        for weight, begin, end in zip(block.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
-    )
-    fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
-    return Subproblem(tuple(fragments), particles)

@@ -24,9 +24,11 @@ operation. What a step replaces is appended; an arena is compacted when half of 
 | cells | cell | the cluster |
 | row_start, row_count | subproblem | its range of rows |
 
-Reading never changes what is known: `mark` and `place` are scratch that no reader finds anything
-in that it did not write, and what is kept of the arange, the lgamma table and the hashes are values
-of fixed functions. Only `kbforge.clustering.commit` writes.
+All log weights, and what is added to them, lie on the grid of `kbforge.numerics.logs`.
+
+Reading never changes what is known: `mark`, `place` and `gain` are scratch that no reader finds
+anything in that it did not write, and what is kept of the arange, the logs and the hashes are
+values of fixed functions. Only `kbforge.clustering.commit` writes.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.numerics.logs import on_grid
 
 _START_CAPACITY = 256
-_ROUNDING = 1e-9
 _Number = TypeVar("_Number", bound=np.generic)
 
 Link: TypeAlias = "tuple[Link | None, int]"
@@ -126,8 +128,10 @@ class State:
         # scratch, and values of fixed functions
         self.mark: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.place: IntArray = np.zeros(0, dtype=np.int64)
+        self.gain: FloatArray = np.zeros(0)
         self._arange: IntArray = np.arange(_START_CAPACITY)
-        self._log_gamma = np.zeros(0)
+        self._log_cluster: FloatArray = np.zeros(0)
+        self._log_size: FloatArray = np.zeros(0)
         self._hashes: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
 
     def resume(self, n_fragments: int, n_slots: int, free: list[int], effective: float) -> None:
@@ -162,7 +166,7 @@ class State:
             first = np.where(grown, self.first[parents], fragment)
         else:
             size, first = np.ones_like(parents), np.full_like(parents, fragment)
-        term = self._log_cluster(size) + score
+        term = self.log_terms(size, score)
         return NewClusters(parents, self.vacant(len(parents)), size, first, score, term)
 
     def place_clusters(self, fragment: int, new: NewClusters) -> None:
@@ -192,7 +196,8 @@ class State:
 
     def log_terms(self, sizes: IntArray, score: FloatArray) -> FloatArray:
         """log alpha + lgamma(|C|) + L(C) of clusters by size and L, nats."""
-        return np.asarray(self._log_cluster(sizes) + score)
+        largest = int(sizes.max(initial=1))
+        return on_grid(self.log_clusters(largest)[sizes] + score)
 
     def put_clusters(
         self,
@@ -205,7 +210,7 @@ class State:
         """Write what is known of clusters in slots that are taken; each of shape [clusters]."""
         self.size[slots] = size
         self.first[slots] = first
-        self.log_size[slots] = np.log(size)
+        self.log_size[slots] = self.log_sizes(int(size.max(initial=1)))[size]
         self.score[slots] = score
         self.term[slots] = term
 
@@ -216,7 +221,7 @@ class State:
     def in_heaviest(self, slots: IntArray) -> NDArray[np.bool_]:
         """Which clusters the heaviest particle of their subproblem holds, or one as heavy."""
         heaviest = self.row_weight[self.row_start[self.owner[slots]]]
-        return np.asarray(self.reach[slots] - self.log_size[slots] >= heaviest - _ROUNDING)
+        return np.asarray(self.reach[slots] - self.log_size[slots] >= heaviest)
 
     def release(self, slots: IntArray) -> None:
         """Free clusters that no particle holds any more."""
@@ -262,15 +267,23 @@ class State:
         self.owner = _longer(self.owner, capacity)
         self.mark = np.zeros(capacity, dtype=np.bool_)
         self.place = np.zeros(capacity, dtype=np.int64)
+        self.gain = np.zeros(capacity)
         self.links += [None] * extra
         self.mask += [0] * extra
 
-    def _log_cluster(self, sizes: IntArray) -> FloatArray:
-        largest = int(sizes.max())
-        if largest >= len(self._log_gamma):
-            table = np.arange(1, 2 * largest + 64)
-            self._log_gamma = np.concatenate([[np.nan], self.prior.log_cluster(table)])
-        return self._log_gamma[sizes]
+    def log_clusters(self, largest: int) -> FloatArray:
+        """log alpha + lgamma(|C|) by size, for sizes up to `largest` at least."""
+        if largest >= len(self._log_cluster):
+            sizes = np.arange(1, 2 * largest + 64)
+            self._log_cluster = np.concatenate([[np.nan], self.prior.log_cluster(sizes)])
+        return self._log_cluster
+
+    def log_sizes(self, largest: int) -> FloatArray:
+        """log|C| by size, for sizes up to `largest` at least."""
+        if largest >= len(self._log_size):
+            sizes = np.arange(1, 2 * largest + 64)
+            self._log_size = np.concatenate([[np.nan], on_grid(np.log(sizes))])
+        return self._log_size
 
     # -- subproblems ------------------------------------------------------------------------
 

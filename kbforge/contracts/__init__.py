@@ -16,6 +16,7 @@ from kbforge.contracts.likelihood import (
     FloatArray,
     IntArray,
     Likelihood,
+    CompiledClusters,
     LiveClusters,
     Observation,
 )

@@ -13,9 +13,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
+
+IntArray: TypeAlias = NDArray[np.int64]
 
 
 class CandidateIndex(ABC):
@@ -25,15 +32,26 @@ class CandidateIndex(ABC):
         families: most families of clusters that a key may lead to. A family is all competing
             clusters with the same first fragment.
         shared: keys that must lead to a family, if any family is led to by so many.
+        compared: most families that a fragment is compared with: those that most of its keys lead
+            to, and the earliest of equals; 0 is no bound.
 
     """
 
     families: int = 8
     shared: int = 1
+    compared: int = 0
 
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """The fragment's keys, distinct, in a fixed order."""
+
+    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+        """The keys of several fragments: where each one's begin, shape [fragments + 1], and all."""
+        keys = [self.keys(fragment) for fragment in fragments]
+        starts = np.zeros(len(keys) + 1, dtype=np.int64)
+        np.cumsum([len(of_one) for of_one in keys], out=starts[1:])
+        flat = chain.from_iterable(keys)
+        return starts, np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Look at the fragments to be clustered, if that helps.

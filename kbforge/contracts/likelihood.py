@@ -51,8 +51,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,10 +170,43 @@ class ConjugateLikelihood(Likelihood):
     def live_clusters(self) -> LiveClusters:
         """A new, empty table."""
 
+    def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
+        """A new, empty table in the compiled kernel, which says the same bits; None: there is none.
+
+        Args:
+            kernel: the library.
+
+        """
+        return None
+
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """The sum of the table's predictives; write it yourself where a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
         return np.array(chained, dtype=np.float64)
+
+
+class CompiledClusters(Protocol):
+    """Live clusters in the compiled kernel, and how fragments are told to it.
+
+    Attributes:
+        handle: address of the kernel's table; it is freed with this object.
+
+    """
+
+    handle: int
+
+    def encode(self, fragments: Sequence[Fragment]) -> tuple[IntArray, Any, Any]:
+        """What the table reads of fragments.
+
+        Returns:
+            Where each one's record begins, shape [fragments + 1]; the attributes stated in it, by
+            their index, ascending, and the numbers of what is stated, both of int32.
+
+        Raises:
+            LikelihoodError: as `LiveClusters.encode`.
+
+        """
+        ...
 
 
 class LiveClusters(ABC):

@@ -22,7 +22,9 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("Table", "_selective"): "what the class of the problem's tables can do",
     # values of fixed functions, kept as far as they were asked for
     ("State", "_arange"): "0, 1, 2, ...",
-    ("State", "_log_gamma"): "lgamma of cluster sizes",
+    ("State", "gain"): "scratch",
+    ("State", "_log_cluster"): "the prior's factors of cluster sizes",
+    ("State", "_log_size"): "logs of cluster sizes",
     ("State", "_hashes"): "hashes of slot numbers",
     ("LiveGaussian", "_log_gammas"): "ratios of gamma functions of cluster sizes",
     ("BlackBoxScorer", "_cache"): "scores by content: the likelihood would say the same again",

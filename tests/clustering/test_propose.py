@@ -110,7 +110,8 @@ def test_rows_in_reach_are_those_that_some_candidate_brings_to_the_floor() -> No
             log_predictive = gains(rng, state)
             log_predictive[candidates] = np.maximum(log_predictive[candidates], -3.0)
             floor = float(rng.normal(scale=4))
-            got = propose._rows_in_reach(state, candidates, log_predictive, floor).tolist()
+            state.gain[: state.n_slots] = log_predictive
+            got = propose._rows_in_reach(state, candidates, floor).tolist()
             reach: dict[int, float] = {}
             for slot in candidates.tolist():
                 start = int(state.row_start[state.owner[slot]])

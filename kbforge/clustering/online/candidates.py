@@ -7,7 +7,7 @@ its clusters, and a key need not be told when they do.
 One key in common is weak evidence, so families that several keys lead to are preferred. A key that
 leads to more families than the index allows is closed: no further ones are added, and it is
 followed only if the fragment's open keys lead nowhere, so that a fragment of common values alone is
-still compared with something.
+still compared with something. An index may bound how many families a fragment is compared with.
 
 Only families in the heaviest particles count towards that. Ten fragments of one entity are up to
 ten families, since improbable particles have each alone; the heaviest have one.
@@ -217,14 +217,27 @@ class Candidates:
 
     def _reached(self, keys: Sequence[int], left: Sequence[int]) -> Iterable[int]:
         """The live families that enough open keys lead to, else any, else those of closed keys."""
+        led = self._counted(left)
+        if not led:
+            return self._nearest(self._counted(keys))
+        enough = {family: n for family, n in led.items() if n >= self._index.shared}
+        return self._nearest(enough or led)
+
+    def _counted(self, keys: Iterable[int]) -> dict[int, int]:
+        """By live family that keys lead to, how many of them do."""
         live, led = self._live, dict[int, int]()
-        for key in left:
+        for key in keys:
             for family in self._families.get(key, ()):
                 if family in live:
                     led[family] = led.get(family, 0) + 1
-        if led:
-            return [family for family, keys in led.items() if keys >= self._index.shared] or led
-        return {family for key in keys for family in self._families.get(key, ())}
+        return led
+
+    def _nearest(self, led: Mapping[int, int]) -> Iterable[int]:
+        """Of these, at most as many as a fragment is compared with."""
+        most = self._index.compared
+        if not most or len(led) <= most:
+            return led
+        return sorted(led, key=lambda family: (-led[family], family))[:most]
 
     def _leads_too_far(
         self, key: int, families: dict[int, list[int]], in_heaviest: InHeaviest

@@ -17,7 +17,7 @@ from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics.logs import normalised
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ def grow(
     cells, row_start = _copy_rows(state, names, chosen, joint, child)
     used = np.zeros(len(slots), dtype=np.bool_)
     used[cells] = True
-    weights = joint.value - log_sum_exp(joint.value)
+    weights = normalised(joint.value)
     name = int(names[0])
     grown = Grown(name, new, slots, used, masks, moved, cells, row_start, weights, bits + 1)
     if len(names) > 1:

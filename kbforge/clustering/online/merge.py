@@ -12,6 +12,7 @@ Subproblems to which x hardly belongs are left alone: their part of the pool is 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ from kbforge.clustering.online.pool import Pool, distinct
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Resampler
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics.logs import log_sum_exp, on_grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,12 @@ def discard_weak_merges(pool: Pool, particles: int) -> Pool:
     if len(names) == 1:
         return pool
     member = np.searchsorted(names, pool.subproblem)
-    mass = np.bincount(member, weights=np.exp(pool.value - log_sum_exp(pool.value)))
-    strong = mass >= 1.0 / particles
+    weights = list(map(math.exp, (pool.value - pool.value[0]).tolist()))
+    masses: list[list[float]] = [[] for _ in names]
+    for place, weight in zip(member.tolist(), weights, strict=True):
+        masses[place].append(weight)
+    mass = np.array(list(map(math.fsum, masses)))
+    strong = mass >= math.fsum(weights) / particles
     strong[np.argmax(mass)] = True
     return pool if strong.all() else pool.take(strong[member])
 
@@ -96,6 +101,7 @@ def join_exactly(
     def cut(joint: Joint) -> Joint:
         joint = joint.take(np.argsort(-joint.value, kind="stable"))
         kept, value = resampler.resample(joint.value, size, rng)
+        value = joint.value[kept] if resampler.keeps_heaviest else on_grid(value)
         return Joint(value, joint.putative[kept], joint.rows[kept])
 
     placed = Joint(np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64))
@@ -131,7 +137,7 @@ def join_by_sampling(
         own = pool.subproblem[draws] == name
         rows[:, column] = np.where(own, pool.row[draws], old)
     drawn, counts = np.unique(np.column_stack([draws, rows]), axis=0, return_counts=True)
-    joint = Joint(np.log(counts / size), drawn[:, 0], drawn[:, 1:])
+    joint = Joint(on_grid(np.log(counts / size)), drawn[:, 0], drawn[:, 1:])
     return joint.take(np.argsort(-joint.value, kind="stable"))
 
 

@@ -14,6 +14,7 @@ from kbforge.clustering.online.pool import Pool, Scores, distinct, joined
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
+from kbforge.numerics.logs import on_grid, rounded
 
 _MANY_ROWS = 512  # above this, finding out which rows to leave out costs less than taking all
 _LEADERS = 8
@@ -32,10 +33,11 @@ def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
         LikelihoodError: a predictive is NaN or +inf.
 
     """
-    log_predictive = scores.log_predictive
     slots = state.arange(state.n_slots) if scores.slots is None else scores.slots
+    gain = state.gain
+    gain[slots] = on_grid(scores.log_predictive[slots])
     # the best putative weight of each cluster, over the particles that hold it
-    best = state.reach[slots] + log_predictive[slots]
+    best = state.reach[slots] + gain[slots]
     top = best.max(initial=-np.inf)
     if np.isnan(top) or top == np.inf:
         raise LikelihoodError(f"the likelihood (or surrogate) returned {top}")
@@ -48,10 +50,10 @@ def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
     candidates, best = slots[kept], best[kept]
     rows = _rows_of(state, candidates)
     if limit is not None and len(rows) > _MANY_ROWS:
-        floor = _raised(state, candidates, log_predictive, limit, floor)
+        floor = _raised(state, candidates, limit, floor)
         candidates = candidates[best >= floor]
-        rows = _rows_in_reach(state, candidates, log_predictive, floor)
-    pool = _expand(state, candidates, rows, log_predictive, floor).heaviest_first()
+        rows = _rows_in_reach(state, candidates, floor)
+    pool = _expand(state, candidates, rows, floor).heaviest_first()
     return pool if limit is None or len(pool) <= limit else pool.take(np.arange(limit))
 
 
@@ -71,7 +73,7 @@ def with_singletons(state: State, joins: Pool, alone: float) -> Pool:
         LikelihoodError: there is no finite assignment.
 
     """
-    log_new = state.prior.log_alpha + alone
+    log_new = rounded(state.prior.log_alpha + alone)
     if not len(joins):
         if log_new == -np.inf:
             raise LikelihoodError("the fragment has no finite assignment")
@@ -102,16 +104,13 @@ def _singletons(state: State, subproblem: int, log_new: float) -> Pool:
     )
 
 
-def _expand(
-    state: State, candidates: IntArray, rows: IntArray, log_predictive: FloatArray, floor: float
-) -> Pool:
+def _expand(state: State, candidates: IntArray, rows: IntArray, floor: float) -> Pool:
     """The putative particles of some clusters with a weight of at least `floor`.
 
     Args:
         state: before the new fragment.
         candidates: the clusters.
         rows: the particles to look at, by subproblem and rank.
-        log_predictive: L(C + x) - L(C) by slot, nats.
         floor: the least weight.
 
     Returns:
@@ -127,23 +126,21 @@ def _expand(
     cells, slots = cells[wanted], slots[wanted]
     row = rows.repeat(lengths)[wanted]
     value = state.row_weight[row] + state.log_size[slots]
-    value += log_predictive[slots]
+    value += state.gain[slots]
     heavy = value >= floor
     cells, slots, row, value = cells[heavy], slots[heavy], row[heavy], value[heavy]
     name = state.owner[slots]
     return Pool(value, cells, slots, row - state.row_start[name], name)
 
 
-def _raised(
-    state: State, candidates: IntArray, log_predictive: FloatArray, limit: int, floor: float
-) -> float:
+def _raised(state: State, candidates: IntArray, limit: int, floor: float) -> float:
     """A higher floor, if the particles of the few best clusters fill the pool by themselves."""
     if len(candidates) <= _LEADERS:
         return floor
-    best = state.reach[candidates] + log_predictive[candidates]
+    best = state.reach[candidates] + state.gain[candidates]
     leaders = candidates[np.argpartition(best, -_LEADERS)[-_LEADERS:]]
-    rows = _rows_in_reach(state, leaders, log_predictive, floor)
-    value = _expand(state, leaders, rows, log_predictive, floor).value
+    rows = _rows_in_reach(state, leaders, floor)
+    value = _expand(state, leaders, rows, floor).value
     return _kth_largest(value, limit) if len(value) > limit else floor
 
 
@@ -153,9 +150,7 @@ def _rows_of(state: State, candidates: IntArray) -> IntArray:
     return state.ranges(state.row_start[names], state.row_count[names])
 
 
-def _rows_in_reach(
-    state: State, candidates: IntArray, log_predictive: FloatArray, floor: float
-) -> IntArray:
+def _rows_in_reach(state: State, candidates: IntArray, floor: float) -> IntArray:
     """The rows of the candidates' subproblems that are heavy enough to come to `floor`.
 
     Most subproblems are here for one cluster that only their first few rows bring above it.
@@ -163,8 +158,8 @@ def _rows_in_reach(
     candidates = candidates[np.argsort(state.owner[candidates], kind="stable")]
     owner = state.owner[candidates]
     starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
-    gain = state.log_size[candidates] + log_predictive[candidates]
-    # the slack covers the rounding of sums taken in another order than the pool's
+    gain = state.log_size[candidates] + state.gain[candidates]
+    # the slack covers the rounding of weights too large for the grid
     needed = floor - np.maximum.reduceat(gain, starts)
     needed -= _SLACK * (1 + np.abs(needed))
     counts = state.row_count[owner[starts]]

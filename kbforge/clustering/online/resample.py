@@ -10,6 +10,7 @@ import numpy as np
 
 from kbforge.clustering.online.pool import Pool
 from kbforge.clustering.rules import Rules
+from kbforge.numerics.logs import on_grid
 
 
 def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
@@ -17,6 +18,7 @@ def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
     if rules.floor:
         pool = pool.take(pool.value >= pool.value[0] + np.log(rules.floor))
     kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
-    pool = pool.take(kept).with_value(value)
-    # a stochastic scheme changes weights; the greedy one keeps the order it was given
-    return pool if rules.resampler.keeps_heaviest else pool.heaviest_first()
+    pool = pool.take(kept)
+    if rules.resampler.keeps_heaviest:
+        return pool  # in the order that it was given
+    return pool.with_value(on_grid(value)).heaviest_first()

@@ -36,6 +36,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import Key, ScoreCache
+from kbforge.numerics.logs import on_grid
 
 
 def without_model(problem: Problem) -> Problem:
@@ -216,7 +217,7 @@ class BlackBoxScorer:
         gain = reading.joined[joins.slot] - state.score[joins.slot]
         row = state.row_start[joins.subproblem] + joins.row
         prior = state.row_weight[row] + state.log_size[joins.slot]
-        return joins.with_value(prior + gain)
+        return joins.with_value(prior + on_grid(gain))
 
     def log_marginal_new(self, reading: Reading) -> float:
         return float(self._score(reading, [()])[0])

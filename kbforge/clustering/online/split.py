@@ -18,7 +18,7 @@ from kbforge.clustering.online.grow import Grown
 from kbforge.clustering.rules import Weights
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics.logs import GRID, in_units, normalised, on_grid
 
 # a mask may use this many bits more than it has fragments before it is renumbered
 _SLACK_BITS = 64
@@ -88,7 +88,8 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     contents = np.add.reduceat(cells.hash, starts)
     _, distinct = np.unique(contents, return_index=True)
     if weights == "target":
-        value = np.asarray(np.add.reduceat(cells.term, starts)[distinct])
+        sums = np.add.reduceat(in_units(cells.term), starts)[distinct]
+        value = (sums - sums.max()) / GRID
     else:
         value = _marginal(grown, contents)
     order = np.lexsort((distinct, -value))  # heaviest first, then the parents' ranking
@@ -98,7 +99,7 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     return Block(
         cells.slot[state.ranges(starts[chosen], lengths)],
         row_start,
-        value[order] - log_sum_exp(value),
+        normalised(value[order]),
         slots,
         bits,
     )
@@ -109,7 +110,7 @@ def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
     _, source = np.unique(contents, return_inverse=True)
     mass = np.bincount(source, weights=np.exp(grown.weights))
     with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
-        return np.log(mass)
+        return on_grid(np.log(mass))
 
 
 def _components(grown: Grown) -> list[IntArray]:

@@ -29,7 +29,7 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, Link, State
 from kbforge.contracts import Cluster, FloatArray
 from kbforge.errors import LikelihoodError
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics.logs import normalised
 
 
 class ImpossibleError(LikelihoodError):
@@ -198,7 +198,7 @@ def _block(slot_of: Mapping[Cluster, int], rows: Sequence[Row], values: FloatArr
     return Block(
         cells,
         np.cumsum([0, *(len(row) for row in rows)]),
-        values - log_sum_exp(values),
+        normalised(values),
         np.unique(cells),
         sum(len(cluster) for cluster in rows[0]),
     )

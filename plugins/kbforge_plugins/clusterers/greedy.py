@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbforge import registry
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.session import SequentialMonteCarlo
+from kbforge.clustering.sequential import SequentialMonteCarlo
 
 
 class Greedy(SequentialMonteCarlo):

@@ -15,6 +15,7 @@ for less where other attributes tell as much (`attributes.dependence`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import CDLL
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +27,7 @@ from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import TakenUp, together
 from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.models.attributes.compiled import CompiledUrns
 from kbforge_plugins.models.attributes.fitting import (
     Fitted,
     counts_of,
@@ -230,6 +232,10 @@ class Attributes(ConjugateLikelihood):
     def live_clusters(self) -> AttributeTable:
         """A new, empty table."""
         return self._model.live_clusters()
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledUrns | None:
+        """See `kbforge.contracts.likelihood`."""
+        return self._model.compiled_clusters(kernel)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.

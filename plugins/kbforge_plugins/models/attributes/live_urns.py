@@ -262,4 +262,7 @@ def _one(urn: Urn | None) -> float:
 
 
 def _log_marginal(urns: Sequence[Urn | None]) -> float:
-    return sum(map(_one, urns))
+    total = 0.0  # one by one: Python's own sum rounds otherwise from version to version
+    for urn in urns:
+        total += _one(urn)
+    return total

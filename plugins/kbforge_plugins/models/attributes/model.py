@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 
 import numpy as np
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray
 from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.models.attributes.compiled import CompiledUrns
 from kbforge_plugins.models.attributes.live_urns import AttributeTable, Encoder
 from kbforge_plugins.models.attributes.rates import Rates
 from kbforge_plugins.models.attributes.urn import Urns
@@ -38,3 +40,7 @@ class AttributeModel(ConjugateLikelihood):
     def live_clusters(self) -> AttributeTable:
         """A new, empty table."""
         return AttributeTable(self._encoder, self._urns)
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledUrns | None:
+        """See `kbforge.contracts.likelihood`."""
+        return CompiledUrns(kernel, self._encoder, self._urns)

@@ -1,0 +1,66 @@
+"""Pages as what a posterior consists of: plain tuples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import FloatArray, Page, Particle, Posterior, Subproblem
+from kbforge.numerics.logs import on_grid
+
+
+def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
+    """A page as plain tuples.
+
+    Args:
+        page: one subproblem.
+        called: gives the fragments other numbers, in the same order or another; None leaves them.
+
+    """
+    ends = np.cumsum(page.lengths)
+    held = [part.tolist() for part in np.split(page.members, ends[:-1])]
+    if called is None:
+        clusters = [tuple(members) for members in held]
+    else:
+        clusters = [tuple(sorted(map(called, members))) for members in held]
+    bounds = np.concatenate([[0], np.cumsum(page.rows)]).tolist()
+    cells = page.cells.tolist()
+    particles = tuple(
+        Particle(weight, tuple(sorted(clusters[k] for k in cells[begin:end])))
+        for weight, begin, end in zip(page.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
+    )
+    fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
+    return Subproblem(tuple(fragments), particles)
+
+
+def posterior_of(
+    pages: Iterable[Page],
+    prior: DirichletProcess,
+    n_fragments: int,
+    evaluations: int,
+    called: Callable[[int], int] | None = None,
+) -> Posterior:
+    """What is known of the grouping.
+
+    Args:
+        pages: of all subproblems, by ascending name.
+        prior: over partitions.
+        n_fragments: how many there are.
+        evaluations: as `Posterior` counts them.
+        called: see `subproblem_of`.
+
+    """
+    subproblems, terms = [], list[float]()
+    for page in pages:
+        subproblems.append(subproblem_of(page, called))
+        terms += _heaviest_terms(page, prior).tolist()
+    return Posterior(tuple(subproblems), math.fsum(terms), n_fragments, evaluations)
+
+
+def _heaviest_terms(page: Page, prior: DirichletProcess) -> FloatArray:
+    """log alpha + lgamma(|C|) + L(C) of the clusters of the heaviest particle, nats."""
+    heaviest = page.cells[: page.rows[0]]
+    return on_grid(prior.log_cluster(page.lengths[heaviest]) + page.scores[heaviest])

@@ -1,0 +1,32 @@
+"""Greedy, plain and split sequential Monte Carlo as clusterers: all of them but their rules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbforge.clustering.compiled.session import CompiledSession, can_compile
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import OnlineSession
+from kbforge.contracts import OnlineClusterer, Pages, Problem, Session, Snapshot
+from kbforge.kernel.library import kernel_library
+
+
+class SequentialMonteCarlo(OnlineClusterer):
+    """What greedy, plain and split clustering share: all but their rules."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def open(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
+    ) -> Session:
+        """See `kbforge.contracts.clusterer`."""
+        if snapshot is None and pages is None and can_compile(problem, self._rules):
+            kernel = kernel_library()
+            if kernel is not None:
+                return CompiledSession(kernel, problem, self._rules, rng)
+        return OnlineSession(problem, self._rules, rng, snapshot, pages)

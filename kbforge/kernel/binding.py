@@ -1,0 +1,177 @@
+"""What the kernel's functions take and give, as ctypes sees it: `src/api.hpp` line by line."""
+
+from __future__ import annotations
+
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_double,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_void_p,
+)
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, IntArray
+
+_INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
+BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
+"""The weights of noise and of words in common: of u given v, of v given u."""
+
+
+class Done(Structure):
+    """kb_done: what taking in fragments did."""
+
+    _fields_ = (
+        ("taken", c_int64),
+        ("outcome", c_int32),
+        ("evaluations", c_int64),
+        ("subproblems", c_int64),
+        ("log10_effective", c_double),
+        ("parents", _INTS),
+        ("children", _INTS),
+        ("dropped", _INTS),
+        ("n_children", c_int64),
+        ("n_dropped", c_int64),
+        ("before", _INTS),
+        ("after", _INTS),
+        ("before_start", _INTS),
+        ("after_start", _INTS),
+        ("subproblems_after", _INTS),
+        ("evaluations_after", _INTS),
+        ("log10_after", _DOUBLES),
+    )
+
+
+class Pages(Structure):
+    """kb_pages: some subproblems, one after another."""
+
+    _fields_ = (
+        ("clusters", _INTS),
+        ("particles", _INTS),
+        ("slots", _INTS),
+        ("lengths", _INTS),
+        ("members", _INTS),
+        ("rows", _INTS),
+        ("cells", _INTS),
+        ("scores", _DOUBLES),
+        ("weights", _DOUBLES),
+        ("n_slots", c_int64),
+        ("n_members", c_int64),
+        ("n_rows", c_int64),
+        ("n_cells", c_int64),
+    )
+
+
+class Totals(Structure):
+    """kb_totals: what a run knows beside its subproblems."""
+
+    _fields_ = (
+        ("fragments", c_int64),
+        ("slots", c_int64),
+        ("subproblems", c_int64),
+        ("evaluations", c_int64),
+        ("n_free", c_int64),
+        ("free", _INTS),
+        ("log10_effective", c_double),
+    )
+
+
+class Led(Structure):
+    """kb_led: where the keys of the index lead."""
+
+    _fields_ = (
+        ("n_keys", c_int64),
+        ("n_families", c_int64),
+        ("keys", _INTS),
+        ("counts", _INTS),
+        ("families", _INTS),
+        ("closed", POINTER(c_uint8)),
+    )
+
+
+_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "kb_run_new": (
+        c_void_p,
+        (c_int32, c_double, c_int32, c_double, c_int32, c_int32, c_int32, c_int32),
+    ),
+    "kb_run_free": (None, (c_void_p,)),
+    "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
+    "kb_look_up": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS))),
+    "kb_take_in": (None, (c_void_p, c_void_p, c_double, POINTER(Done))),
+    "kb_add": (
+        None,
+        (c_void_p, c_void_p, c_int64, *5 * (c_void_p,), POINTER(Done)),
+    ),
+    "kb_names": (c_int64, (c_void_p, POINTER(_INTS))),
+    "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
+    "kb_export_totals": (None, (c_void_p, POINTER(Totals))),
+    "kb_export_led": (None, (c_void_p, POINTER(Led))),
+    "kb_attributes_new": (c_void_p, ()),
+    "kb_table_free": (None, (c_void_p,)),
+    "kb_attributes_begin": (
+        None,
+        (
+            c_void_p,
+            c_double,
+            c_double,
+            c_int64,
+            c_void_p,
+            c_int32,
+            c_int64,
+            c_int64,
+            c_void_p,
+            BY_WORDS,
+        ),
+    ),
+    "kb_attributes_features": (None, (c_void_p, c_int32, c_int64, c_void_p)),
+    "kb_attributes_values": (None, (c_void_p, c_int32, c_int64, *7 * (c_void_p,))),
+    "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
+}
+
+
+def declare(library: CDLL) -> None:
+    """Tell ctypes what the functions take and give.
+
+    Raises:
+        AttributeError: the library lacks one.
+
+    """
+    for name, (result, arguments) in _PROTOTYPES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+
+
+def ints(pointer: Any, n: int) -> IntArray:
+    """A copy of what the kernel points to, shape [n]."""
+    return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0, dtype=np.int64)
+
+
+def floats(pointer: Any, n: int) -> FloatArray:
+    """A copy of what the kernel points to, shape [n]."""
+    return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0)
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where an array's numbers lie, one after another."""
+    assert array.flags.c_contiguous
+    return array.ctypes.data
+
+
+__all__ = [
+    "BY_WORDS",
+    "Done",
+    "Led",
+    "Pages",
+    "Totals",
+    "address",
+    "declare",
+    "floats",
+    "ints",
+]

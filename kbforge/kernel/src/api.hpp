@@ -1,0 +1,98 @@
+// The kernel's interface: plain C, for ctypes (kbforge/kernel/library.py).
+//
+// Pointers that a function gives back are to memory of the kernel, and are valid until the next call
+// on the same run. A likelihood's table belongs to the caller and must outlive the runs it is given to.
+#pragma once
+
+#include <cstdint>
+
+#if defined(_WIN32)
+#define KB_API extern "C" __declspec(dllexport)
+#else
+#define KB_API extern "C" __attribute__((visibility("default")))
+#endif
+
+namespace kbforge {
+struct Run;
+class Table;
+}  // namespace kbforge
+
+// What taking in fragments did: arrays of each, with where each fragment's begin.
+struct kb_done {
+  std::int64_t taken;  // fragments taken in; where there is an error, those before it
+  std::int32_t outcome;  // 0: all; 1: a predictive, 2: L alone is NaN or +inf; 3: no place
+  std::int64_t evaluations;
+  std::int64_t subproblems;
+  double log10_effective;
+  const std::int64_t *parents, *children, *dropped;  // of the last fragment
+  std::int64_t n_children, n_dropped;
+  const std::int64_t *before, *after;  // names of subproblems
+  const std::int64_t *before_start, *after_start;  // shape [taken + 1]
+  const std::int64_t *subproblems_after, *evaluations_after;  // shape [taken]
+  const double* log10_after;                                  // shape [taken]
+};
+
+// Some subproblems as kbforge.contracts.Page has them, one after another.
+struct kb_pages {
+  const std::int64_t *clusters, *particles;  // of each page
+  const std::int64_t *slots, *lengths, *members, *rows, *cells;
+  const double *scores, *weights;
+  std::int64_t n_slots, n_members, n_rows, n_cells;
+};
+
+struct kb_totals {
+  std::int64_t fragments, slots, subproblems, evaluations, n_free;
+  const std::int64_t* free;
+  double log10_effective;
+};
+
+struct kb_led {
+  std::int64_t n_keys, n_families;
+  const std::int64_t *keys, *counts, *families;
+  const std::uint8_t* closed;
+};
+
+KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t splits,
+                                double log_alpha, std::int32_t indexed, std::int32_t most,
+                                std::int32_t shared, std::int32_t compared);
+KB_API void kb_run_free(kbforge::Run* run);
+// log |C| and log alpha + lgamma(|C|) of cluster sizes below n.
+KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
+                         const double* log_cluster);
+// The clusters to compare the next fragment with: those that its keys lead to, or all; how many.
+KB_API std::int64_t kb_look_up(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
+                               const std::int64_t** slots);
+// Take in the fragment that was looked up.
+KB_API void kb_take_in(kbforge::Run* run, const double* predictive, double alone, kb_done* done);
+// Take in fragments, one after another, by a likelihood of the kernel's own.
+KB_API void kb_add(kbforge::Run* run, kbforge::Table* table, std::int64_t n,
+                   const std::int64_t* record_start, const std::int32_t* attributes,
+                   const std::int32_t* values, const std::int64_t* key_start,
+                   const std::int64_t* keys, kb_done* done);
+
+// The names of all subproblems, ascending; how many.
+KB_API std::int64_t kb_names(kbforge::Run* run, const std::int64_t** names);
+KB_API void kb_export_pages(kbforge::Run* run, std::int64_t n, const std::int64_t* names,
+                            kb_pages* pages);
+KB_API void kb_export_totals(kbforge::Run* run, kb_totals* totals);
+KB_API void kb_export_led(kbforge::Run* run, kb_led* led);
+
+KB_API kbforge::Table* kb_attributes_new(void);
+KB_API void kb_table_free(kbforge::Table* table);
+KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
+                                double discount, std::int64_t n_weights, const double* weights,
+                                std::int32_t numeric, std::int64_t alphabet,
+                                std::int64_t n_letters, const std::uint32_t* letters,
+                                void (*by_words)(std::int32_t, std::int32_t, std::int32_t,
+                                                 double*));
+KB_API void kb_attributes_features(kbforge::Table* table, std::int32_t attribute,
+                                   std::int64_t n, const double* mass);
+// More values of an attribute: base probability, whether it was counted, characters, features.
+KB_API void kb_attributes_values(kbforge::Table* table, std::int32_t attribute,
+                                 std::int64_t n, const double* base, const std::uint8_t* counted,
+                                 const std::int64_t* char_start, const std::uint32_t* chars,
+                                 const std::int64_t* feature_start, const std::int32_t* names,
+                                 const std::int32_t* features);
+// c G(u | v), for tests and for explanations.
+KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
+                                 std::int32_t u, std::int32_t v);

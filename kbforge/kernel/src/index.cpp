@@ -1,0 +1,216 @@
+#include "index.hpp"
+
+#include <algorithm>
+
+namespace kbforge {
+
+void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
+                    std::vector<Slot>& slots) {
+  keys_.assign(keys, keys + n);
+  open_.clear();
+  closing_.clear();
+  pruned_.clear();
+  reached_.clear();
+  if (tallies_.size() < state.family.size()) tallies_.resize(state.family.size() * 2);
+  ++stamp_;
+  for (std::int64_t key : keys_) {
+    const Entry* entry = find(key);
+    if (entry && entry->closed) continue;
+    if (entry && leads_too_far(state, key, *entry)) {
+      closing_.push_back(key);
+    } else {
+      open_.push_back(key);
+    }
+  }
+  count_open(state);
+  if (reached_.empty()) {
+    follow_all(state);
+  } else {
+    keep_shared();
+  }
+  keep_nearest();
+  slots.clear();
+  for (Number family : reached_) {
+    for (Slot slot = state.family[family]; slot != kNone; slot = state.clusters[slot].next) {
+      slots.push_back(slot);
+    }
+  }
+  std::sort(slots.begin(), slots.end());
+}
+
+bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& entry) {
+  const auto most = static_cast<std::uint32_t>(rules_.most);
+  if (entry.count <= most) return false;
+  Pruned left{key, {}};
+  for (std::uint32_t at = 0; at < entry.count; ++at) {
+    const Number family = pool_[entry.start + at];
+    if (state.family[family] != kNone) left.families.push_back(family);
+  }
+  std::uint32_t heavy = 0;
+  if (left.families.size() > most) {
+    for (Number family : left.families) heavy += state.family_in_heaviest(family);
+  }
+  pruned_.push_back(std::move(left));
+  return heavy > most;
+}
+
+// The live families that open keys lead to, each with how many do.
+void Index::count_open(const State& state) {
+  for (std::int64_t key : open_) {
+    const Entry* entry = find(key);
+    if (!entry) continue;
+    for (std::uint32_t at = 0; at < entry->count; ++at) {
+      const Number family = pool_[entry->start + at];
+      if (state.family[family] == kNone) continue;
+      Tally& tally = tallies_[family];
+      if (tally.stamp != stamp_) {
+        tally = Tally{stamp_, 0};
+        reached_.push_back(family);
+      }
+      ++tally.keys;
+    }
+  }
+}
+
+// If enough keys lead to some family, families that fewer lead to are left out.
+void Index::keep_shared() {
+  const auto few = [this](Number family) { return tallies_[family].keys < rules_.shared; };
+  if (std::all_of(reached_.begin(), reached_.end(), few)) return;
+  reached_.erase(std::remove_if(reached_.begin(), reached_.end(), few), reached_.end());
+}
+
+// No open key leads anywhere: closed ones are followed.
+void Index::follow_all(const State& state) {
+  for (std::int64_t key : keys_) {
+    const Entry* entry = find(key);
+    if (!entry) continue;
+    for (std::uint32_t at = 0; at < entry->count; ++at) {
+      const Number family = pool_[entry->start + at];
+      Tally& tally = tallies_[family];
+      if (tally.stamp != stamp_) {
+        tally = Tally{stamp_, 0};
+        reached_.push_back(family);
+      }
+      ++tally.keys;
+    }
+  }
+  const auto dead = [&state](Number family) { return state.family[family] == kNone; };
+  reached_.erase(std::remove_if(reached_.begin(), reached_.end(), dead), reached_.end());
+}
+
+// At most so many families: those that most keys lead to, the earliest of equals.
+void Index::keep_nearest() {
+  const auto most = static_cast<std::size_t>(rules_.compared);
+  if (!most || reached_.size() <= most) return;
+  const auto nearer = [this](Number a, Number b) {
+    return tallies_[a].keys != tallies_[b].keys ? tallies_[a].keys > tallies_[b].keys : a < b;
+  };
+  std::nth_element(reached_.begin(), reached_.begin() + most, reached_.end(), nearer);
+  reached_.resize(most);
+}
+
+void Index::extend(const std::vector<Number>& families) {
+  for (const Pruned& left : pruned_) assign(*find(left.key), left.families);
+  for (std::int64_t key : closing_) find(key)->closed = true;
+  for (std::int64_t key : open_) {
+    Entry& entry = made(key);
+    for (Number family : families) append(entry, family);
+  }
+  if (lost_ > 4096 && lost_ > pool_.size() / 2) pack();
+}
+
+std::vector<Index::Led> Index::contents() const {
+  std::vector<Led> out;
+  for (const Entry& entry : entries_) {
+    if (!entry.used) continue;
+    const auto begin = pool_.begin() + entry.start;
+    out.push_back(Led{entry.key, {begin, begin + entry.count}, entry.closed});
+  }
+  std::sort(out.begin(), out.end(), [](const Led& a, const Led& b) { return a.key < b.key; });
+  return out;
+}
+
+void Index::hold(std::int64_t key, const Number* families, std::size_t n, bool closed) {
+  Entry& entry = made(key);
+  assign(entry, std::vector<Number>(families, families + n));
+  entry.closed = closed;
+}
+
+const Index::Entry* Index::find(std::int64_t key) const {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t at = mixed(static_cast<std::uint64_t>(key)) & mask;
+  while (entries_[at].used) {
+    if (entries_[at].key == key) return &entries_[at];
+    at = (at + 1) & mask;
+  }
+  return nullptr;
+}
+
+Index::Entry* Index::find(std::int64_t key) {
+  return const_cast<Entry*>(static_cast<const Index*>(this)->find(key));
+}
+
+Index::Entry& Index::made(std::int64_t key) {
+  if (Entry* known = find(key)) return *known;
+  if (3 * (n_entries_ + 1) > 2 * entries_.size()) rehash();
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t at = mixed(static_cast<std::uint64_t>(key)) & mask;
+  while (entries_[at].used) at = (at + 1) & mask;
+  ++n_entries_;
+  entries_[at].used = true;
+  entries_[at].key = key;
+  return entries_[at];
+}
+
+void Index::rehash() {
+  std::vector<Entry> old(entries_.size() * 2);
+  old.swap(entries_);
+  const std::size_t mask = entries_.size() - 1;
+  for (const Entry& entry : old) {
+    if (!entry.used) continue;
+    std::size_t at = mixed(static_cast<std::uint64_t>(entry.key)) & mask;
+    while (entries_[at].used) at = (at + 1) & mask;
+    entries_[at] = entry;
+  }
+}
+
+void Index::append(Entry& entry, Number family) {
+  const auto begin = pool_.begin() + entry.start;
+  if (std::find(begin, begin + entry.count, family) != begin + entry.count) return;
+  if (entry.count == entry.room) {
+    const auto start = static_cast<std::uint32_t>(pool_.size());
+    lost_ += entry.room;
+    entry.room = entry.room ? 2 * entry.room : 1;
+    pool_.resize(pool_.size() + entry.room);
+    std::copy_n(pool_.begin() + entry.start, entry.count, pool_.begin() + start);
+    entry.start = start;
+  }
+  pool_[entry.start + entry.count++] = family;
+}
+
+void Index::assign(Entry& entry, const std::vector<Number>& families) {
+  if (families.size() > entry.room) {
+    lost_ += entry.room;
+    entry.start = static_cast<std::uint32_t>(pool_.size());
+    entry.room = static_cast<std::uint32_t>(families.size());
+    pool_.resize(pool_.size() + entry.room);
+  }
+  std::copy(families.begin(), families.end(), pool_.begin() + entry.start);
+  entry.count = static_cast<std::uint32_t>(families.size());
+}
+
+void Index::pack() {
+  std::vector<Number> packed;
+  packed.reserve(pool_.size() - lost_);
+  for (Entry& entry : entries_) {
+    if (!entry.used) continue;
+    const auto start = static_cast<std::uint32_t>(packed.size());
+    packed.insert(packed.end(), pool_.begin() + entry.start,
+                  pool_.begin() + entry.start + entry.room);
+    entry.start = start;
+  }
+  pool_.swap(packed);
+  lost_ = 0;
+}
+
+}  // namespace kbforge

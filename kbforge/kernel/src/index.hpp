@@ -1,0 +1,80 @@
+// The index: which clusters a fragment's keys lead to (kbforge/clustering/online/candidates.py).
+//
+// A key leads to families, all live clusters with the same first fragment. Where a key leads is kept
+// in one pool of numbers; a key that outgrows its place moves to one of twice the size, and the pool
+// is packed when half of it is left behind.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "state.hpp"
+
+namespace kbforge {
+
+struct IndexRules {
+  std::int32_t most;      // families that a key may lead to
+  std::int32_t shared;    // keys that must lead to a family, if any family has so many
+  std::int32_t compared;  // families that a fragment is compared with, at most; 0: no bound
+};
+
+class Index {
+ public:
+  explicit Index(IndexRules rules) : rules_(rules) { entries_.resize(1 << 12); }
+
+  // The clusters to compare a fragment of these keys with, ascending; nothing changes.
+  void look_up(const State& state, const std::int64_t* keys, std::size_t n,
+               std::vector<Slot>& slots);
+  // The fragment looked up last was taken in, by clusters of these families, which are distinct.
+  void extend(const std::vector<Number>& families);
+
+  // What a key leads to, for copies of the whole.
+  struct Led {
+    std::int64_t key;
+    std::vector<Number> families;
+    bool closed;
+  };
+  std::vector<Led> contents() const;
+  void hold(std::int64_t key, const Number* families, std::size_t n, bool closed);
+
+ private:
+  struct Entry {
+    std::int64_t key = 0;
+    std::uint32_t start = 0, count = 0, room = 0;
+    bool used = false, closed = false;
+  };
+  struct Pruned {
+    std::int64_t key;
+    std::vector<Number> families;
+  };
+  struct Tally {
+    std::int32_t stamp = 0, keys = 0;
+  };
+
+  Entry* find(std::int64_t key);
+  const Entry* find(std::int64_t key) const;
+  Entry& made(std::int64_t key);
+  void rehash();
+  void append(Entry& entry, Number family);
+  void assign(Entry& entry, const std::vector<Number>& families);
+  void pack();
+  bool leads_too_far(const State& state, std::int64_t key, const Entry& entry);
+  void count_open(const State& state);
+  void keep_shared();
+  void keep_nearest();
+  void follow_all(const State& state);
+
+  IndexRules rules_;
+  std::vector<Entry> entries_;
+  std::size_t n_entries_ = 0;
+  std::vector<Number> pool_;
+  std::size_t lost_ = 0;
+  // of the fragment that was looked up last
+  std::vector<std::int64_t> keys_, open_, closing_;
+  std::vector<Pruned> pruned_;
+  std::vector<Number> reached_;
+  std::vector<Tally> tallies_;  // by family
+  std::int32_t stamp_ = 0;
+};
+
+}  // namespace kbforge

@@ -1,0 +1,34 @@
+// Numbers: the grid of log weights, exact sums, and hashes.
+//
+// Everything here gives the bits that the Python side gives: exp and log are those of the C library,
+// called number by number, and sums are rounded once (see kbforge/numerics/logs.py).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace kbforge {
+
+constexpr double kGrid = 17179869184.0;  // 2^34 units of log weights in one nat
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// The nearest multiple of 2^-34 nats; infinities and NaN as they are.
+inline double on_grid(double x) { return std::nearbyint(x * kGrid) / kGrid; }
+
+// A fixed random-looking number (SplitMix64; Steele, Lea and Flood 2014).
+inline std::uint64_t mixed(std::uint64_t x) {
+  x = (x + 1) * 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+// The correctly rounded sum of finite numbers (Shewchuk 1997), whatever their order.
+double exact_sum(const double* values, std::size_t n);
+
+// Log weights less the log of their sum, on the grid like these; the first one is the largest.
+void normalise(std::vector<double>& weights);
+
+}  // namespace kbforge

@@ -1,0 +1,137 @@
+// Split: what has grown falls apart into blocks that no particle connects.
+//
+// Fragments are connected if they share a cluster on any particle. The clusters are visited along
+// their lists of members; where two clusters grew from the same one, what they share is visited once.
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <unordered_set>
+
+#include "step.hpp"
+
+namespace kbforge {
+
+void Step::split(Block* block) {
+  std::unique_ptr<Block> grown(block);
+  const Number first = state_.clusters[grown->cells[0]].first;
+  if (!rules_.splits || !falls_apart(*grown)) {
+    put_in_place(first, grown.release());
+    return;
+  }
+  for (std::int32_t component = 0; component < n_components_; ++component) {
+    Number name = kNone;
+    Block* made = nullptr;
+    part(*grown, component, name, made);
+    put_in_place(name, made);
+  }
+}
+
+std::int32_t Step::root(std::int32_t place) {
+  while (parent_of_[place] != place) {
+    parent_of_[place] = parent_of_[parent_of_[place]];
+    place = parent_of_[place];
+  }
+  return place;
+}
+
+// Number the connected components of the clusters by their smallest fragments.
+bool Step::falls_apart(const Block& grown) {
+  if (grown.length(0) == 1) return false;  // one cluster holds everything
+  const auto n = static_cast<std::int32_t>(grown.slots.size());
+  parent_of_.resize(n);
+  std::iota(parent_of_.begin(), parent_of_.end(), 0);
+  ++stamp_;
+  if (visits_.size() < state_.blocks.size()) visits_.resize(2 * state_.blocks.size());
+  std::int32_t left = n;
+  const auto connect = [&](std::int32_t a, std::int32_t b) {
+    a = root(a);
+    b = root(b);
+    if (a != b) {
+      parent_of_[a] = b;
+      --left;
+    }
+  };
+  for (std::int32_t place = 0; place < n; ++place) {
+    std::int32_t at = state_.clusters[grown.slots[place]].node;
+    while (at != kNone) {
+      Node& node = state_.nodes[at];
+      if (node.stamp == stamp_) {
+        connect(place, node.component);
+        break;
+      }
+      node.stamp = stamp_;
+      node.component = place;
+      Visit& visit = visits_[node.fragment];
+      if (visit.stamp == stamp_) {
+        connect(place, visit.component);
+      } else {
+        visit = Visit{stamp_, place};
+      }
+      at = node.before;
+    }
+  }
+  if (left == 1) return false;
+  n_components_ = left;
+  for (std::int32_t place = 0; place < n; ++place) {
+    state_.clusters[grown.slots[place]].place = place;
+  }
+  component_.assign(n, kNone);
+  std::int32_t found = 0;
+  for (std::uint32_t at = 0; at < grown.row_start[1]; ++at) {
+    std::int32_t& component = component_[root(state_.clusters[grown.cells[at]].place)];
+    if (component == kNone) component = found++;
+  }
+  for (std::int32_t place = 0; place < n; ++place) component_[place] = component_[root(place)];
+  return true;
+}
+
+// One component's block: its distinct rows, weighed by their target densities and sorted.
+void Step::part(const Block& grown, std::int32_t component, Number& name, Block*& made) {
+  auto block = std::make_unique<Block>();
+  for (std::size_t place = 0; place < grown.slots.size(); ++place) {
+    if (component_[place] == component) block->slots.push_back(grown.slots[place]);
+  }
+  if (block->slots.size() == 1) {
+    const Slot slot = block->slots[0];
+    name = state_.clusters[slot].first;
+    made = new Block{{0.0}, {0, 1}, {slot}, {slot}};
+    return;
+  }
+  rows_.clear();
+  cells_.clear();
+  std::unordered_set<std::uint64_t> known;
+  for (std::int32_t row = 0; row < grown.rows(); ++row) {
+    const auto begin = static_cast<std::uint32_t>(cells_.size());
+    // rows hold sets of slots: equal sets have equal sums of 64-bit hashes
+    std::uint64_t content = 0;
+    __int128 units = 0;
+    for (std::uint32_t at = grown.row_start[row]; at < grown.row_start[row + 1]; ++at) {
+      const Slot slot = grown.cells[at];
+      const Cluster& cluster = state_.clusters[slot];
+      if (component_[cluster.place] != component) continue;
+      cells_.push_back(slot);
+      content += mixed(static_cast<std::uint64_t>(slot));
+      units += static_cast<std::int64_t>(cluster.term * kGrid);
+    }
+    if (known.insert(content).second) {
+      rows_.push_back(Row{static_cast<std::int64_t>(units), begin,
+                          static_cast<std::uint32_t>(cells_.size())});
+    } else {
+      cells_.resize(begin);
+    }
+  }
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const Row& a, const Row& b) { return a.units > b.units; });
+  name = state_.clusters[cells_[0]].first;
+  const std::int64_t top = rows_.front().units;
+  for (const Row& row : rows_) {
+    block->weights.push_back(static_cast<double>(row.units - top) / kGrid);
+    block->row_start.push_back(static_cast<std::uint32_t>(block->cells.size()));
+    block->cells.insert(block->cells.end(), cells_.begin() + row.begin, cells_.begin() + row.end);
+  }
+  block->row_start.push_back(static_cast<std::uint32_t>(block->cells.size()));
+  normalise(block->weights);
+  made = block.release();
+}
+
+}  // namespace kbforge

@@ -1,0 +1,87 @@
+// The state of sequential Monte Carlo clustering: clusters in slots, subproblems as blocks of rows.
+//
+// It is the state of kbforge/clustering/state.py, number by number: a cluster has the same slot, a
+// particle the same rank, a subproblem the same name. Membership is a list that a cluster shares
+// with the one it grew from, where the Python side has bit masks beside it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "numbers.hpp"
+
+namespace kbforge {
+
+using Slot = std::int32_t;      // of a cluster
+using Number = std::int32_t;    // of a fragment
+constexpr std::int32_t kNone = -1;
+
+struct Cluster {
+  std::int32_t size;
+  Number first;   // its smallest fragment
+  Number owner;   // the subproblem that holds it
+  std::int32_t node;  // its newest fragment, in State::nodes
+  Slot next, previous;  // of the same family, in no order
+  std::int32_t place;   // scratch of a step
+  bool live;
+  double score;   // L(C), nats
+  double term;    // log alpha + lgamma(|C|) + L(C), on the grid
+  double reach;   // the heaviest particle's log weight that holds C, plus log |C|
+  double gain;    // scratch of a step: L(C + x) - L(C), on the grid
+};
+
+// A cluster as a linked list: its newest fragment, and the cluster before that one came.
+struct Node {
+  std::int32_t before;
+  Number fragment;
+  std::int32_t stamp, component;  // scratch of a step
+};
+
+// A subproblem: its particles as rows of slots, heaviest first.
+struct Block {
+  std::vector<double> weights;            // log weights, normalised, descending
+  std::vector<std::uint32_t> row_start;   // where each row starts in `cells`, and the end
+  std::vector<Slot> cells;                // row after row, each by smallest fragments
+  std::vector<Slot> slots;                // the distinct slots in `cells`
+
+  std::int32_t rows() const { return static_cast<std::int32_t>(weights.size()); }
+  std::uint32_t length(std::int32_t row) const { return row_start[row + 1] - row_start[row]; }
+};
+
+class State {
+ public:
+  // Values of fixed functions by cluster size, on the grid; shape [n], of sizes below n.
+  std::vector<double> log_size, log_cluster;
+
+  std::vector<Cluster> clusters;
+  std::vector<Node> nodes;
+  std::vector<Slot> free;              // to be taken again, the last one first
+  std::vector<Block*> blocks;          // by name, null where there is none
+  std::vector<Slot> family;            // by first fragment, one of its clusters or kNone
+  std::int64_t n_subproblems = 0;
+  double log10_effective = 0.0;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
+
+  Number n_fragments() const { return static_cast<Number>(blocks.size()); }
+  void count_fragment();
+
+  // The cluster parent + x, or {x} for a parent of kNone; it has no owner yet.
+  Slot place(Number x, Slot parent, double score);
+  void release(Slot slot);
+  void install(Number name, Block* block);
+  // Take a subproblem out; the caller owns it now.
+  Block* remove(Number name);
+
+  bool in_heaviest(const Cluster& cluster) const;
+  bool family_in_heaviest(Number family) const;
+  void members(Slot slot, std::vector<Number>& out) const;  // ascending
+
+ private:
+  Slot take_slot();
+};
+
+}  // namespace kbforge

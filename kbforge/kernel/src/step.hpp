@@ -1,0 +1,118 @@
+// One step of (split) sequential Monte Carlo clustering: kbforge/clustering/plan.py and commit.py.
+//
+// The phases have the names, and make the choices, of the modules in kbforge/clustering/online:
+// propose, resample, discard weak merges, merge, grow, split. The caller has asked the likelihood;
+// what a step decides is written at once, since from then on nothing can fail.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "state.hpp"
+
+namespace kbforge {
+
+struct Rules {
+  std::int32_t particles;  // P
+  double log_floor;        // putative particles so far below the heaviest are dropped; -inf: none
+  bool splits;             // whether the problem falls apart into subproblems
+  double log_alpha;        // the prior's term of a new cluster
+};
+
+enum class Outcome : std::int32_t {
+  kDone = 0,
+  kBadPredictive = 1,  // NaN or +inf
+  kBadAlone = 2,       // L of the fragment alone is
+  kNoPlace = 3,        // the fragment has no finite assignment
+};
+
+// What a step did, valid until the next one.
+struct Done {
+  std::vector<std::int64_t> parents, children;  // the clusters that hold x; a parent of -1 is none
+  std::vector<std::int64_t> dropped;            // clusters that no particle holds any more
+  std::vector<std::int64_t> before, after;      // names of subproblems
+  std::vector<Number> families;                 // of the children, distinct
+};
+
+class Step {
+ public:
+  Step(State& state, Rules rules) : state_(state), rules_(rules) {}
+
+  // Take in the next fragment.
+  //
+  // slots: the clusters to compare it with, ascending; predictive: L(C + x) - L(C) of each, nats;
+  // alone: L({x}), nats. If the outcome is not kDone, nothing has changed.
+  Outcome take_in(const std::vector<Slot>& slots, const double* predictive, double alone);
+
+  Done done;
+  std::int64_t evaluations = 0;
+
+ private:
+  // A live particle with x put into one of its clusters (a cell of its row), or into a new one.
+  struct Putative {
+    double value;
+    Number subproblem;
+    std::int32_t row;
+    std::int32_t cell;  // in its block's cells, kNone for a singleton
+    Slot slot;
+  };
+  // Combinations of particles, heaviest first; `rows` has one rank a subproblem.
+  struct Joint {
+    std::vector<double> value;
+    std::vector<std::int32_t> putative;
+    std::vector<std::int32_t> rows;
+    void clear();
+  };
+  struct Combination {
+    double value;
+    std::int32_t putative, left, right;
+    bool waits;  // whether `left` is of those in which x has not been placed
+  };
+
+  // Which component a fragment was seen in, in the step of that stamp.
+  struct Visit {
+    std::int32_t stamp = 0, component = kNone;
+  };
+  // A distinct row of a component: its log density in units of the grid, its range of cells.
+  struct Row {
+    std::int64_t units;
+    std::uint32_t begin, end;
+  };
+
+  Outcome propose_joins(const std::vector<Slot>& slots, const double* predictive);
+  void expand(double floor);
+  bool add_singletons(double log_new);
+  void resample();
+  void discard_weak_merges();
+  void merge();
+  void join(std::size_t place, const Block& block, bool last);
+  void join_waiting(std::size_t place, const Block& block);
+  void open(Number x, double alone);
+  void grow(Number x, const std::vector<Slot>& slots, const double* predictive, double alone);
+  void copy_rows(Block& grown);
+  void keep_held(Block& grown);
+  void split(Block* grown);
+  bool falls_apart(const Block& grown);
+  void part(const Block& grown, std::int32_t component, Number& name, Block*& block);
+  void put_in_place(Number name, Block* block);
+  std::int32_t root(std::int32_t place);
+
+  State& state_;
+  Rules rules_;
+  // scratch of a step
+  std::vector<Slot> candidates_;
+  std::vector<double> best_, shares_;
+  std::vector<Number> names_;
+  std::vector<Putative> pool_;
+  Joint placed_, waiting_, next_;
+  std::vector<Combination> combinations_;
+  std::vector<std::int32_t> mine_;
+  std::vector<Slot> parents_, children_, old_slots_;
+  std::vector<std::int32_t> parent_of_, component_;
+  std::vector<Visit> visits_;  // by fragment
+  std::vector<Row> rows_;
+  std::vector<Slot> cells_;
+  std::int32_t n_components_ = 0, stamp_ = 0;
+};
+
+}  // namespace kbforge

@@ -1,0 +1,349 @@
+#include "urns.hpp"
+
+#include <algorithm>
+
+namespace kbforge {
+
+namespace {
+
+constexpr double kUnits = 68719476736.0;  // 2^36 units of a log in one nat
+constexpr std::int64_t kOut = std::numeric_limits<std::int64_t>::min();
+constexpr std::size_t kMostValues = 48;
+constexpr int kShort = 8;
+constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 20;
+
+// Stirling's series of log gamma(x) without log(2 pi) / 2, for x of at least 8 (to 1e-13).
+double stirling(double x) {
+  const double y = 1.0 / (x * x);
+  double series = 691.0 / 360360.0;
+  series = 1.0 / 1188.0 - y * series;
+  series = 1.0 / 1680.0 - y * series;
+  series = 1.0 / 1260.0 - y * series;
+  series = 1.0 / 360.0 - y * series;
+  series = 1.0 / 12.0 - y * series;
+  return (x - 0.5) * std::log(x) - x + series / x;
+}
+
+// log [a]_n = log a + ... + log(a + n - 1).
+double log_rising(double a, std::int32_t n) {
+  double product = a;
+  const std::int32_t few = std::min<std::int32_t>(n, kShort);
+  for (std::int32_t k = 1; k < few; ++k) product *= a + k;
+  const double first = std::log(product);
+  if (n <= kShort) return first;
+  return first + (stirling(a + n) - stirling(a + kShort));
+}
+
+std::int64_t in_units(double nats) { return static_cast<std::int64_t>(nats * kUnits); }
+
+}  // namespace
+
+Urns::Urns(std::int32_t attribute, AttributeRules rules)
+    : values(attribute, std::move(rules)), buckets_(1 << 10, -1), known_(kFewKnown),
+      log_rising_(1, 0.0) {}
+
+std::int64_t Urns::units(std::int32_t u, std::int32_t v, std::int32_t n) {
+  return n ? in_units(log_rising(values.draw(u, v), n)) : 0;
+}
+
+std::int64_t Urns::chance_units(std::int32_t u, std::int32_t n) const {
+  return n ? in_units(log_rising(values.draw_elsewhere(u), n)) : 0;
+}
+
+std::int64_t Urns::units_of(const std::vector<Item>& items, std::int32_t v) {
+  std::int64_t out = in_units(values.log_base(v));
+  for (const Item& item : items) out += units(item.value, v, item.count);
+  return out;
+}
+
+double Urns::log_rising_of_all(std::int32_t n) {
+  while (log_rising_.size() <= static_cast<std::size_t>(n)) {
+    const auto k = static_cast<double>(log_rising_.size() - 1);
+    log_rising_.push_back(log_rising_.back() + std::log(values.concentration() + k));
+  }
+  return log_rising_[n];
+}
+
+double Urns::log_sum_exp(std::vector<double>& terms) {
+  const double top = *std::max_element(terms.begin(), terms.end());
+  for (double& term : terms) term = std::exp(term - top);
+  return top + std::log(exact_sum(terms.data(), terms.size()));
+}
+
+Urns::Known& Urns::known_of(UrnId urn, std::int32_t u) {
+  const std::uint64_t serial = urns_[urn].serial;
+  const std::uint64_t key = mixed(serial) + static_cast<std::uint64_t>(u);
+  Known& known = known_[mixed(key) & (known_.size() - 1)];
+  if (known.serial != serial || known.u != u) {
+    known = Known{};
+    known.serial = serial;
+    known.u = u;
+  }
+  return known;
+}
+
+double Urns::gain(UrnId urn, std::int32_t u) {
+  const Known& known = known_of(urn, u);
+  if (known.gained) return known.gain;
+  const double gain = work_out_gain(urns_[urn], u);
+  Known& again = known_of(urn, u);
+  again.gain = gain;
+  again.gained = true;
+  return gain;
+}
+
+double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
+  const Item* items = urn.items.get();
+  std::size_t n_true = 0;
+  std::int32_t more = 0;
+  bool is_true = false;
+  for (std::int32_t k = 0; k < urn.n; ++k) {
+    n_true += items[k].sum != kOut;
+    if (items[k].value == u) {
+      more = items[k].count;
+      is_true = items[k].sum != kOut;
+    }
+  }
+  if (n_true == kMostValues && !is_true) {
+    const double before = urn.log_marginal;
+    const auto id = static_cast<UrnId>(&urn - urns_.data());
+    const UrnId joined = grown(id, u);
+    const double after = urns_[joined].log_marginal;
+    let_go(joined);
+    return after - before;
+  }
+  terms_.clear();
+  for (std::int32_t k = 0; k < urn.n; ++k) {
+    if (items[k].sum == kOut) continue;
+    const double drawn = values.draw(u, items[k].value);
+    terms_.push_back(static_cast<double>(items[k].sum) / kUnits + std::log(drawn + more));
+  }
+  terms_.push_back(static_cast<double>(urn.chance) / kUnits +
+                   std::log(values.draw_elsewhere(u) + more));
+  if (!more) {
+    factors_.clear();
+    factors_.push_back(values.log_base(u));
+    factors_.push_back(std::log(values.draw(u, u)));
+    for (std::int32_t k = 0; k < urn.n; ++k) {
+      const double drawn = values.draw(items[k].value, u);
+      factors_.push_back(items[k].count == 1 ? std::log(drawn)
+                                             : log_rising(drawn, items[k].count));
+    }
+    terms_.push_back(exact_sum(factors_.data(), factors_.size()));
+  }
+  return log_sum_exp(terms_) - log_rising_of_all(urn.size + 1) - urn.log_marginal;
+}
+
+UrnId Urns::single(std::int32_t u) {
+  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values.size(), -1);
+  if (singles_[u] < 0) {
+    items_.assign(1, Item{u, 1, 0});
+    items_[0].sum = units_of(items_, u);
+    const UrnId made = interned(items_, chance_units(u, 1));
+    singles_[u] = made;
+  }
+  return singles_[u];
+}
+
+UrnId Urns::grown(UrnId urn, std::int32_t u) {
+  {
+    const Known& known = known_of(urn, u);
+    if (known.grown >= 0 && urns_[known.grown].serial == known.grown_serial) {
+      hold(known.grown);
+      return known.grown;
+    }
+  }
+  add_to(urns_[urn], u, items_);
+  std::int32_t after = 0;
+  for (const Item& item : items_) {
+    if (item.value == u) after = item.count;
+  }
+  const std::int64_t chance =
+      urns_[urn].chance + chance_units(u, after) - chance_units(u, after - 1);
+  const UrnId made = interned(items_, chance);
+  Known& known = known_of(urn, u);
+  known.grown = made;
+  known.grown_serial = urns_[made].serial;
+  return made;
+}
+
+// The items of the urn with one observation more, by value.
+void Urns::add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items) {
+  items.assign(urn.items.get(), urn.items.get() + urn.n);
+  const auto before = [](const Item& item, std::int32_t value) { return item.value < value; };
+  auto at = std::lower_bound(items.begin(), items.end(), u, before);
+  const bool seen = at != items.end() && at->value == u;
+  const bool is_true = seen && at->sum != kOut;
+  if (!seen) at = items.insert(at, Item{u, 0, kOut});
+  const std::int32_t count = ++at->count;
+  for (Item& item : items) {
+    if (item.sum != kOut) item.sum += units(u, item.value, count) - units(u, item.value, count - 1);
+  }
+  if (is_true) return;
+  const auto place = at - items.begin();
+  items[place].sum = units_of(items, u);
+  leave_most_seen(items);
+}
+
+// Of more values than may be the true one, the one seen least of them is left out.
+void Urns::leave_most_seen(std::vector<Item>& items) const {
+  std::size_t n_true = 0;
+  Item* least = nullptr;
+  for (Item& item : items) {
+    if (item.sum == kOut) continue;
+    ++n_true;
+    if (!least || item.count < least->count ||
+        (item.count == least->count && values.spelled_before(least->value, item.value))) {
+      least = &item;
+    }
+  }
+  if (n_true > kMostValues) least->sum = kOut;
+}
+
+std::uint64_t Urns::hash_of(const Item* items, std::size_t n) const {
+  std::uint64_t hash = n;
+  for (std::size_t k = 0; k < n; ++k) {
+    hash = mixed(hash ^ (static_cast<std::uint64_t>(items[k].value) << 32) ^
+                 static_cast<std::uint32_t>(items[k].count));
+  }
+  return hash;
+}
+
+// The urn of these items, held by one more.
+UrnId Urns::interned(const std::vector<Item>& items, std::int64_t chance) {
+  const std::size_t n = items.size();
+  const std::uint64_t hash = hash_of(items.data(), n);
+  const auto same = [](const Item& a, const Item& b) {
+    return a.value == b.value && a.count == b.count;
+  };
+  for (UrnId at = buckets_[hash & (buckets_.size() - 1)]; at >= 0; at = urns_[at].next) {
+    const Urn& known = urns_[at];
+    if (static_cast<std::size_t>(known.n) == n &&
+        std::equal(items.begin(), items.end(), known.items.get(), same)) {
+      hold(at);
+      return at;
+    }
+  }
+  if (++n_live_ > buckets_.size()) rehash();
+  UrnId made;
+  if (free_.empty()) {
+    made = static_cast<UrnId>(urns_.size());
+    urns_.emplace_back();
+  } else {
+    made = free_.back();
+    free_.pop_back();
+  }
+  Urn& urn = urns_[made];
+  urn.serial = ++serial_;
+  urn.items = std::make_unique<Item[]>(n);
+  std::copy(items.begin(), items.end(), urn.items.get());
+  urn.n = static_cast<std::int32_t>(n);
+  urn.chance = chance;
+  urn.size = 0;
+  urn.holders = 1;
+  terms_.clear();
+  for (const Item& item : items) {
+    urn.size += item.count;
+    if (item.sum != kOut) terms_.push_back(static_cast<double>(item.sum) / kUnits);
+  }
+  terms_.push_back(static_cast<double>(chance) / kUnits);
+  urn.log_marginal = log_sum_exp(terms_) - log_rising_of_all(urn.size);
+  UrnId& bucket = buckets_[hash & (buckets_.size() - 1)];
+  urn.next = bucket;
+  bucket = made;
+  return made;
+}
+
+void Urns::let_go(UrnId id) {
+  Urn& urn = urns_[id];
+  if (--urn.holders) return;
+  const std::uint64_t hash = hash_of(urn.items.get(), urn.n);
+  UrnId* link = &buckets_[hash & (buckets_.size() - 1)];
+  while (*link != id) link = &urns_[*link].next;
+  *link = urn.next;
+  urn.items.reset();
+  urn.serial = 0;
+  --n_live_;
+  free_.push_back(id);
+}
+
+void Urns::rehash() {
+  buckets_.assign(2 * buckets_.size(), -1);
+  for (std::size_t id = 0; id < urns_.size(); ++id) {
+    Urn& urn = urns_[id];
+    if (!urn.serial) continue;
+    UrnId& bucket = buckets_[hash_of(urn.items.get(), urn.n) & (buckets_.size() - 1)];
+    urn.next = bucket;
+    bucket = static_cast<UrnId>(id);
+  }
+  const std::size_t wanted = std::min(kMostKnown, buckets_.size());
+  if (wanted > known_.size()) known_.assign(wanted, Known{});
+}
+
+void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
+                                    double* out) {
+  const std::size_t width = attributes.size();
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    const UrnId* held = &held_[slots[k] * width];
+    double total = 0.0;
+    for (std::size_t i = 0; i < x.n; ++i) {
+      Urns& urns = *attributes[x.attributes[i]];
+      const UrnId urn = held[x.attributes[i]];
+      total += urn < 0 ? urns.log_marginal(urns.single(x.values[i])) : urns.gain(urn, x.values[i]);
+    }
+    out[k] = total;
+  }
+}
+
+double AttributeTable::log_predictive_new(const Record& x) {
+  double total = 0.0;
+  for (std::size_t i = 0; i < x.n; ++i) {
+    Urns& urns = *attributes[x.attributes[i]];
+    total += urns.log_marginal(urns.single(x.values[i]));
+  }
+  return total;
+}
+
+void AttributeTable::extend(const Record& x, const std::vector<std::int64_t>& parents,
+                            const std::vector<std::int64_t>& children) {
+  const std::size_t width = attributes.size();
+  for (std::size_t k = 0; k < children.size(); ++k) {
+    const std::size_t begin = children[k] * width;
+    if (held_.size() < begin + width) held_.resize(begin + width, -1);
+    for (std::size_t a = 0; a < width; ++a) {
+      held_[begin + a] = parents[k] < 0 ? -1 : held_[parents[k] * width + a];
+    }
+    for (std::size_t i = 0; i < x.n; ++i) {
+      const std::int32_t a = x.attributes[i];
+      UrnId& urn = held_[begin + a];
+      if (urn < 0) {
+        urn = attributes[a]->single(x.values[i]);
+        attributes[a]->hold(urn);
+      } else {
+        urn = attributes[a]->grown(urn, x.values[i]);
+      }
+    }
+    // what the fragment does not state is the parent's
+    std::size_t i = 0;
+    for (std::size_t a = 0; a < width; ++a) {
+      if (i < x.n && x.attributes[i] == static_cast<std::int32_t>(a)) {
+        ++i;
+      } else if (held_[begin + a] >= 0) {
+        attributes[a]->hold(held_[begin + a]);
+      }
+    }
+  }
+}
+
+void AttributeTable::release(const std::vector<std::int64_t>& slots) {
+  const std::size_t width = attributes.size();
+  for (std::int64_t slot : slots) {
+    for (std::size_t a = 0; a < width; ++a) {
+      UrnId& urn = held_[slot * width + a];
+      if (urn >= 0) attributes[a]->let_go(urn);
+      urn = -1;
+    }
+  }
+}
+
+}  // namespace kbforge

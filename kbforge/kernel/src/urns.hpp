@@ -1,0 +1,91 @@
+// The attribute likelihood: an urn an attribute and cluster.
+//
+// See kbforge_plugins/models/attributes/urn.py for the model. Equal multisets are one urn, which
+// lives as long as a cluster holds it. L depends on the multiset alone: logs are added as whole
+// numbers of a small unit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "table.hpp"
+#include "values.hpp"
+
+namespace kbforge {
+
+using UrnId = std::int32_t;
+
+class Urns {
+ public:
+  Urns(std::int32_t attribute, AttributeRules rules);
+
+  Values values;
+
+  double log_marginal(UrnId urn) const { return urns_[urn].log_marginal; }
+  // L(urn + u) - L(urn), nats.
+  double gain(UrnId urn, std::int32_t u);
+  // The urn with one observation; held for good.
+  UrnId single(std::int32_t u);
+  // The urn with one more observation; it is held by one more.
+  UrnId grown(UrnId urn, std::int32_t u);
+  void hold(UrnId urn) { ++urns_[urn].holders; }
+  void let_go(UrnId urn);
+
+ private:
+  struct Item {
+    std::int32_t value, count;
+    std::int64_t sum;  // log of its term of L's sum, in units; kOut: it is not taken for the true one
+  };
+  struct Urn {
+    std::uint64_t serial = 0;  // no two urns that ever were have the same
+    std::unique_ptr<Item[]> items;
+    double log_marginal = 0.0;
+    std::int64_t chance = 0;   // log of the term in which the true value is elsewhere, in units
+    std::int32_t n = 0, size = 0, holders = 0, next = -1;
+  };
+  struct Known {
+    std::uint64_t serial = 0, grown_serial = 0;
+    std::int32_t u = -1, grown = -1;
+    double gain = 0.0;
+    bool gained = false;
+  };
+
+  Known& known_of(UrnId urn, std::int32_t u);
+  double work_out_gain(const Urn& urn, std::int32_t u);
+  std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n);
+  std::int64_t chance_units(std::int32_t u, std::int32_t n) const;
+  std::int64_t units_of(const std::vector<Item>& items, std::int32_t v);
+  double log_rising_of_all(std::int32_t n);
+  double log_sum_exp(std::vector<double>& terms);
+  void add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items);
+  void leave_most_seen(std::vector<Item>& items) const;
+  UrnId interned(const std::vector<Item>& items, std::int64_t chance);
+  std::uint64_t hash_of(const Item* items, std::size_t n) const;
+  void rehash();
+
+  std::vector<Urn> urns_;
+  std::vector<UrnId> free_, buckets_, singles_;
+  std::size_t n_live_ = 0;
+  std::uint64_t serial_ = 0;
+  std::vector<Known> known_;
+  std::vector<double> log_rising_;
+  std::vector<double> terms_, factors_;
+  std::vector<Item> items_;
+};
+
+class AttributeTable : public Table {
+ public:
+  std::vector<std::unique_ptr<Urns>> attributes;
+
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  double log_predictive_new(const Record& x) override;
+  void extend(const Record& x, const std::vector<std::int64_t>& parents,
+              const std::vector<std::int64_t>& children) override;
+  void release(const std::vector<std::int64_t>& slots) override;
+
+ private:
+  std::vector<UrnId> held_;  // by slot and attribute; -1: no fragment states it
+};
+
+}  // namespace kbforge

@@ -1,0 +1,243 @@
+#include "values.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kbforge {
+
+namespace {
+
+enum Component { kCopy = 0, kSubstitution = 1, kEdit = 2, kTwoEdits = 3, kSlips = 4 };
+constexpr int kMostSlips = 2;
+constexpr std::uint32_t kLongestCompared = 120;
+constexpr double kLeastRest = 1e-12;
+constexpr double kLeastElsewhere = 1e-305;
+constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 19;
+
+// Optimal string alignment with at most two slips; three stands for more.
+int alignment(const std::uint32_t* a, int n, const std::uint32_t* b, int m) {
+  while (n && m && a[0] == b[0]) ++a, ++b, --n, --m;
+  while (n && m && a[n - 1] == b[m - 1]) --n, --m;
+  if (std::abs(n - m) > kMostSlips) return kMostSlips + 1;
+  if (!n || !m) return std::max(n, m);
+  int rows[3][kLongestCompared + 8];
+  int *now = rows[0], *last = rows[1], *before = rows[2];
+  for (int j = 0; j <= m; ++j) last[j] = j, before[j] = 0;
+  for (int i = 1; i <= n; ++i) {
+    int best = now[0] = i;
+    const int low = std::max(1, i - kMostSlips), high = std::min(m, i + kMostSlips);
+    if (low > 1) now[low - 1] = kMostSlips + 1;
+    for (int j = low; j <= high; ++j) {
+      int fewest = last[j - 1] + (a[i - 1] != b[j - 1]);
+      if (j < i + kMostSlips) fewest = std::min(fewest, last[j] + 1);
+      fewest = std::min(fewest, now[j - 1] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        fewest = std::min(fewest, before[j - 2] + 1);
+      }
+      now[j] = fewest;
+      best = std::min(best, fewest);
+    }
+    if (best > kMostSlips) return kMostSlips + 1;
+    std::swap(before, last);
+    std::swap(last, now);
+  }
+  return std::min(last[m], kMostSlips + 1);
+}
+
+std::uint64_t pair_of(std::int32_t u, std::int32_t v) {
+  return (static_cast<std::uint64_t>(v) << 32) | static_cast<std::uint32_t>(u);
+}
+
+}  // namespace
+
+Values::Values(std::int32_t attribute, AttributeRules rules)
+    : attribute_(attribute),
+      rules_(std::move(rules)),
+      elsewhere_scale_(rules_.concentration * (1.0 - rules_.weights[kCopy])),
+      known_(kFewKnown) {}
+
+void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted,
+                 const std::int64_t* char_start, const std::uint32_t* chars,
+                 const std::int64_t* feature_start, const std::int32_t* names,
+                 const std::int32_t* features) {
+  const std::size_t first_char = chars_.size(), first_feature = features_.size();
+  chars_.insert(chars_.end(), chars, chars + char_start[n]);
+  names_.insert(names_.end(), names, names + feature_start[n]);
+  features_.insert(features_.end(), features, features + feature_start[n]);
+  shares_.resize(features_.size(), 0.0);
+  for (std::int64_t k = 0; k < n; ++k) {
+    Value value{};
+    value.base = base[k];
+    value.base_power = std::pow(base[k], rules_.discount);
+    value.log_base = rules_.discount * std::log(base[k]);
+    value.elsewhere = std::max(elsewhere_scale_ * value.base_power, kLeastElsewhere);
+    value.char_start = static_cast<std::uint32_t>(first_char + char_start[k]);
+    value.char_end = static_cast<std::uint32_t>(first_char + char_start[k + 1]);
+    value.feature_start = static_cast<std::uint32_t>(first_feature + feature_start[k]);
+    value.feature_end = static_cast<std::uint32_t>(first_feature + feature_start[k + 1]);
+    for (std::uint32_t at = value.char_start; at < value.char_end; ++at) {
+      value.letters |= 1ull << (chars_[at] & 63);
+    }
+    value.counted = counted[k];
+    values_.push_back(value);
+  }
+  // what was asked for lately has room for more of them
+  const std::size_t wanted = std::min(kMostKnown, 4 * values_.size());
+  std::size_t room = known_.size();
+  while (room < wanted) room *= 2;
+  if (room > known_.size()) known_.assign(room, Known{});
+}
+
+void Values::add_features(std::int64_t n, const double* mass) {
+  mass_.insert(mass_.end(), mass, mass + n);
+}
+
+Values::Known& Values::place_of(std::int32_t u, std::int32_t v) {
+  return known_[mixed(pair_of(u, v)) & (known_.size() - 1)];
+}
+
+double Values::draw(std::int32_t u, std::int32_t v) {
+  Known& known = place_of(u, v);
+  if (known.u != u || known.v != v) compare(u, v);
+  return known.draw;
+}
+
+bool Values::spelled_before(std::int32_t u, std::int32_t v) const {
+  const auto begin = chars_.begin();
+  return std::lexicographical_compare(begin + values_[u].char_start, begin + values_[u].char_end,
+                                      begin + values_[v].char_start, begin + values_[v].char_end);
+}
+
+// Remember c G(u | v) and c G(v | u); what was asked for is written last.
+void Values::compare(std::int32_t u, std::int32_t v) {
+  const std::vector<double>& weights = rules_.weights;
+  const double c = rules_.concentration;
+  if (u == v) {
+    place_of(u, u) = Known{u, u, c * weights[kCopy]};
+    return;
+  }
+  double chance[2];
+  if (rules_.by_words) {
+    rules_.by_words(attribute_, u, v, chance);
+  } else {
+    by_features(u, v, chance);
+  }
+  const Value &one = values_[u], &other = values_[v];
+  if (!one.counted) chance[0] = weights.back();
+  if (!other.counted) chance[1] = weights.back();
+  double u_given_v = chance[0] * one.base_power;
+  double v_given_u = chance[1] * other.base_power;
+  const int distance = slips_between(one, other);
+  if (distance <= kMostSlips) {
+    const Slip to_u = slip(one, other, distance), to_v = slip(other, one, distance);
+    u_given_v += weights[to_u.component] * to_u.probability;
+    v_given_u += weights[to_v.component] * to_v.probability;
+  }
+  place_of(v, u) = Known{v, u, c * v_given_u};
+  place_of(u, v) = Known{u, v, c * u_given_v};
+}
+
+void Values::by_features(std::int32_t u, std::int32_t v, double* out) {
+  work_out_shares(u);
+  work_out_shares(v);
+  const Value &one = values_[u], &other = values_[v];
+  of_u_.assign(1, rules_.weights.back());
+  of_v_.assign(1, rules_.weights.back());
+  for (std::uint32_t i = one.feature_start; i < one.feature_end; ++i) {
+    for (std::uint32_t j = other.feature_start; j < other.feature_end; ++j) {
+      if (features_[i] != features_[j]) continue;
+      of_u_.push_back(shares_[j]);
+      of_v_.push_back(shares_[i]);
+    }
+  }
+  out[0] = exact_sum(of_u_.data(), of_u_.size());
+  out[1] = exact_sum(of_v_.data(), of_v_.size());
+}
+
+// By feature of v: how probable it is to be the one kept, over what else has it.
+void Values::work_out_shares(std::int32_t v) {
+  Value& value = values_[v];
+  if (value.shared) return;
+  value.shared = true;
+  const double own = value.counted ? value.base : 0.0;
+  for (std::uint32_t i = value.feature_start; i < value.feature_end; ++i) {
+    int several = 0;
+    for (std::uint32_t j = value.feature_start; j < value.feature_end; ++j) {
+      several += names_[j] == names_[i];
+    }
+    const double rest = mass_[features_[i]] - own;
+    if (rest > kLeastRest) {
+      const double share = 1.0 / (std::pow(rest, rules_.discount) * several);
+      shares_[i] = share * rules_.weights[kSlips + names_[i]];
+    }
+  }
+}
+
+int Values::slips_between(const Value& u, const Value& v) const {
+  const int n = static_cast<int>(u.char_end - u.char_start);
+  const int m = static_cast<int>(v.char_end - v.char_start);
+  const int more = kMostSlips + 1;
+  if (std::abs(n - m) > kMostSlips || std::max(n, m) > static_cast<int>(kLongestCompared)) {
+    return more;
+  }
+  // a slip puts in one letter and takes out one at most
+  if (__builtin_popcountll(u.letters ^ v.letters) > 2 * kMostSlips) return more;
+  return alignment(&chars_[u.char_start], n, &chars_[v.char_start], m);
+}
+
+bool Values::is_letter(std::uint32_t character) const {
+  return std::binary_search(rules_.letters.begin(), rules_.letters.end(), character);
+}
+
+std::int64_t Values::letters_in(const Value& value) const {
+  std::int64_t count = 0;
+  for (std::uint32_t at = value.char_start; at < value.char_end; ++at) count += is_letter(chars_[at]);
+  return count;
+}
+
+Values::Slip Values::slip(const Value& observed, const Value& given, int distance) const {
+  const std::int64_t n = given.char_end - given.char_start;
+  if (!n || !writes_the_alphabet(observed, given)) return Slip{kSubstitution, 0.0};
+  const bool all_letters = given.counted && !rules_.numeric;
+  const std::int64_t within = all_letters ? n : letters_in(given);
+  const std::int64_t alphabet = rules_.alphabet;
+  const std::int64_t others = rules_.numeric ? 0 : (n - within) * alphabet;
+  const std::int64_t ways = within * (alphabet - 1) + others;
+  const std::int64_t substitutions = std::max<std::int64_t>(ways + n - 1, 1);
+  const std::int64_t edits = n + (n + 1) * alphabet;
+  if (distance == 2) {
+    const std::int64_t either = substitutions + edits;
+    return Slip{kTwoEdits, 1.0 / static_cast<double>(either * either)};
+  }
+  if (observed.char_end - observed.char_start == n) {
+    return Slip{kSubstitution, 1.0 / static_cast<double>(substitutions)};
+  }
+  return Slip{kEdit, 1.0 / static_cast<double>(edits)};
+}
+
+// Whether what is new in the observed value is of the alphabet.
+bool Values::writes_the_alphabet(const Value& observed, const Value& given) const {
+  if (observed.counted && !rules_.numeric) return true;
+  std::vector<std::uint32_t> seen(chars_.begin() + observed.char_start,
+                                  chars_.begin() + observed.char_end);
+  std::vector<std::uint32_t> meant(chars_.begin() + given.char_start,
+                                   chars_.begin() + given.char_end);
+  std::sort(seen.begin(), seen.end());
+  std::sort(meant.begin(), meant.end());
+  std::vector<std::uint32_t> fresh, gone;
+  std::set_difference(seen.begin(), seen.end(), meant.begin(), meant.end(),
+                      std::back_inserter(fresh));
+  const auto letter = [this](std::uint32_t character) { return is_letter(character); };
+  if (!std::all_of(fresh.begin(), fresh.end(), letter)) return false;
+  if (!rules_.numeric) return true;
+  // a sign that is gone from a date or number was deleted: nothing was put in its place
+  std::set_difference(meant.begin(), meant.end(), seen.begin(), seen.end(),
+                      std::back_inserter(gone));
+  const auto signs = static_cast<std::int64_t>(gone.size()) -
+                     std::count_if(gone.begin(), gone.end(), letter);
+  const auto shorter = static_cast<std::int64_t>(meant.size()) -
+                       static_cast<std::int64_t>(seen.size());
+  return signs <= std::max<std::int64_t>(shorter, 0);
+}
+
+}  // namespace kbforge

@@ -1,0 +1,87 @@
+// The values of one attribute: what a vocabulary says of each, and how one is made of another.
+//
+// G(u | v) is that of kbforge_plugins/models/attributes/distortion.py: a mixture of copies, slips of
+// the pen, features or words in common, and noise. What takes words of long texts is asked of the
+// Python side, which knows which texts have which words.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "numbers.hpp"
+
+namespace kbforge {
+
+// Of u given v and of v given u: the weights of noise and of the words in common.
+using ByWords = void (*)(std::int32_t attribute, std::int32_t u, std::int32_t v, double* out);
+
+struct AttributeRules {
+  double concentration;          // c
+  double discount;               // power of every base probability
+  std::vector<double> weights;   // of G's components, in order: slips, features, noise
+  bool numeric;                  // whether slips of the pen concern digits
+  std::int64_t alphabet;         // letters that a slip may write
+  std::vector<std::uint32_t> letters;  // these, ascending
+  ByWords by_words;              // null: features in common count, not words
+};
+
+class Values {
+ public:
+  Values(std::int32_t attribute, AttributeRules rules);
+
+  // More values, numbered on; arrays as kb_values in api.hpp says.
+  void add(std::int64_t n, const double* base, const std::uint8_t* counted,
+           const std::int64_t* char_start, const std::uint32_t* chars,
+           const std::int64_t* feature_start, const std::int32_t* names,
+           const std::int32_t* features);
+  void add_features(std::int64_t n, const double* mass);
+
+  std::int32_t size() const { return static_cast<std::int32_t>(values_.size()); }
+  double concentration() const { return rules_.concentration; }
+  double log_base(std::int32_t v) const { return values_[v].log_base; }
+  // c G(u | elsewhere).
+  double draw_elsewhere(std::int32_t u) const { return values_[u].elsewhere; }
+  // c G(u | v).
+  double draw(std::int32_t u, std::int32_t v);
+  // Whether u is spelled before v, letter by letter.
+  bool spelled_before(std::int32_t u, std::int32_t v) const;
+
+ private:
+  struct Value {
+    double base, base_power, log_base, elsewhere;
+    std::uint32_t char_start, char_end, feature_start, feature_end;
+    std::uint64_t letters;  // which there are, by their last six bits
+    bool counted, shared;   // shared: whether the shares of its features are worked out
+  };
+  struct Known {
+    std::int32_t u = -1, v = -1;
+    double draw = 0.0;
+  };
+  struct Slip {
+    int component;
+    double probability;
+  };
+
+  Known& place_of(std::int32_t u, std::int32_t v);
+  void compare(std::int32_t u, std::int32_t v);
+  void by_features(std::int32_t u, std::int32_t v, double* out);
+  void work_out_shares(std::int32_t v);
+  int slips_between(const Value& u, const Value& v) const;
+  Slip slip(const Value& observed, const Value& given, int distance) const;
+  bool writes_the_alphabet(const Value& observed, const Value& given) const;
+  bool is_letter(std::uint32_t character) const;
+  std::int64_t letters_in(const Value& value) const;
+
+  std::int32_t attribute_;
+  AttributeRules rules_;
+  double elsewhere_scale_;
+  std::vector<Value> values_;
+  std::vector<std::uint32_t> chars_;
+  std::vector<std::int32_t> names_, features_;
+  std::vector<double> shares_;  // of each entry of features_, times its weight
+  std::vector<double> mass_;    // by feature
+  std::vector<Known> known_;    // the draws asked for lately
+  std::vector<double> of_u_, of_v_;
+};
+
+}  // namespace kbforge
