@@ -64,6 +64,7 @@ def following() -> Iterator[OnStep]:
                     "fragments, and n-grams are faster than a language model"
                 )
 
+        on_step.seldom = True  # type: ignore[attr-defined]
         yield on_step
 
 
@@ -92,6 +93,7 @@ def stoppable() -> Iterator[OnStep]:
             stepping = True
             show(progress)
 
+        on_step.seldom = True  # type: ignore[attr-defined]
         yield on_step
 
 

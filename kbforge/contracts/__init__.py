@@ -12,11 +12,11 @@ from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import (
+    CompiledClusters,
     ConjugateLikelihood,
     FloatArray,
     IntArray,
     Likelihood,
-    CompiledClusters,
     LiveClusters,
     Observation,
 )

@@ -43,6 +43,7 @@ there is.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -99,6 +100,12 @@ class Problem:
                 "decisions and a linking attribute need a clusterer that takes in one fragment "
                 "after another: expected split-smc, smc or greedy"
             )
+
+
+_OFTEN = 0.05
+"""Seconds after which a progress bar wants to be told."""
+_MOST_AT_ONCE = 4096
+"""Fragments that are taken in at once, at most."""
 
 
 class Clusterer(ABC):
@@ -209,9 +216,13 @@ class OnlineClusterer(Clusterer):
                 )
 
         try:
-            for fragment in fragments:
-                (info,) = session.add((fragment,))
+            begin, size = 0, 1
+            while begin < len(fragments):
+                before = time.monotonic()
+                info = session.add(fragments[begin : begin + size])[-1]
+                begin += size
                 told(info)
+                size = _next_size(size, time.monotonic() - before, on_step)
             if self.finishes and fragments:
                 self.finish(session, lambda: told(info))
         except Interrupted:  # what has been taken in is the result
@@ -227,6 +238,20 @@ class OnlineClusterer(Clusterer):
             after_step: to be called now and then; it may raise `Interrupted`.
 
         """
+
+
+def _next_size(size: int, seconds: float, on_step: OnStep | None) -> int:
+    """How many fragments to take in before the next is told; the result is the same.
+
+    Args:
+        size: how many there were.
+        seconds: that they took.
+        on_step: is told; one that says `seldom` need not be told of every step.
+
+    """
+    if on_step is not None and not getattr(on_step, "seldom", False):
+        return 1
+    return min(2 * size, _MOST_AT_ONCE) if seconds < _OFTEN else max(size // 2, 1)
 
 
 def _interrupted(session: Session) -> Posterior:

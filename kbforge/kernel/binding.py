@@ -113,6 +113,13 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
     "kb_export_totals": (None, (c_void_p, POINTER(Totals))),
     "kb_export_led": (None, (c_void_p, POINTER(Led))),
+    "kb_keys_new": (c_void_p, (c_int64,)),
+    "kb_keys_free": (None, (c_void_p,)),
+    "kb_keys_values": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
+    "kb_keys_of": (
+        c_int64,
+        (c_void_p, c_int64, *4 * (c_void_p,), POINTER(_INTS), POINTER(_INTS)),
+    ),
     "kb_attributes_new": (c_void_p, ()),
     "kb_table_free": (None, (c_void_p,)),
     "kb_attributes_begin": (
@@ -130,8 +137,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
             BY_WORDS,
         ),
     ),
-    "kb_attributes_features": (None, (c_void_p, c_int32, c_int64, c_void_p)),
-    "kb_attributes_values": (None, (c_void_p, c_int32, c_int64, *7 * (c_void_p,))),
+    "kb_attributes_values": (None, (c_void_p, c_int32, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
 }
 

@@ -8,7 +8,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from kbforge.clustering.compiled.session import CompiledSession
+from kbforge.clustering.core import Core
+from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.state import State
+from kbforge.contracts import Session
 
 
 def check_invariants(state: State, removed: Collection[int] = ()) -> None:
@@ -59,3 +63,11 @@ def check_invariants(state: State, removed: Collection[int] = ()) -> None:
     assert (state.reach[free] == -np.inf).all()
     effective = sum(math.log10(len(block.weights)) for block in state.blocks.values())
     assert abs(effective - state.log10_effective_particles) < 1e-9
+
+
+def core_of(session: Session) -> Core:
+    """What a session consists of, in the reference engine."""
+    if isinstance(session, CompiledSession):
+        session = session.reference()
+    assert isinstance(session, OnlineSession)
+    return session._core

@@ -22,7 +22,7 @@ from tests.people import people
 
 
 @dataclass
-class Keys:
+class Keys(CandidateIndex):
     """An index of which the keys are the fragment's `key` values."""
 
     families: int = 10**9
@@ -194,7 +194,7 @@ def test_families_that_ended_do_not_stand_in_the_way() -> None:
 
 
 @dataclass
-class Everything:
+class Everything(CandidateIndex):
     """Every fragment has the same two keys, which are never closed."""
 
     families: int = 10**9

@@ -33,6 +33,7 @@ from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
+from tests.clustering.invariants import core_of
 from tests.clustering.oracle import log_sum_exp
 from tests.clustering.test_exactness import (
     FAMILIES,
@@ -78,9 +79,9 @@ def satisfies(
 
 def check_satisfied(session: OnlineSession, given: Constraints) -> None:
     """In every particle of every subproblem."""
-    items = session._core.model.fragments
+    items = core_of(session).model.fragments
     ids = {number: x.id for number, x in items.items()}
-    for block in session._core.state.blocks:
+    for block in core_of(session).state.blocks:
         whole = session.subproblem(block)
         here = [ids[number] for number in whole.fragments]
         sides = [items[number].source or "" for number in whole.fragments]
@@ -91,7 +92,7 @@ def check_satisfied(session: OnlineSession, given: Constraints) -> None:
     # no must-link reaches across subproblems
     home = {
         ids[n]: name
-        for name in session._core.state.blocks
+        for name in core_of(session).state.blocks
         for n in session.subproblem(name).fragments
     }
     for each in given.decisions:
@@ -269,7 +270,7 @@ def test_no_decision_is_ever_violated(
 
 def mass(session: OnlineSession) -> float:
     """Log of the sum of the target densities of all groupings that are held."""
-    state, total = session._core.state, 0.0
+    state, total = core_of(session).state, 0.0
     for block in state.blocks.values():
         values = np.add.reduceat(state.term[block.cells], block.row_start[:-1])
         total += log_sum_exp(values.tolist())
@@ -278,7 +279,7 @@ def mass(session: OnlineSession) -> float:
 
 def check_bindings(session: OnlineSession) -> None:
     """What was kept up is what would be made anew."""
-    core = session._core
+    core = core_of(session)
     bindings = core.bindings
     if bindings is None:
         return

@@ -83,7 +83,9 @@ def test_every_particle_has_the_new_fragment_in_its_place(particles: int) -> Non
         ]
         assert rows == [expected_row(case, i) for i in range(len(case.joint.value))]
         total = log_sum_exp(case.joint.value.tolist())
-        assert grown.weights.tolist() == pytest.approx((case.joint.value - total).tolist(), abs=1e-9)
+        assert grown.weights.tolist() == pytest.approx(
+            (case.joint.value - total).tolist(), abs=1e-9
+        )
         merged += len(case.names) > 1
         singles = [(state.n_fragments,) in row for row in rows]
         alone += any(singles)

@@ -32,6 +32,7 @@ from kbforge.testing import BlackBox, Categorical, MemoryPages
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from tests.clustering.contents import contents
+from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.test_remove import check_candidates
@@ -209,7 +210,7 @@ def test_who_is_opened_on_its_pages_goes_on_as_if_it_had_not_been_closed(
 
 def check_held(session: OnlineSession) -> None:
     """What is here is whole: candidates and bindings know its clusters, and no others."""
-    core = session._core
+    core = core_of(session)
     state = core.state
     live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
     here = {number for slot in live for number in state.members(slot)}

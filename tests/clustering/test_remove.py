@@ -28,7 +28,7 @@ from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
-from tests.clustering.invariants import check_invariants
+from tests.clustering.invariants import check_invariants, core_of
 from tests.clustering.test_exactness import (
     BELL_7,
     FAMILIES,
@@ -50,7 +50,7 @@ STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
 def check_session(session: OnlineSession) -> None:
     """The state's invariants, and that the candidates know the state's clusters and no others."""
-    state, model = session._core.state, session._core.model
+    state, model = core_of(session).state, core_of(session).model
     removed = set(range(state.n_fragments)) - set(model.fragments)
     check_invariants(state, removed)
     live = {slot for block in state.blocks.values() for slot in block.slots.tolist()}
@@ -58,7 +58,7 @@ def check_session(session: OnlineSession) -> None:
         check_candidates(model.candidates, {slot: state.members(slot) for slot in live})
     for name in state.blocks:
         for fragment in session.subproblem(name).fragments:
-            assert session._core.homes.of(fragment) == name
+            assert core_of(session).homes.of(fragment) == name
 
 
 def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
@@ -194,7 +194,7 @@ def test_the_first_fragment_may_go() -> None:
         restored = SplitSmc(particles=10).open(
             problem, np.random.default_rng(0), session.snapshot()
         )
-        live = [each._core.model.table.live for each in (session, restored)]  # type: ignore[attr-defined]
+        live = [core_of(each).model.table.live for each in (session, restored)]
         assert live[0]._origin.tolist() == live[1]._origin.tolist()
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
@@ -238,10 +238,10 @@ def test_a_table_that_is_not_editable(particles: int) -> None:
         check_session(session)  # type: ignore[arg-type]
         live = {
             slot
-            for block in session._core.state.blocks.values()  # type: ignore[attr-defined]
+            for block in core_of(session).state.blocks.values()
             for slot in block.slots.tolist()
         }
-        assert set(session._core.model.table.live._members) == live  # type: ignore[attr-defined]
+        assert set(core_of(session).model.table.live._members) == live
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -357,7 +357,7 @@ def test_what_was_made_in_vain_is_released() -> None:
     session.add(items[:4])
     session.remove(["f0"])
     check_session(session)  # type: ignore[arg-type]
-    core = session._core  # type: ignore[attr-defined]
+    core = core_of(session)
     live = {slot for block in core.state.blocks.values() for slot in block.slots.tolist()}
     assert set(core.model.table.live._members) == live
     session.add(items[4:])

@@ -18,6 +18,7 @@ from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
+from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import mass
 from tests.clustering.test_exactness import BELL_7, exact_posterior, represented, vectors
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
@@ -132,7 +133,7 @@ def test_a_step_has_a_bound() -> None:
     )
     session.add(items)
     assert len(session.posterior().clusters()) == 1
-    core = session._core  # type: ignore[attr-defined]
+    core = core_of(session)
     assert revisit(core, 3, 3) == ([], 0.0)
 
 
@@ -165,7 +166,7 @@ def test_a_move_of_one_fragment() -> None:
     session = SplitSmc(particles=1).open(problem, np.random.default_rng(0))
     session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
     session.add(items)
-    core = session._core  # type: ignore[attr-defined]
+    core = core_of(session)
     assert session.posterior().labels()[0] == session.posterior().labels()[2]
     assert move(core, 0) == 0.0
     core.bind(Constraints(), Closure([]))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.recall import recall_of
 from kbforge_plugins.indexes.selective import Selective
@@ -186,7 +186,7 @@ def test_recall_of_true_pairs() -> None:
 
 
 def test_recall_is_counted() -> None:
-    class ByName:
+    class ByName(CandidateIndex):
         families, shared = 5, 1
 
         def keys(self, fragment: Fragment) -> list[int]:

@@ -144,8 +144,14 @@ class CompiledRun:
         self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
         clusters = binding.ints(out.clusters, len(names))
         particles = binding.ints(out.particles, len(names))
-        slots, lengths = binding.ints(out.slots, out.n_slots), binding.ints(out.lengths, out.n_slots)
-        members, scores = binding.ints(out.members, out.n_members), binding.floats(out.scores, out.n_slots)
+        slots, lengths = (
+            binding.ints(out.slots, out.n_slots),
+            binding.ints(out.lengths, out.n_slots),
+        )
+        members, scores = (
+            binding.ints(out.members, out.n_members),
+            binding.floats(out.scores, out.n_slots),
+        )
         rows, weights = binding.ints(out.rows, out.n_rows), binding.floats(out.weights, out.n_rows)
         cells = binding.ints(out.cells, out.n_cells)
         of_cluster, of_row = _ends(clusters), _ends(particles)

@@ -235,7 +235,7 @@ class CompiledSession:
 
     # -- what the reference does --------------------------------------------------------------
 
-    def _gone_over(self) -> OnlineSession:
+    def reference(self) -> OnlineSession:
         """The same session in the reference engine."""
         if self._reference is None:
             snapshot = self.snapshot()
@@ -247,7 +247,7 @@ class CompiledSession:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out again, all of them or, whatever is raised, none."""
-        self._gone_over().remove(ids)
+        self.reference().remove(ids)
 
     def revise(
         self,
@@ -256,23 +256,23 @@ class CompiledSession:
         after_step: Callable[[], None] | None = None,
     ) -> Revised:
         """Spend time on old mistakes."""
-        return self._gone_over().revise(passes, ids, after_step)
+        return self.reference().revise(passes, ids, after_step)
 
     def bridge(self, id: str) -> float:
         """Make one of the clusters that a new fragment belongs to."""
-        return self._gone_over().bridge(id)
+        return self.reference().bridge(id)
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""
-        self._gone_over().constrain(decisions)
+        self.reference().constrain(decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         """Honour these decisions no longer."""
-        self._gone_over().lift(decisions)
+        self.reference().lift(decisions)
 
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
-        return self._gone_over().checkpoint()
+        return self.reference().checkpoint()
 
 
 def _state_of(rng: np.random.Generator) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "index.hpp"
+#include "keys.hpp"
 #include "state.hpp"
 #include "step.hpp"
 #include "urns.hpp"
@@ -109,9 +110,19 @@ struct Run {
   }
 };
 
+// Keys, and those that were last told.
+class KeyMaker {
+ public:
+  explicit KeyMaker(std::size_t most) : keys(most) {}
+
+  Keys keys;
+  std::vector<std::int64_t> starts, out;
+};
+
 }  // namespace kbforge
 
 using kbforge::AttributeTable;
+using kbforge::KeyMaker;
 using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
@@ -233,6 +244,34 @@ void kb_export_led(Run* run, kb_led* led) {
   led->closed = run->closed.data();
 }
 
+KeyMaker* kb_keys_new(std::int64_t most) { return new KeyMaker(static_cast<std::size_t>(most)); }
+
+void kb_keys_free(KeyMaker* keys) { delete keys; }
+
+void kb_keys_values(KeyMaker* keys, std::int64_t n, const std::int64_t* single_start,
+                    const std::int64_t* singles, const std::int64_t* paired_start,
+                    const std::int64_t* paired) {
+  keys->keys.add(n, single_start, singles, paired_start, paired);
+}
+
+std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* value_start,
+                        const std::int64_t* values, const std::int64_t* more_start,
+                        const std::int64_t* more, const std::int64_t** starts,
+                        const std::int64_t** out) {
+  keys->starts.assign(1, 0);
+  keys->out.clear();
+  for (std::int64_t k = 0; k < n; ++k) {
+    keys->keys.compose(values + value_start[k],
+                       static_cast<std::size_t>(value_start[k + 1] - value_start[k]),
+                       more + more_start[k],
+                       static_cast<std::size_t>(more_start[k + 1] - more_start[k]), keys->out);
+    keys->starts.push_back(static_cast<std::int64_t>(keys->out.size()));
+  }
+  *starts = keys->starts.data();
+  *out = keys->out.data();
+  return static_cast<std::int64_t>(keys->out.size());
+}
+
 Table* kb_attributes_new(void) { return new AttributeTable(); }
 
 void kb_table_free(Table* table) { delete table; }
@@ -254,18 +293,13 @@ void kb_attributes_begin(Table* table, double concentration, double discount,
   attributes_of(table).push_back(std::make_unique<kbforge::Urns>(attribute, std::move(rules)));
 }
 
-void kb_attributes_features(Table* table, std::int32_t attribute, std::int64_t n,
-                            const double* mass) {
-  attributes_of(table)[attribute]->values.add_features(n, mass);
-}
-
 void kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t n,
                           const double* base, const std::uint8_t* counted,
                           const std::int64_t* char_start, const std::uint32_t* chars,
                           const std::int64_t* feature_start, const std::int32_t* names,
-                          const std::int32_t* features) {
+                          const std::int32_t* features, const double* masses) {
   attributes_of(table)[attribute]->values.add(n, base, counted, char_start, chars, feature_start,
-                                           names, features);
+                                           names, features, masses);
 }
 
 double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,

@@ -15,6 +15,7 @@
 namespace kbforge {
 struct Run;
 class Table;
+class KeyMaker;
 }  // namespace kbforge
 
 // What taking in fragments did: arrays of each, with where each fragment's begin.
@@ -77,6 +78,19 @@ KB_API void kb_export_pages(kbforge::Run* run, std::int64_t n, const std::int64_
 KB_API void kb_export_totals(kbforge::Run* run, kb_totals* totals);
 KB_API void kb_export_led(kbforge::Run* run, kb_led* led);
 
+// Keys of fragments, made of those of their values; `most` is how many a fragment has at most.
+KB_API kbforge::KeyMaker* kb_keys_new(std::int64_t most);
+KB_API void kb_keys_free(kbforge::KeyMaker* keys);
+// More values, numbered on: the keys of each by itself, and those that are paired with others'.
+KB_API void kb_keys_values(kbforge::KeyMaker* keys, std::int64_t n,
+                           const std::int64_t* single_start, const std::int64_t* singles,
+                           const std::int64_t* paired_start, const std::int64_t* paired);
+// The keys of fragments by their values and further keys: how many, where each one's begin, all.
+KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
+                               const std::int64_t* value_start, const std::int64_t* values,
+                               const std::int64_t* more_start, const std::int64_t* more,
+                               const std::int64_t** starts, const std::int64_t** out);
+
 KB_API kbforge::Table* kb_attributes_new(void);
 KB_API void kb_table_free(kbforge::Table* table);
 KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
@@ -85,14 +99,13 @@ KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
                                 std::int64_t n_letters, const std::uint32_t* letters,
                                 void (*by_words)(std::int32_t, std::int32_t, std::int32_t,
                                                  double*));
-KB_API void kb_attributes_features(kbforge::Table* table, std::int32_t attribute,
-                                   std::int64_t n, const double* mass);
-// More values of an attribute: base probability, whether it was counted, characters, features.
+// More values of an attribute, numbered on: base probability, whether it was counted, characters, and
+// features by name and number, with the base probability of all values that have each.
 KB_API void kb_attributes_values(kbforge::Table* table, std::int32_t attribute,
                                  std::int64_t n, const double* base, const std::uint8_t* counted,
                                  const std::int64_t* char_start, const std::uint32_t* chars,
                                  const std::int64_t* feature_start, const std::int32_t* names,
-                                 const std::int32_t* features);
+                                 const std::int32_t* features, const double* masses);
 // c G(u | v), for tests and for explanations.
 KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
                                  std::int32_t u, std::int32_t v);

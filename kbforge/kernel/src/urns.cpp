@@ -39,7 +39,7 @@ std::int64_t in_units(double nats) { return static_cast<std::int64_t>(nats * kUn
 }  // namespace
 
 Urns::Urns(std::int32_t attribute, AttributeRules rules)
-    : values(attribute, std::move(rules)), buckets_(1 << 10, -1), known_(kFewKnown),
+    : values(attribute, std::move(rules)), buckets_(1 << 10, kNoUrn), known_(kFewKnown),
       log_rising_(1, 0.0) {}
 
 std::int64_t Urns::units(std::int32_t u, std::int32_t v, std::int32_t n) {
@@ -71,12 +71,11 @@ double Urns::log_sum_exp(std::vector<double>& terms) {
 }
 
 Urns::Known& Urns::known_of(UrnId urn, std::int32_t u) {
-  const std::uint64_t serial = urns_[urn].serial;
-  const std::uint64_t key = mixed(serial) + static_cast<std::uint64_t>(u);
+  const std::uint64_t key = mixed(urn) + static_cast<std::uint64_t>(u);
   Known& known = known_[mixed(key) & (known_.size() - 1)];
-  if (known.serial != serial || known.u != u) {
+  if (known.urn != urn || known.u != u) {
     known = Known{};
-    known.serial = serial;
+    known.urn = urn;
     known.u = u;
   }
   return known;
@@ -85,7 +84,7 @@ Urns::Known& Urns::known_of(UrnId urn, std::int32_t u) {
 double Urns::gain(UrnId urn, std::int32_t u) {
   const Known& known = known_of(urn, u);
   if (known.gained) return known.gain;
-  const double gain = work_out_gain(urns_[urn], u);
+  const double gain = work_out_gain(at(urn), u);
   Known& again = known_of(urn, u);
   again.gain = gain;
   again.gained = true;
@@ -106,9 +105,8 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
   }
   if (n_true == kMostValues && !is_true) {
     const double before = urn.log_marginal;
-    const auto id = static_cast<UrnId>(&urn - urns_.data());
-    const UrnId joined = grown(id, u);
-    const double after = urns_[joined].log_marginal;
+    const UrnId joined = grown(urn.id, u);
+    const double after = log_marginal(joined);
     let_go(joined);
     return after - before;
   }
@@ -135,8 +133,8 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
 }
 
 UrnId Urns::single(std::int32_t u) {
-  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values.size(), -1);
-  if (singles_[u] < 0) {
+  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values.size(), kNoUrn);
+  if (singles_[u] == kNoUrn) {
     items_.assign(1, Item{u, 1, 0});
     items_[0].sum = units_of(items_, u);
     const UrnId made = interned(items_, chance_units(u, 1));
@@ -148,22 +146,20 @@ UrnId Urns::single(std::int32_t u) {
 UrnId Urns::grown(UrnId urn, std::int32_t u) {
   {
     const Known& known = known_of(urn, u);
-    if (known.grown >= 0 && urns_[known.grown].serial == known.grown_serial) {
+    if (known.grown != kNoUrn && at(known.grown).id == known.grown) {
       hold(known.grown);
       return known.grown;
     }
   }
-  add_to(urns_[urn], u, items_);
+  add_to(at(urn), u, items_);
   std::int32_t after = 0;
   for (const Item& item : items_) {
     if (item.value == u) after = item.count;
   }
   const std::int64_t chance =
-      urns_[urn].chance + chance_units(u, after) - chance_units(u, after - 1);
+      at(urn).chance + chance_units(u, after) - chance_units(u, after - 1);
   const UrnId made = interned(items_, chance);
-  Known& known = known_of(urn, u);
-  known.grown = made;
-  known.grown_serial = urns_[made].serial;
+  known_of(urn, u).grown = made;
   return made;
 }
 
@@ -216,25 +212,24 @@ UrnId Urns::interned(const std::vector<Item>& items, std::int64_t chance) {
   const auto same = [](const Item& a, const Item& b) {
     return a.value == b.value && a.count == b.count;
   };
-  for (UrnId at = buckets_[hash & (buckets_.size() - 1)]; at >= 0; at = urns_[at].next) {
-    const Urn& known = urns_[at];
+  for (UrnId id = buckets_[hash & (buckets_.size() - 1)]; id != kNoUrn; id = at(id).next) {
+    const Urn& known = at(id);
     if (static_cast<std::size_t>(known.n) == n &&
         std::equal(items.begin(), items.end(), known.items.get(), same)) {
-      hold(at);
-      return at;
+      hold(id);
+      return id;
     }
   }
   if (++n_live_ > buckets_.size()) rehash();
-  UrnId made;
+  std::uint32_t place = static_cast<std::uint32_t>(urns_.size());
   if (free_.empty()) {
-    made = static_cast<UrnId>(urns_.size());
     urns_.emplace_back();
   } else {
-    made = free_.back();
+    place = free_.back();
     free_.pop_back();
   }
-  Urn& urn = urns_[made];
-  urn.serial = ++serial_;
+  Urn& urn = urns_[place];
+  urn.id = (static_cast<UrnId>(urn.generation++) << 32) | (place + 1);
   urn.items = std::make_unique<Item[]>(n);
   std::copy(items.begin(), items.end(), urn.items.get());
   urn.n = static_cast<std::int32_t>(n);
@@ -250,31 +245,30 @@ UrnId Urns::interned(const std::vector<Item>& items, std::int64_t chance) {
   urn.log_marginal = log_sum_exp(terms_) - log_rising_of_all(urn.size);
   UrnId& bucket = buckets_[hash & (buckets_.size() - 1)];
   urn.next = bucket;
-  bucket = made;
-  return made;
+  bucket = urn.id;
+  return urn.id;
 }
 
 void Urns::let_go(UrnId id) {
-  Urn& urn = urns_[id];
+  Urn& urn = urns_[place_of(id)];
   if (--urn.holders) return;
   const std::uint64_t hash = hash_of(urn.items.get(), urn.n);
   UrnId* link = &buckets_[hash & (buckets_.size() - 1)];
-  while (*link != id) link = &urns_[*link].next;
+  while (*link != id) link = &urns_[place_of(*link)].next;
   *link = urn.next;
   urn.items.reset();
-  urn.serial = 0;
+  urn.id = kNoUrn;
   --n_live_;
-  free_.push_back(id);
+  free_.push_back(place_of(id));
 }
 
 void Urns::rehash() {
-  buckets_.assign(2 * buckets_.size(), -1);
-  for (std::size_t id = 0; id < urns_.size(); ++id) {
-    Urn& urn = urns_[id];
-    if (!urn.serial) continue;
+  buckets_.assign(2 * buckets_.size(), kNoUrn);
+  for (Urn& urn : urns_) {
+    if (urn.id == kNoUrn || !urn.items) continue;
     UrnId& bucket = buckets_[hash_of(urn.items.get(), urn.n) & (buckets_.size() - 1)];
     urn.next = bucket;
-    bucket = static_cast<UrnId>(id);
+    bucket = urn.id;
   }
   const std::size_t wanted = std::min(kMostKnown, buckets_.size());
   if (wanted > known_.size()) known_.assign(wanted, Known{});
@@ -289,7 +283,7 @@ void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& sl
     for (std::size_t i = 0; i < x.n; ++i) {
       Urns& urns = *attributes[x.attributes[i]];
       const UrnId urn = held[x.attributes[i]];
-      total += urn < 0 ? urns.log_marginal(urns.single(x.values[i])) : urns.gain(urn, x.values[i]);
+      total += urn == kNoUrn ? urns.log_marginal(urns.single(x.values[i])) : urns.gain(urn, x.values[i]);
     }
     out[k] = total;
   }
@@ -309,14 +303,14 @@ void AttributeTable::extend(const Record& x, const std::vector<std::int64_t>& pa
   const std::size_t width = attributes.size();
   for (std::size_t k = 0; k < children.size(); ++k) {
     const std::size_t begin = children[k] * width;
-    if (held_.size() < begin + width) held_.resize(begin + width, -1);
+    if (held_.size() < begin + width) held_.resize(begin + width, kNoUrn);
     for (std::size_t a = 0; a < width; ++a) {
-      held_[begin + a] = parents[k] < 0 ? -1 : held_[parents[k] * width + a];
+      held_[begin + a] = parents[k] < 0 ? kNoUrn : held_[parents[k] * width + a];
     }
     for (std::size_t i = 0; i < x.n; ++i) {
       const std::int32_t a = x.attributes[i];
       UrnId& urn = held_[begin + a];
-      if (urn < 0) {
+      if (urn == kNoUrn) {
         urn = attributes[a]->single(x.values[i]);
         attributes[a]->hold(urn);
       } else {
@@ -328,7 +322,7 @@ void AttributeTable::extend(const Record& x, const std::vector<std::int64_t>& pa
     for (std::size_t a = 0; a < width; ++a) {
       if (i < x.n && x.attributes[i] == static_cast<std::int32_t>(a)) {
         ++i;
-      } else if (held_[begin + a] >= 0) {
+      } else if (held_[begin + a] != kNoUrn) {
         attributes[a]->hold(held_[begin + a]);
       }
     }
@@ -340,8 +334,8 @@ void AttributeTable::release(const std::vector<std::int64_t>& slots) {
   for (std::int64_t slot : slots) {
     for (std::size_t a = 0; a < width; ++a) {
       UrnId& urn = held_[slot * width + a];
-      if (urn >= 0) attributes[a]->let_go(urn);
-      urn = -1;
+      if (urn != kNoUrn) attributes[a]->let_go(urn);
+      urn = kNoUrn;
     }
   }
 }

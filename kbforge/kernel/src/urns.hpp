@@ -14,7 +14,9 @@
 
 namespace kbforge {
 
-using UrnId = std::int32_t;
+// An urn's place, and how many urns had it before, so that no two urns that ever were are confused.
+using UrnId = std::uint64_t;
+constexpr UrnId kNoUrn = 0;
 
 class Urns {
  public:
@@ -22,14 +24,14 @@ class Urns {
 
   Values values;
 
-  double log_marginal(UrnId urn) const { return urns_[urn].log_marginal; }
+  double log_marginal(UrnId urn) const { return at(urn).log_marginal; }
   // L(urn + u) - L(urn), nats.
   double gain(UrnId urn, std::int32_t u);
   // The urn with one observation; held for good.
   UrnId single(std::int32_t u);
   // The urn with one more observation; it is held by one more.
   UrnId grown(UrnId urn, std::int32_t u);
-  void hold(UrnId urn) { ++urns_[urn].holders; }
+  void hold(UrnId urn) { ++urns_[place_of(urn)].holders; }
   void let_go(UrnId urn);
 
  private:
@@ -38,19 +40,23 @@ class Urns {
     std::int64_t sum;  // log of its term of L's sum, in units; kOut: it is not taken for the true one
   };
   struct Urn {
-    std::uint64_t serial = 0;  // no two urns that ever were have the same
+    UrnId id = kNoUrn;         // none: the place is free
     std::unique_ptr<Item[]> items;
     double log_marginal = 0.0;
     std::int64_t chance = 0;   // log of the term in which the true value is elsewhere, in units
-    std::int32_t n = 0, size = 0, holders = 0, next = -1;
+    UrnId next = kNoUrn;       // of the same bucket
+    std::int32_t n = 0, size = 0, holders = 0;
+    std::uint32_t generation = 0;
   };
   struct Known {
-    std::uint64_t serial = 0, grown_serial = 0;
-    std::int32_t u = -1, grown = -1;
+    UrnId urn = kNoUrn, grown = kNoUrn;
     double gain = 0.0;
+    std::int32_t u = -1;
     bool gained = false;
   };
 
+  static std::uint32_t place_of(UrnId urn) { return static_cast<std::uint32_t>(urn) - 1; }
+  const Urn& at(UrnId urn) const { return urns_[place_of(urn)]; }
   Known& known_of(UrnId urn, std::int32_t u);
   double work_out_gain(const Urn& urn, std::int32_t u);
   std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n);
@@ -65,9 +71,9 @@ class Urns {
   void rehash();
 
   std::vector<Urn> urns_;
-  std::vector<UrnId> free_, buckets_, singles_;
+  std::vector<std::uint32_t> free_;
+  std::vector<UrnId> buckets_, singles_;
   std::size_t n_live_ = 0;
-  std::uint64_t serial_ = 0;
   std::vector<Known> known_;
   std::vector<double> log_rising_;
   std::vector<double> terms_, factors_;
@@ -85,7 +91,7 @@ class AttributeTable : public Table {
   void release(const std::vector<std::int64_t>& slots) override;
 
  private:
-  std::vector<UrnId> held_;  // by slot and attribute; -1: no fragment states it
+  std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
 };
 
 }  // namespace kbforge

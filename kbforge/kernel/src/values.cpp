@@ -59,10 +59,9 @@ Values::Values(std::int32_t attribute, AttributeRules rules)
 void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted,
                  const std::int64_t* char_start, const std::uint32_t* chars,
                  const std::int64_t* feature_start, const std::int32_t* names,
-                 const std::int32_t* features) {
+                 const std::int32_t* features, const double* masses) {
   const std::size_t first_char = chars_.size(), first_feature = features_.size();
   chars_.insert(chars_.end(), chars, chars + char_start[n]);
-  names_.insert(names_.end(), names, names + feature_start[n]);
   features_.insert(features_.end(), features, features + feature_start[n]);
   shares_.resize(features_.size(), 0.0);
   for (std::int64_t k = 0; k < n; ++k) {
@@ -79,6 +78,7 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
       value.letters |= 1ull << (chars_[at] & 63);
     }
     value.counted = counted[k];
+    work_out_shares(value, names + feature_start[k], masses + feature_start[k]);
     values_.push_back(value);
   }
   // what was asked for lately has room for more of them
@@ -86,10 +86,6 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
   std::size_t room = known_.size();
   while (room < wanted) room *= 2;
   if (room > known_.size()) known_.assign(room, Known{});
-}
-
-void Values::add_features(std::int64_t n, const double* mass) {
-  mass_.insert(mass_.end(), mass, mass + n);
 }
 
 Values::Known& Values::place_of(std::int32_t u, std::int32_t v) {
@@ -138,8 +134,6 @@ void Values::compare(std::int32_t u, std::int32_t v) {
 }
 
 void Values::by_features(std::int32_t u, std::int32_t v, double* out) {
-  work_out_shares(u);
-  work_out_shares(v);
   const Value &one = values_[u], &other = values_[v];
   of_u_.assign(1, rules_.weights.back());
   of_v_.assign(1, rules_.weights.back());
@@ -154,21 +148,17 @@ void Values::by_features(std::int32_t u, std::int32_t v, double* out) {
   out[1] = exact_sum(of_v_.data(), of_v_.size());
 }
 
-// By feature of v: how probable it is to be the one kept, over what else has it.
-void Values::work_out_shares(std::int32_t v) {
-  Value& value = values_[v];
-  if (value.shared) return;
-  value.shared = true;
+// By feature: how probable it is to be the one kept, over what else has it.
+void Values::work_out_shares(const Value& value, const std::int32_t* names,
+                             const double* masses) {
   const double own = value.counted ? value.base : 0.0;
-  for (std::uint32_t i = value.feature_start; i < value.feature_end; ++i) {
-    int several = 0;
-    for (std::uint32_t j = value.feature_start; j < value.feature_end; ++j) {
-      several += names_[j] == names_[i];
-    }
-    const double rest = mass_[features_[i]] - own;
+  const std::uint32_t n = value.feature_end - value.feature_start;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto several = static_cast<double>(std::count(names, names + n, names[i]));
+    const double rest = masses[i] - own;
     if (rest > kLeastRest) {
       const double share = 1.0 / (std::pow(rest, rules_.discount) * several);
-      shares_[i] = share * rules_.weights[kSlips + names_[i]];
+      shares_[value.feature_start + i] = share * rules_.weights[kSlips + names[i]];
     }
   }
 }

@@ -29,12 +29,11 @@ class Values {
  public:
   Values(std::int32_t attribute, AttributeRules rules);
 
-  // More values, numbered on; arrays as kb_values in api.hpp says.
+  // More values, numbered on; arrays as kb_attributes_values says.
   void add(std::int64_t n, const double* base, const std::uint8_t* counted,
            const std::int64_t* char_start, const std::uint32_t* chars,
            const std::int64_t* feature_start, const std::int32_t* names,
-           const std::int32_t* features);
-  void add_features(std::int64_t n, const double* mass);
+           const std::int32_t* features, const double* masses);
 
   std::int32_t size() const { return static_cast<std::int32_t>(values_.size()); }
   double concentration() const { return rules_.concentration; }
@@ -51,7 +50,7 @@ class Values {
     double base, base_power, log_base, elsewhere;
     std::uint32_t char_start, char_end, feature_start, feature_end;
     std::uint64_t letters;  // which there are, by their last six bits
-    bool counted, shared;   // shared: whether the shares of its features are worked out
+    bool counted;
   };
   struct Known {
     std::int32_t u = -1, v = -1;
@@ -65,7 +64,7 @@ class Values {
   Known& place_of(std::int32_t u, std::int32_t v);
   void compare(std::int32_t u, std::int32_t v);
   void by_features(std::int32_t u, std::int32_t v, double* out);
-  void work_out_shares(std::int32_t v);
+  void work_out_shares(const Value& value, const std::int32_t* names, const double* masses);
   int slips_between(const Value& u, const Value& v) const;
   Slip slip(const Value& observed, const Value& given, int distance) const;
   bool writes_the_alphabet(const Value& observed, const Value& given) const;
@@ -77,9 +76,8 @@ class Values {
   double elsewhere_scale_;
   std::vector<Value> values_;
   std::vector<std::uint32_t> chars_;
-  std::vector<std::int32_t> names_, features_;
+  std::vector<std::int32_t> features_;
   std::vector<double> shares_;  // of each entry of features_, times its weight
-  std::vector<double> mass_;    // by feature
   std::vector<Known> known_;    // the draws asked for lately
   std::vector<double> of_u_, of_v_;
 };

@@ -19,10 +19,12 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import CandidateIndex
+from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.errors import UsageError, quoted
+from kbforge.kernel.library import kernel_library
 from kbforge.models.keeping import TakenUp
+from kbforge_plugins.indexes.compiled_keys import CompiledKeys
 from kbforge_plugins.models.attributes.kinds import (
     KINDS,
     Kind,
@@ -46,6 +48,7 @@ _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
 _PAIR_SHIFT = 32
 
+_Some: TypeAlias = tuple[int, ...]
 _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
 
@@ -57,6 +60,8 @@ class Selective(CandidateIndex):
         families: most families of clusters that a key may lead to; one that leads to more is
             closed: it is followed only for fragments that no other key leads anywhere.
         shared: keys that must lead to a family of clusters, if any family is led to by so many.
+        compared: most families that a fragment is compared with, those that most of its keys lead
+            to; 0 is no bound.
         common: fragments that share a value or feature before it is paired with others.
         rules: further keys, each some attributes joined by "+": fragments with the same values
             of all of them, the first where there are several, are compared.
@@ -71,13 +76,17 @@ class Selective(CandidateIndex):
         self,
         families: int = 8,
         shared: int = 3,
+        compared: int = 32,
         common: int = 20,
         rules: tuple[str, ...] = (),
         attributes: tuple[str, ...] = (),
     ) -> None:
         if min(families, shared, common) < 1:
             raise UsageError("index selective: families, shared and common must be at least 1")
-        self.families, self.shared, self.common = families, shared, common
+        if compared < 0:
+            raise UsageError(f"index selective: compared must not be negative, got {compared}")
+        self.families, self.shared, self.compared = families, shared, compared
+        self.common = common
         self.rules = tuple(tuple(rule.split("+")) for rule in rules)
         if not all(attribute for rule in self.rules for attribute in rule):
             raise UsageError('index selective: a rule names attributes joined by "+"')
@@ -87,6 +96,7 @@ class Selective(CandidateIndex):
         self._of_value: dict[
             tuple[str, tuple[str, ...]], tuple[tuple[int, ...], tuple[int, ...]]
         ] = {}
+        self._made: CompiledKeys | None = None
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Find the kinds of the attributes and how many fragments share each key.
@@ -125,6 +135,7 @@ class Selective(CandidateIndex):
     def _use(self, common: Iterable[int]) -> None:
         self._common = {digest: number for number, digest in enumerate(sorted(set(common)))}
         self._of_value.clear()
+        self._made = None
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
@@ -146,6 +157,20 @@ class Selective(CandidateIndex):
                 if other_place != place:
                     out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
         return list(out)[:_MOST_KEYS]
+
+    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+        """See `kbforge.contracts.index`; composed in the kernel, where there is one."""
+        kernel = kernel_library()
+        if kernel is None:
+            return super().keys_of(fragments)
+        if self._made is None:
+            self._made = CompiledKeys(kernel, self._keys_of_value, _MOST_KEYS)
+        stated = [sorted(self._read(fragment)) for fragment in fragments]
+        return self._made.keys_of(stated, [self._keys_of_rules(f) for f in fragments])
+
+    def _keys_of_value(self, item: tuple[str, tuple[str, ...]]) -> tuple[_Some, _Some]:
+        attribute, values = item
+        return self._keys_of(attribute, stated(values))
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
         lacking = {attribute for rule in self.rules for attribute in rule}

@@ -1,7 +1,7 @@
 """The urns of a run in the compiled kernel, and how values are told to it.
 
-The kernel numbers values as the vocabularies do. What it needs to know of one, base probability,
-letters and features, it is told before the first fragment with it comes. Words in common of long
+The kernel numbers values as it meets them. What it needs to know of one, base probability, letters
+and features, it is told before the first fragment with it comes. Words in common of long
 texts stay here, where it is known which texts have which words: the kernel asks.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from ctypes import CDLL
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -43,21 +44,34 @@ class CompiledUrns:
         self._asked = [BY_WORDS(self._by_words) if of.titles else BY_WORDS(0) for of in urns]
         for of, asked in zip(urns, self._asked, strict=True):
             self._begin(of, asked)
-        self._told = [(0, 0)] * len(urns)
+        # by attribute, the values that the kernel was told of, in its order, and their places
+        self._met: list[list[int]] = [[] for _ in urns]
+        self._number: list[dict[int, int]] = [{} for _ in urns]
 
     def encode(
         self, fragments: Sequence[Fragment]
     ) -> tuple[IntArray, NDArray[np.int32], NDArray[np.int32]]:
         """See `kbforge.contracts.CompiledClusters`."""
-        encode = self._encoder.encode
+        encode, number = self._encoder.encode, self._number
         records = [encode(fragment) for fragment in fragments]
         starts = np.zeros(len(records) + 1, dtype=np.int64)
         np.cumsum([len(record) for record in records], out=starts[1:])
-        flat = [number for record in records for stated in record for number in stated]
-        stated = np.array(flat, dtype=np.int32).reshape(-1, 2)
-        for index in range(len(self._urns)):
-            self._tell(index)
-        return starts, stated[:, 0].copy(), stated[:, 1].copy()
+        attributes: list[int] = []
+        values: list[int] = []
+        new: list[list[int]] = [[] for _ in number]
+        for index, value in chain.from_iterable(records):
+            known = number[index]
+            place = known.get(value)
+            if place is None:
+                place = known[value] = len(known)
+                new[index].append(value)
+            attributes.append(index)
+            values.append(place)
+        for index, met in enumerate(new):
+            if met:
+                self._met[index] += met
+                self._tell(index, self._urns[index].vocabulary, met)
+        return starts, np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
 
     def _begin(self, urns: Urns, asked: Any) -> None:
         vocabulary = urns.vocabulary
@@ -76,33 +90,29 @@ class CompiledUrns:
             asked,
         )
 
-    def _tell(self, index: int) -> None:
-        """Tell of the values and features that an attribute has come to have."""
-        vocabulary = self._urns[index].vocabulary
-        values, features = self._told[index]
-        mass = np.array(vocabulary.mass[features:], dtype=np.float64)
-        if len(mass):
-            self._kernel.kb_attributes_features(self.handle, index, len(mass), address(mass))
-        if values < len(vocabulary):
-            self._tell_values(index, vocabulary, values)
-        self._told[index] = (len(vocabulary), len(vocabulary.mass))
-
-    def _tell_values(self, index: int, vocabulary: Vocabulary, first: int) -> None:
-        new = vocabulary.values[first:]
-        base = np.array(vocabulary.base[first:], dtype=np.float64)
-        counted = np.array([vocabulary.counted(first + k) for k in range(len(new))], dtype=np.uint8)
-        chars = np.frombuffer("".join(new).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        of_chars, of_features = np.zeros((2, len(new) + 1), dtype=np.int64)
-        np.cumsum([len(value) for value in new], out=of_chars[1:])
-        held = vocabulary.features[first:]
+    def _tell(self, index: int, vocabulary: Vocabulary, new: Sequence[int]) -> None:
+        """Tell of values of an attribute that the kernel has not met."""
+        spelled = [vocabulary.values[v] for v in new]
+        base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
+        counted = np.array([vocabulary.counted(v) for v in new], dtype=np.uint8)
+        letters = "".join(spelled).encode("utf-32-le", "surrogatepass")
+        held = [vocabulary.features[v] for v in new]
+        of_letters, of_features = np.zeros((2, len(new) + 1), dtype=np.int64)
+        np.cumsum([len(value) for value in spelled], out=of_letters[1:])
         np.cumsum([len(features) for features in held], out=of_features[1:])
-        flat = [number for features in held for feature in features for number in feature]
-        pairs = np.array(flat, dtype=np.int32).reshape(-1, 2)
-        names, features = pairs[:, 0].copy(), pairs[:, 1].copy()
-        arrays = base, counted, of_chars, chars, of_features, names, features
-        self._kernel.kb_attributes_values(
-            self.handle, index, len(new), *map(address, arrays)
+        pairs = list(chain.from_iterable(held))
+        arrays = (
+            base,
+            counted,
+            of_letters,
+            np.frombuffer(letters, dtype=np.uint32),
+            of_features,
+            np.array([name for name, _ in pairs], dtype=np.int32),
+            np.array([feature for _, feature in pairs], dtype=np.int32),
+            np.array([vocabulary.mass[feature] for _, feature in pairs], dtype=np.float64),
         )
+        self._kernel.kb_attributes_values(self.handle, index, len(new), *map(address, arrays))
 
     def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:
-        out[0], out[1] = self._urns[attribute].by_words(u, v)
+        known = self._met[attribute]
+        out[0], out[1] = self._urns[attribute].by_words(known[u], known[v])
