@@ -38,7 +38,7 @@ RANKS = {
     for rank, rooms in enumerate(
         [
             {"", "contracts", *LOOSE},
-            {"registry", "files", "numerics", "serialize", "grammar", "evaluation"},
+            {"registry", "files", "numerics", "kernel", "serialize", "grammar", "evaluation"},
             {"models", "clustering", "kb"},
             {"judge", "store"},
             {"jobs"},

@@ -121,7 +121,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kbforge {__version__}")
+        from kbforge.kernel.library import kernel_status
+
+        typer.echo(f"kbforge {__version__}\n{kernel_status()}")
         raise typer.Exit
 
 

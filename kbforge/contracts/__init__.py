@@ -40,6 +40,7 @@ __all__ = [
     "Checkpoint",
     "Cluster",
     "Clusterer",
+    "CompiledClusters",
     "ConjugateLikelihood",
     "Constraints",
     "Decided",

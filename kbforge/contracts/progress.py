@@ -53,4 +53,4 @@ class Interrupted(Exception):
 
 
 OnStep: TypeAlias = Callable[[Progress], None]
-"""Is told of every step. One with an attribute `seldom` that is True is told some times a second."""
+"""Is told of every step; one with an attribute `seldom` that is True, some times a second."""

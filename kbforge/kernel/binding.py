@@ -96,7 +96,12 @@ class Led(Structure):
     )
 
 
+VERSION = 1
+"""Of the interface; a library of another one is not used."""
+
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "kb_version": (c_int32, ()),
+    "kb_functions": (None, (c_int64, c_void_p, c_void_p)),
     "kb_run_new": (
         c_void_p,
         (c_int32, c_double, c_int32, c_double, c_int32, c_int32, c_int32, c_int32),
@@ -172,6 +177,7 @@ def address(array: NDArray[Any]) -> int:
 
 __all__ = [
     "BY_WORDS",
+    "VERSION",
     "Done",
     "Led",
     "Pages",

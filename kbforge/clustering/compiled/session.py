@@ -1,9 +1,9 @@
 """A session in the compiled kernel.
 
 It takes in fragments, and says what is known of their grouping. Whatever else a session can do,
-decisions, removals, revisions, is seldom and needs the fragments themselves: the first time that it
-is asked for, the run goes over to the reference engine, by a snapshot, and stays there. Both engines
-take the same steps to the last bit, so nobody can tell when that was.
+decisions, removals, revisions, is seldom and needs the fragments themselves. The first time that it
+is asked for, the run goes over to the reference engine, by a snapshot, and stays there. Both
+engines take the same steps to the last bit, so nobody can tell when that was.
 """
 
 from __future__ import annotations

@@ -135,6 +135,17 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
+std::int32_t kb_version(void) { return 1; }
+
+void kb_functions(std::int64_t n, const double* x, double* out) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    out[k] = std::exp(-x[k]);
+    out[n + k] = std::log(x[k]);
+    out[2 * n + k] = std::log10(x[k]);
+    out[3 * n + k] = std::pow(x[k], 0.7);
+  }
+}
+
 kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t splits,
                          double log_alpha, std::int32_t indexed, std::int32_t most,
                          std::int32_t shared, std::int32_t compared) {

@@ -53,6 +53,11 @@ struct kb_led {
   const std::uint8_t* closed;
 };
 
+// Raised whenever something here changes (kbforge/kernel/binding.py).
+KB_API std::int32_t kb_version(void);
+// exp(-x), log, log10 and the power of .7 of n numbers, for comparison with Python's; shape [4, n].
+KB_API void kb_functions(std::int64_t n, const double* x, double* out);
+
 KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t splits,
                                 double log_alpha, std::int32_t indexed, std::int32_t most,
                                 std::int32_t shared, std::int32_t compared);

@@ -101,7 +101,7 @@ class CompiledUrns:
         np.cumsum([len(value) for value in spelled], out=of_letters[1:])
         np.cumsum([len(features) for features in held], out=of_features[1:])
         pairs = list(chain.from_iterable(held))
-        arrays = (
+        arrays: tuple[NDArray[Any], ...] = (
             base,
             counted,
             of_letters,

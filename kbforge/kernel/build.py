@@ -1,0 +1,188 @@
+"""Build the kernel: the C++ sources of `src` become one shared library beside this file.
+
+The system's compiler is taken if there is one that works, else the one that comes as the wheel
+`ziglang`. Python's own floating-point functions are those of the C library of the process, and the
+kernel must call the same ones, so that library is never linked in. The C++ library is, since where
+a wheel is used there may be another one.
+
+    python kbforge/kernel/build.py                                  build it again
+    python kbforge/kernel/build.py --sanitize -o DIR                one that looks for errors
+
+This module is run before KBForge is installed: it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIBRARY = "kernel.so"
+ABOUT = "kernel.json"
+SWITCH = "KBFORGE_KERNEL"
+ZIG = "ziglang>=0.13"
+"""The wheel to ask for where there is no compiler."""
+# zig links against as old a C library as the system may have
+_ZIG_TARGETS = {
+    ("Linux", "x86_64"): "x86_64-linux-gnu.2.28",
+    ("Linux", "aarch64"): "aarch64-linux-gnu.2.28",
+    ("Darwin", "x86_64"): "x86_64-macos",
+    ("Darwin", "arm64"): "aarch64-macos",
+}
+_FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared")
+_OWN_LIBRARIES = ("-static-libstdc++", "-static-libgcc")
+_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
+_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler: how it is called, and what it says it is."""
+
+    command: tuple[str, ...]
+    version: str
+    zig: bool = False
+
+
+def find_compiler() -> Compiler | None:
+    """The system's compiler, else zig's if the wheel is there, else none."""
+    for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
+        path = shutil.which(name)
+        compiler = _tried((path,)) if path else None
+        if compiler:
+            return compiler
+    target = _ZIG_TARGETS.get((platform.system(), platform.machine()))
+    if target and importlib.util.find_spec("ziglang"):
+        return _tried((sys.executable, "-m", "ziglang", "c++", "-target", target), zig=True)
+    return None
+
+
+def wants_zig() -> bool:
+    """Whether the wheel with a compiler is worth asking for."""
+    known = (platform.system(), platform.machine()) in _ZIG_TARGETS
+    return known and os.environ.get(SWITCH) != "0" and find_compiler() is None
+
+
+def build(folder: Path = HERE, sanitize: bool = False) -> str:
+    """Build the library, unless the one there is of the same sources and compiler.
+
+    Args:
+        folder: where the library and what is told of it are put.
+        sanitize: look for errors of memory and undefined behaviour at run time, slowly.
+
+    Returns:
+        What was done, in one sentence.
+
+    """
+    library, about = folder / LIBRARY, folder / ABOUT
+    folder.mkdir(parents=True, exist_ok=True)
+    if os.environ.get(SWITCH) == "0":
+        return _without(library, about, f"{SWITCH}=0 said so when KBForge was installed")
+    compiler = find_compiler()
+    if compiler is None:
+        return _without(library, about, "no C++ compiler was found when KBForge was installed")
+    flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()))
+    digest = _digest(compiler, flags)
+    if library.is_file() and _told(about).get("digest") == digest:
+        return f"the kernel is as it was ({compiler.version})"
+    failure = _compile(compiler, flags, library)
+    if failure:
+        return _without(library, about, f"{compiler.version} could not compile it ({failure})")
+    about.write_text(json.dumps({"compiler": compiler.version, "digest": digest}) + "\n")
+    return f"the kernel is built ({compiler.version})"
+
+
+def _without(library: Path, about: Path, reason: str) -> str:
+    library.unlink(missing_ok=True)
+    about.write_text(json.dumps({"none": reason}) + "\n")
+    return f"no kernel: {reason}"
+
+
+def _told(about: Path) -> dict[str, str]:
+    try:
+        told = json.loads(about.read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _sources() -> Iterator[Path]:
+    yield from sorted((HERE / "src").glob("*.cpp"))
+
+
+def _digest(compiler: Compiler, flags: Sequence[str]) -> str:
+    hasher = hashlib.sha256(repr((compiler, tuple(flags))).encode())
+    for path in sorted((HERE / "src").iterdir()):
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
+    return hasher.hexdigest()
+
+
+def _compile(compiler: Compiler, flags: Sequence[str], library: Path) -> str:
+    """Compile; returns the first line of what went wrong, "" if nothing did."""
+    own = () if compiler.zig or platform.system() != "Linux" else _OWN_LIBRARIES
+    with tempfile.TemporaryDirectory(dir=library.parent) as made:
+        out = Path(made) / LIBRARY
+        said = _run([*compiler.command, *flags, *own, *map(str, _sources()), "-o", str(out)])
+        if said is None and out.is_file():
+            out.replace(library)  # a process that has the old one open keeps it
+            return ""
+        return (said or "it wrote no file").strip().splitlines()[0][:300]
+
+
+def _tried(command: tuple[str, ...], zig: bool = False) -> Compiler | None:
+    """The compiler, if it compiles and links something."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "try.cpp"
+        source.write_text(
+            '#include <cmath>\n#include <vector>\nextern "C" double f(double x)'
+            " { return std::vector<double>(3, std::exp(x))[1]; }\n"
+        )
+        out = str(Path(folder) / "try.so")
+        if _run([*command, "-std=c++17", "-shared", "-fPIC", str(source), "-o", out]) is not None:
+            return None
+    return Compiler(command, _version(command), zig)
+
+
+def _version(command: tuple[str, ...]) -> str:
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    first = (done.stdout or done.stderr).strip().splitlines() or ["a compiler"]
+    return f"zig, {first[0]}" if "ziglang" in command else first[0]
+
+
+def _run(command: Sequence[str]) -> str | None:
+    """Run a compiler; what it says if it fails, None if it does not."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
+
+
+def main() -> None:
+    """Build it by hand."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sanitize", action="store_true", help="look for errors at run time")
+    parser.add_argument("-o", "--output", type=Path, default=HERE, help="folder of the library")
+    given = parser.parse_args()
+    if given.sanitize and given.output == HERE:
+        parser.error("--sanitize needs another folder: --output DIR")
+    said = build(given.output, given.sanitize)
+    print(said)
+    sys.exit(said.startswith("no kernel"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The build hook: a wheel, and an editable installation, bring the compiled kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+def _builder(root: str) -> Any:
+    """The module `kbforge.kernel.build`, of a package that is not installed yet."""
+    path = Path(root, "kbforge", "kernel", "build.py")
+    spec = importlib.util.spec_from_file_location("kbforge_kernel_build", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class KernelHook(BuildHookInterface):  # type: ignore[misc]
+    """See `hatchling`."""
+
+    def dependencies(self) -> list[str]:
+        """A compiler, where the system has none."""
+        builder = _builder(self.root)
+        return [builder.ZIG] if self.target_name == "wheel" and builder.wants_zig() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the kernel, if there is a compiler; without one KBForge works, too."""
+        if self.target_name != "wheel":
+            return
+        builder = _builder(self.root)
+        self.app.display_info(builder.build())
+        folder = "kbforge/kernel"
+        build_data["artifacts"].append(f"{folder}/{builder.ABOUT}")
+        if Path(self.root, folder, builder.LIBRARY).is_file():
+            build_data["artifacts"].append(f"{folder}/{builder.LIBRARY}")
+            build_data["pure_python"] = False
+            system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{system}"
