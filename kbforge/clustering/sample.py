@@ -64,11 +64,14 @@ def neighbourhoods(
     order = by_digest(fragments, digest)
     if len(order) <= most:
         return drawn(fragments, order, lambda _: (), most)
-    holders: dict[int, list[int]] = {}
-    keys = [index.keys(fragments[i]) for i in order]
-    for i, of_fragment in enumerate(keys):
-        for key in of_fragment:
-            holders.setdefault(key, []).append(i)
+    # as every seed fills the sample, there are no more than these
+    keys = [index.keys(fragments[i]) for i in order[:most]]
+    holders: dict[int, list[int]] = {key: [] for of_seed in keys for key in of_seed}
+    for place, i in enumerate(order):
+        for key in index.keys(fragments[i]) if place >= most else keys[place]:
+            held = holders.get(key)
+            if held is not None and len(held) <= MOST_RELATIVES:
+                held.append(place)
 
     def relatives(seed: int) -> Iterable[int]:
         shared = (holders[key] for key in keys[seed])

@@ -12,8 +12,7 @@ learned. Every key is a number of 64 bits.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import Kept
 from kbforge.errors import UsageError, quoted
 from kbforge.models.keeping import TakenUp
+from kbforge_plugins.models.attributes.counting import counts_stated
 from kbforge_plugins.models.attributes.kinds import (
     KINDS,
     Kind,
@@ -44,6 +44,7 @@ _PAIRED: Mapping[Kind, str] = {
 """The one feature a kind that takes part in keys of two."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
+_MOST_KNOWN = 1 << 17  # values whose keys are at hand
 _PAIR_SHIFT = 32
 
 _Said: TypeAlias = tuple[str, str, str]
@@ -96,18 +97,30 @@ class Selective(CandidateIndex):
 
         """
         self._require_attributes_of_rules(fragments)
-        counts: dict[str, Counter[str]] = {}
-        for fragment in fragments:
-            for attribute, values in self._read(fragment):
-                counts.setdefault(attribute, Counter())[stated(values)] += 1
+        counts = counts_stated(fragments, self.attributes)
         self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
-        shared: dict[_Said, int] = {}
-        for attribute, counter in counts.items():
-            for value, count in counter.items():
-                for said in self._said(attribute, value)[0]:
-                    shared[said] = shared.get(said, 0) + count
-        self._use([_digest(said) for said, n in shared.items() if n > self.common])
+        self._use(map(_digest, self._often(counts)))
         return None
+
+    def _often(self, counts: Mapping[str, Mapping[str, int]]) -> Iterator[_Said]:
+        """What more than `common` fragments say."""
+        for attribute, counter in counts.items():
+            shared: dict[str, dict[str, int]] = {}
+            kind = self._kinds[attribute]
+            for value, n in counter.items():
+                if not value:
+                    continue
+                if n > self.common:
+                    yield attribute, "", value
+                for name, features in features_of(kind, value).items():
+                    if name not in _LEFT_OUT:
+                        held = shared.setdefault(name, {})
+                        for feature in features:
+                            held[feature] = held.get(feature, 0) + n
+            for name, held in shared.items():
+                for feature, n in held.items():
+                    if n > self.common:
+                        yield attribute, name, feature
 
     def kept(self) -> Kept:
         """The kinds of the attributes, and what many fragments say."""
@@ -129,22 +142,32 @@ class Selective(CandidateIndex):
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         singles: list[int] = []
-        common: list[tuple[int, int]] = []
-        for place, (attribute, values) in enumerate(sorted(self._read(fragment))):
-            of_values = self._of_value.get((attribute, values))
+        common: list[int] = []
+        ends: list[int] = []
+        known = self._of_value
+        for item in sorted(self._read(fragment)):
+            of_values = known.get(item)
             if of_values is None:
-                of_values = self._of_value[attribute, values] = self._keys_of(
-                    attribute, stated(values)
-                )
-            singles.extend(of_values[0])
-            common.extend((place, key) for key in of_values[1])
+                if len(known) >= _MOST_KNOWN:
+                    known.clear()
+                of_values = known[item] = self._keys_of(item[0], stated(item[1]))
+            singles += of_values[0]
+            if of_values[1]:
+                common += of_values[1]
+                ends.append(len(common))
         out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
-        for i, (place, key) in enumerate(common):
-            if len(out) >= _MOST_KEYS:
-                break
-            for other_place, other in common[i + 1 :]:
-                if other_place != place:
-                    out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
+        start = 0
+        for end in ends[:-1]:
+            others = common[end:]
+            for key in common[start:end]:
+                if len(out) >= _MOST_KEYS:
+                    break
+                first = (key + 1) << _PAIR_SHIFT
+                out |= dict.fromkeys(
+                    first | other if key < other else (other + 1) << _PAIR_SHIFT | key
+                    for other in others
+                )
+            start = end
         return list(out)[:_MOST_KEYS]
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
