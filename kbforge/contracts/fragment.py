@@ -91,7 +91,9 @@ class Fragment:
             raise BadRecord(where, "a JSON object", _kind(record))
         if not record.keys() <= _KNOWN_KEYS:
             unknown = min(record.keys() - _KNOWN_KEYS)
-            raise BadRecord(where, f"only the keys {', '.join(sorted(_KNOWN_KEYS))}", quoted(unknown))
+            raise BadRecord(
+                where, f"only the keys {', '.join(sorted(_KNOWN_KEYS))}", quoted(unknown)
+            )
         metadata = _metadata(record.get("metadata"), where)
         fragment_id = record.get("id")
         if fragment_id is None and "entity_id" in record and metadata is not None:

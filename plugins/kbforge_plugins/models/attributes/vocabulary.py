@@ -75,9 +75,17 @@ class Vocabulary:
     """
 
     counts: dict[str, float]
+    values: list[str]
+    base: list[float]
+    features: list[tuple[tuple[int, int], ...]]
+    words: list[frozenset[int]]
     mass: list[float]
     titles: Titles | None
     _names: dict[str, int]
+    _number: dict[str, int]
+    _spelling: array[float]
+    _stated: _Stated
+    _pairs: list[tuple[int, int]]
 
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         self.counts = dict(sorted(counts.items()))
@@ -171,15 +179,15 @@ class Vocabulary:
 
     def _begin(self, kind: Kind, totals: Totals, tables: Tables) -> None:
         self.kind, self._totals, self._tables = kind, totals, tables
-        self.values: list[str] = []
-        self.base: list[float] = []
-        self.features: list[tuple[tuple[int, int], ...]] = []
-        self.words: list[frozenset[int]] = []
+        self.values = []
+        self.base = []
+        self.features = []
+        self.words = []
         self.mass = []
         self.titles = None
-        self._number: dict[str, int] = {}
+        self._number = {}
         self._spelling, self._stated = array("d"), _Stated.of(())
-        self._pairs: list[tuple[int, int]] = []
+        self._pairs = []
         self._feature_number: dict[tuple[int, str], int] = {}
         self._place: list[int] = []
         self._digits: set[int] = set()
