@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
@@ -99,10 +98,8 @@ def assemble_subproblem(
         else:
             kept = [rival for rival in rivals if rival[0] > least_probability]
             kept = kept[:most_alternatives]
-        made = _entity(fragments, cluster, id_of(cluster), number, confidence, kept)
-        if calibrated is not None:
-            made = replace(made, calibrated_confidence=calibrated[cluster])
-        yield made
+        sure = None if calibrated is None else calibrated[cluster]
+        yield _entity(fragments, cluster, id_of(cluster), number, confidence, sure, kept)
 
 
 def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
@@ -117,8 +114,16 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
 
 
 def _check_partition(posterior: Posterior) -> None:
-    seen = sorted(fragment for cluster in posterior.clusters() for fragment in cluster)
-    if seen != list(range(posterior.n_fragments)):
+    seen = bytearray(posterior.n_fragments)
+    held = 0
+    for subproblem in posterior.subproblems:
+        for cluster in subproblem.clusters:
+            held += len(cluster)
+            for fragment in cluster:
+                if not 0 <= fragment < len(seen):
+                    raise AssertionError("the clusterer's point estimate has a fragment too many")
+                seen[fragment] = 1
+    if held != len(seen) or seen.count(1) != held:
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 
 
@@ -143,6 +148,7 @@ def _entity(
     entity_id: str,
     subproblem: int,
     confidence: float,
+    calibrated: float | None,
     rivals: Sequence[_Rival],
 ) -> Entity:
     members = [fragments[index] for index in cluster]
@@ -158,6 +164,7 @@ def _entity(
             for probability, groups in rivals
         ),
         vector=mean_vector(members),
+        calibrated_confidence=calibrated,
     )
 
 
@@ -169,44 +176,39 @@ class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
     Clusters recur from particle to particle, so each distinct one gets a number, and each particle
-    becomes a row of numbers, one a fragment. A particle contains a cluster exactly if the row holds
-    the cluster's number at any one of its fragments. So agreement costs one look-up a particle.
-    Only disagreement costs a walk over the cluster.
+    becomes a set of numbers. Of most entities all particles say the same: then no other cluster
+    touches a fragment of it. Only where one does, every particle is asked.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
-        self._position = {fragment: at for at, fragment in enumerate(subproblem.fragments)}
         self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
-        self._numbers: dict[Cluster, int] = {}
-        self._clusters: list[Cluster] = []
-        self._rows = [self._row(particle.clusters) for particle in subproblem.particles]
+        numbers: dict[Cluster, int] = {}
+        self._particles = [
+            {numbers.setdefault(cluster, len(numbers)) for cluster in particle.clusters}
+            for particle in subproblem.particles
+        ]
+        self._numbers, self._clusters = numbers, list(numbers)
+        self._holders: dict[int, list[int]] = {fragment: [] for fragment in subproblem.fragments}
+        for number, cluster in enumerate(self._clusters):
+            for fragment in cluster:
+                self._holders[fragment].append(number)
 
     def about(self, cluster: Cluster) -> tuple[float, list[_Rival]]:
         """The cluster's confidence, and its alternatives, most probable first."""
-        positions = [self._position[fragment] for fragment in cluster]
         number = self._numbers.get(cluster, -1)  # a consensus may have it, and no particle
+        touching = {number for fragment in cluster for number in self._holders[fragment]}
+        # exactly 1 when nothing disagrees: rounding must not read as doubt
+        if touching == {number}:
+            return 1.0, []
         agreeing: list[float] = []
-        rivals: dict[tuple[int, ...], list[float]] = {}
-        for row, probability in zip(self._rows, self._probabilities, strict=True):
-            if row[positions[0]] == number:
+        rivals: dict[frozenset[int], list[float]] = {}
+        for held, probability in zip(self._particles, self._probabilities, strict=True):
+            if number in held:
                 agreeing.append(probability)
             else:
-                groups = tuple(sorted({row[position] for position in positions}))
-                rivals.setdefault(groups, []).append(probability)
-        # exactly 1 when nothing disagrees: rounding must not read as doubt
-        confidence = min(math.fsum(agreeing), 1.0) if rivals else 1.0
+                rivals.setdefault(frozenset(touching & held), []).append(probability)
         found = [
             (min(math.fsum(mass), 1.0), tuple(sorted(self._clusters[n] for n in groups)))
             for groups, mass in rivals.items()
         ]
-        return confidence, sorted(found, key=lambda rival: (-rival[0], rival[1]))
-
-    def _row(self, clusters: Sequence[Cluster]) -> list[int]:
-        row = [-1] * len(self._position)
-        for cluster in clusters:
-            number = self._numbers.setdefault(cluster, len(self._clusters))
-            if number == len(self._clusters):
-                self._clusters.append(cluster)
-            for fragment in cluster:
-                row[self._position[fragment]] = number
-        return row
+        return min(math.fsum(agreeing), 1.0), sorted(found, key=lambda r: (-r[0], r[1]))
