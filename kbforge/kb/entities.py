@@ -92,12 +92,10 @@ def assemble_subproblem(
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
-        confidence, rivals = beliefs.about(cluster)
-        if most_alternatives is None:
-            kept = _fitting(fragments, rivals)
-        else:
-            kept = [rival for rival in rivals if rival[0] > least_probability]
-            kept = kept[:most_alternatives]
+        least = -1.0 if most_alternatives is None else least_probability
+        confidence, rivals = beliefs.about(cluster, least)
+        kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
+        kept = kept[:most_alternatives]
         sure = None if calibrated is None else calibrated[cluster]
         yield _entity(fragments, cluster, id_of(cluster), number, confidence, sure, kept)
 
@@ -175,40 +173,64 @@ def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
 class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
-    Clusters recur from particle to particle, so each distinct one gets a number, and each particle
-    becomes a set of numbers. Of most entities all particles say the same: then no other cluster
-    touches a fragment of it. Only where one does, every particle is asked.
+    Clusters recur from particle to particle, so each distinct one knows the particles that have it,
+    and each fragment the clusters that hold it. Of most entities all particles say the same: then
+    no other cluster touches a fragment of it.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
         self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
-        numbers: dict[Cluster, int] = {}
-        self._particles = [
-            {numbers.setdefault(cluster, len(numbers)) for cluster in particle.clusters}
-            for particle in subproblem.particles
-        ]
-        self._numbers, self._clusters = numbers, list(numbers)
-        self._holders: dict[int, list[int]] = {fragment: [] for fragment in subproblem.fragments}
-        for number, cluster in enumerate(self._clusters):
+        self._having: dict[Cluster, list[int]] = {}
+        for number, particle in enumerate(subproblem.particles):
+            for cluster in particle.clusters:
+                having = self._having.get(cluster)
+                if having is None:
+                    self._having[cluster] = [number]
+                else:
+                    having.append(number)
+        self._holding: dict[int, list[Cluster]] = {f: [] for f in subproblem.fragments}
+        for cluster in self._having:
             for fragment in cluster:
-                self._holders[fragment].append(number)
+                self._holding[fragment].append(cluster)
 
-    def about(self, cluster: Cluster) -> tuple[float, list[_Rival]]:
-        """The cluster's confidence, and its alternatives, most probable first."""
-        number = self._numbers.get(cluster, -1)  # a consensus may have it, and no particle
-        touching = {number for fragment in cluster for number in self._holders[fragment]}
+    def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
+        """The cluster's confidence, and its alternatives, most probable first.
+
+        Args:
+            cluster: of the point estimate.
+            least: alternatives must exceed this.
+
+        """
+        agreeing = self._having.get(cluster, ())  # a consensus may have it, and no particle
         # exactly 1 when nothing disagrees: rounding must not read as doubt
-        if touching == {number}:
+        if len(agreeing) == len(self._probabilities):
             return 1.0, []
-        agreeing: list[float] = []
-        rivals: dict[frozenset[int], list[float]] = {}
-        for held, probability in zip(self._particles, self._probabilities, strict=True):
-            if number in held:
-                agreeing.append(probability)
-            else:
-                rivals.setdefault(frozenset(touching & held), []).append(probability)
-        found = [
-            (min(math.fsum(mass), 1.0), tuple(sorted(self._clusters[n] for n in groups)))
-            for groups, mass in rivals.items()
-        ]
-        return min(math.fsum(agreeing), 1.0), sorted(found, key=lambda r: (-r[0], r[1]))
+        touching = {other for fragment in cluster for other in self._holding[fragment]}
+        touching.discard(cluster)
+        # a bit each: particles with the same bits are of one mind
+        ordered = sorted(touching)
+        minds = [0] * len(self._probabilities)
+        for place, other in enumerate(ordered):
+            bit = 1 << place
+            for number in self._having[other]:
+                minds[number] |= bit
+        masses: dict[int, list[float]] = {}
+        for mind, probability in zip(minds, self._probabilities, strict=True):
+            masses.setdefault(mind, []).append(probability)
+        agreed = masses.pop(0, [])
+        found = []
+        for mind, mass in masses.items():
+            probability = min(math.fsum(mass), 1.0)
+            if probability > least:
+                found.append((probability, _at(ordered, mind)))
+        return min(math.fsum(agreed), 1.0), sorted(found, key=lambda r: (-r[0], r[1]))
+
+
+def _at(ordered: Sequence[Cluster], bits: int) -> tuple[Cluster, ...]:
+    """Those of the clusters that have a bit."""
+    out = []
+    while bits:
+        lowest = bits & -bits
+        out.append(ordered[lowest.bit_length() - 1])
+        bits ^= lowest
+    return tuple(out)

@@ -18,19 +18,19 @@ def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
 
     Attributes go by code point, values by count (most first), then code point.
     """
-    if len(fragments) == 1:
-        (fragment,) = fragments
-        ids = (fragment.id,)
-        return {
-            attribute: tuple([Value(value, ids) for value in sorted({*values})])
-            for attribute, values in sorted(fragment.properties.items())
-        }
     stated: dict[str, dict[str, list[str]]] = {}
     for fragment in fragments:
+        name = fragment.id
         for attribute, values in fragment.properties.items():
-            by_value = stated.setdefault(attribute, {})
-            for value in dict.fromkeys(values):
-                by_value.setdefault(value, []).append(fragment.id)
+            by_value = stated.get(attribute)
+            if by_value is None:
+                by_value = stated[attribute] = {}
+            for value in values if len(values) == 1 else dict.fromkeys(values):
+                ids = by_value.get(value)
+                if ids is None:
+                    by_value[value] = [name]
+                else:
+                    ids.append(name)
     return {attribute: _ranked(stated[attribute]) for attribute in sorted(stated)}
 
 
