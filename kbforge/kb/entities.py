@@ -112,16 +112,17 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
 
 
 def _check_partition(posterior: Posterior) -> None:
-    seen = bytearray(posterior.n_fragments)
-    held = 0
+    n = posterior.n_fragments
+    seen, held, inside = bytearray(n), 0, True
     for subproblem in posterior.subproblems:
         for cluster in subproblem.clusters:
             held += len(cluster)
             for fragment in cluster:
-                if not 0 <= fragment < len(seen):
-                    raise AssertionError("the clusterer's point estimate has a fragment too many")
-                seen[fragment] = 1
-    if held != len(seen) or seen.count(1) != held:
+                if 0 <= fragment < n:
+                    seen[fragment] = 1
+                else:
+                    inside = False
+    if not inside or held != n or seen.count(1) != n:
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 
 
