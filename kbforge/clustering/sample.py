@@ -66,12 +66,8 @@ def neighbourhoods(
         return drawn(fragments, order, lambda _: (), most)
     # as every seed fills the sample, there are no more than these
     keys = [index.keys(fragments[i]) for i in order[:most]]
-    holders: dict[int, list[int]] = {key: [] for of_seed in keys for key in of_seed}
-    for place, i in enumerate(order):
-        for key in index.keys(fragments[i]) if place >= most else keys[place]:
-            held = holders.get(key)
-            if held is not None and len(held) <= MOST_RELATIVES:
-                held.append(place)
+    wanted = chain.from_iterable(keys)
+    holders = index.holders((fragments[i] for i in order), wanted, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
         shared = (holders[key] for key in keys[seed])

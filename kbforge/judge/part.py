@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from kbforge.clustering.sample import MOST_RELATIVES, Sample, by_digest, drawn
 from kbforge.contracts import CandidateIndex, Fragment
@@ -35,12 +36,8 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample | No
         return None
     order = by_digest(fragments)
     keys = [tuple(index.keys(fragments[i])) for i in order[:PART]]
-    holders: dict[int, list[int]] = {key: [] for of_seed in keys for key in of_seed}
-    for place, i in enumerate(order):
-        for key in keys[place] if place < PART else index.keys(fragments[i]):
-            held = holders.get(key)
-            if held is not None and len(held) <= _MOST_HOLDERS:
-                held.append(place)
+    wanted = chain.from_iterable(keys)
+    holders = index.holders((fragments[i] for i in order), wanted, _MOST_HOLDERS)
 
     def relatives(seed: int) -> Iterator[int]:
         shared: defaultdict[int, float] = defaultdict(float)
