@@ -167,17 +167,20 @@ class Selective(CandidateIndex):
         if self.rules:
             return super().holders(fragments, keys, most)
         found: dict[int, list[int]] = {key: [] for key in keys}
-        known: dict[tuple[str, tuple[str, ...]], tuple[_Keys, _Keys, int]] = {}
+        known: dict[str, dict[tuple[str, ...], tuple[_Keys, _Keys, int]]] = {}
         for place, fragment in enumerate(fragments):
             asked: list[int] = []
             common: list[_Keys] = []
             total = 0
-            for item in self._read(fragment):
-                of_value = known.get(item)
+            for attribute, values in self._read(fragment):
+                of_attribute = known.get(attribute)
+                if of_attribute is None:
+                    of_attribute = known[attribute] = {}
+                of_value = of_attribute.get(values)
                 if of_value is None:
-                    singles, paired = self._keys_of(item[0], stated(item[1]))
-                    those = tuple(key for key in singles if key in found)
-                    of_value = known[item] = (those, paired, len(singles))
+                    singles, paired = self._keys_of(attribute, stated(values))
+                    those = tuple([key for key in singles if key in found])
+                    of_value = of_attribute[values] = (those, paired, len(singles))
                 asked += of_value[0]
                 total += of_value[2]
                 if of_value[1]:
@@ -214,7 +217,9 @@ class Selective(CandidateIndex):
 
     def _read(self, fragment: Fragment) -> list[tuple[str, tuple[str, ...]]]:
         read = self.attributes
-        return [item for item in fragment.properties.items() if not read or item[0] in read]
+        if not read:
+            return list(fragment.properties.items())
+        return [item for item in fragment.properties.items() if item[0] in read]
 
     def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
         """The keys of what is stated, and those of them that are paired as many have them."""
