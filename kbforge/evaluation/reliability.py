@@ -200,11 +200,11 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
 
     """
     sizes = _subproblem_sizes(posteriors)
-    clusters: list[Cluster] = []
-    subproblem: list[int] = []
-    for number, block in enumerate(posteriors[0].subproblems):
-        clusters += block.clusters
-        subproblem += [number] * len(block.clusters)
+    by_subproblem = list(posteriors[0].estimates())
+    clusters = list(chain.from_iterable(by_subproblem))
+    counts = np.fromiter(map(len, by_subproblem), np.int64, len(by_subproblem))
+    subproblem = np.repeat(np.arange(len(counts)), counts)
+    del by_subproblem
     place = {cluster: at for at, cluster in enumerate(clusters)}
     masses: list[list[float]] = [[] for _ in clusters]
     for posterior in posteriors:
@@ -218,7 +218,7 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
         tuple(clusters),
         _rounded(np.array(probability, np.float64)),
         _largest(sizes, clusters),
-        np.array(subproblem, np.int64),
+        subproblem,
     )
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
@@ -114,14 +115,13 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
 def _check_partition(posterior: Posterior) -> None:
     n = posterior.n_fragments
     seen, held, inside = bytearray(n), 0, True
-    for subproblem in posterior.subproblems:
-        for cluster in subproblem.clusters:
-            held += len(cluster)
-            for fragment in cluster:
-                if 0 <= fragment < n:
-                    seen[fragment] = 1
-                else:
-                    inside = False
+    for cluster in chain.from_iterable(posterior.estimates()):
+        held += len(cluster)
+        for fragment in cluster:
+            if 0 <= fragment < n:
+                seen[fragment] = 1
+            else:
+                inside = False
     if not inside or held != n or seen.count(1) != n:
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 

@@ -142,7 +142,7 @@ class Selective(CandidateIndex):
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         singles: list[int] = []
-        common: list[Sequence[int]] = []
+        common: list[_Keys] = []
         known = self._of_value
         for item in sorted(self._read(fragment)):
             of_values = known.get(item)
