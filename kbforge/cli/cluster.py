@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -155,7 +156,8 @@ def _share(kb: KnowledgeBase, total: int) -> str:
 def _doubts(kb: KnowledgeBase) -> Iterator[str]:
     """What of a result looks wrong without labels: that nearly everything became one entity."""
     total = kb.posterior.n_fragments
-    largest = max(map(len, kb.posterior.clusters()), default=0)
+    found = chain.from_iterable(kb.posterior.estimates())
+    largest = max(map(len, found), default=0)
     if total > _FEW and 2 * largest > total:
         yield (
             f"one entity holds {largest:,} of {total:,} fragments; if that is wrong, try a larger "

@@ -64,11 +64,10 @@ def neighbourhoods(
     order = by_digest(fragments, digest)
     if len(order) <= most:
         return drawn(fragments, order, lambda _: (), most)
-    holders: dict[int, list[int]] = {}
-    keys = [index.keys(fragments[i]) for i in order]
-    for i, of_fragment in enumerate(keys):
-        for key in of_fragment:
-            holders.setdefault(key, []).append(i)
+    # as every seed fills the sample, there are no more than these
+    keys = [index.keys(fragments[i]) for i in order[:most]]
+    wanted = chain.from_iterable(keys)
+    holders = index.holders((fragments[i] for i in order), wanted, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
         shared = (holders[key] for key in keys[seed])

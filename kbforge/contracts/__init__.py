@@ -21,7 +21,14 @@ from kbforge.contracts.likelihood import (
     Observation,
 )
 from kbforge.contracts.paging import Checkpoint, Led, Page, Pages, Totals
-from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
+from kbforge.contracts.posterior import (
+    Cluster,
+    Ending,
+    Particle,
+    Posterior,
+    Subproblem,
+    Subproblems,
+)
 from kbforge.contracts.progress import Interrupted, OnStep, Progress, Rounds
 from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
@@ -81,6 +88,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "Subproblem",
+    "Subproblems",
     "Totals",
     "Touched",
     "Value",

@@ -21,7 +21,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kbforge.errors import BadRecord, quoted
 
@@ -31,6 +31,9 @@ MAX_ATTRIBUTES = 1_024
 MAX_VALUES = 10_000
 MAX_DIMENSIONS = 65_536
 MAX_DEPTH = 253
+
+_MOST_SHARED = 1 << 17
+_LONGEST_SHARED = 128  # characters; longer values are seldom equal, and many are large
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KNOWN_KEYS = frozenset({"id", "properties", "vector", "label", "source", "metadata", "entity_id"})
@@ -72,12 +75,13 @@ class Fragment:
         return out
 
     @classmethod
-    def from_json(cls, record: object, where: str) -> Fragment:
+    def from_json(cls, record: object, where: str, shared: Shared | None = None) -> Fragment:
         """Check one parsed JSON value and make a fragment of it.
 
         Args:
             record: what the JSON parser returned.
             where: `file:line`, for the error.
+            shared: of the fragments before this one; None shares nothing.
 
         Raises:
             BadRecord: at the first law that the record breaks.
@@ -85,10 +89,10 @@ class Fragment:
         """
         if not isinstance(record, dict):
             raise BadRecord(where, "a JSON object", _kind(record))
-        unknown = sorted(set(record) - _KNOWN_KEYS)
-        if unknown:
+        if not record.keys() <= _KNOWN_KEYS:
+            unknown = min(record.keys() - _KNOWN_KEYS)
             raise BadRecord(
-                where, f"only the keys {', '.join(sorted(_KNOWN_KEYS))}", quoted(unknown[0])
+                where, f"only the keys {', '.join(sorted(_KNOWN_KEYS))}", quoted(unknown)
             )
         metadata = _metadata(record.get("metadata"), where)
         fragment_id = record.get("id")
@@ -96,7 +100,8 @@ class Fragment:
             fragment_id = _kebab_id(metadata)
         label = record.get("label", record.get("entity_id"))
         vector = _vector(record.get("vector"), where)
-        properties = _properties(record.get("properties"), where)
+        shared = Shared() if shared is None else shared
+        properties = _properties(record.get("properties"), where, shared)
         if not properties and vector is None:
             raise BadRecord(where, "at least one property or a vector", "neither", "properties")
         return cls(
@@ -107,6 +112,42 @@ class Fragment:
             source=_optional_text(record.get("source"), where, "source"),
             metadata=metadata,
         )
+
+
+class Shared:
+    """Attributes and values of earlier fragments: they are checked once, and equal ones are one.
+
+    Attributes:
+        attributes: by itself.
+        values: a single value -> the tuple of it.
+        lists: several values, by themselves.
+
+    """
+
+    __slots__ = ("attributes", "lists", "values")
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, str] = {}
+        self.values: dict[str, tuple[str, ...]] = {}
+        self.lists: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def checked(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """The same values, as they were met first, if they are short."""
+        if sum(map(len, values)) > _LONGEST_SHARED:
+            return values
+        if len(values) == 1:
+            return _put(self.values, values[0], values)
+        return _put(self.lists, values, values)
+
+
+_Key = TypeVar("_Key")
+_Held = TypeVar("_Held")
+
+
+def _put(into: dict[_Key, _Held], key: _Key, value: _Held) -> _Held:
+    if len(into) >= _MOST_SHARED:
+        into.clear()
+    return into.setdefault(key, value)
 
 
 def _kind(value: object) -> str:
@@ -140,7 +181,7 @@ def _optional_text(value: object, where: str, field: str) -> str | None:
     return None if value is None else _text(value, where, field)
 
 
-def _properties(value: object, where: str) -> dict[str, tuple[str, ...]]:
+def _properties(value: object, where: str, shared: Shared) -> dict[str, tuple[str, ...]]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -151,16 +192,27 @@ def _properties(value: object, where: str) -> dict[str, tuple[str, ...]]:
         )
     out = {}
     for key, values in value.items():
-        field = f"properties.{key if key.isidentifier() and len(key) < 40 else quoted(key, 40)}"
+        if type(values) is list and len(values) == 1 and type(values[0]) is str:
+            name, held = shared.attributes.get(key), shared.values.get(values[0])
+            if name is not None and held is not None:
+                out[name] = held
+                continue
         name = _text(key, where, "an attribute of properties", MAX_ID_CHARACTERS)
-        if not isinstance(values, list):
-            raise BadRecord(where, "a list of strings", _kind(values), field)
-        if not values:
-            raise BadRecord(where, "at least one value", "an empty list", field)
-        if len(values) > MAX_VALUES:
-            raise BadRecord(where, f"at most {MAX_VALUES:,} values", f"{len(values):,}", field)
-        out[name] = tuple(_text(item, where, field) for item in values)
+        if len(name) <= _LONGEST_SHARED:
+            name = _put(shared.attributes, name, name)
+        out[name] = shared.checked(_values(key, values, where))
     return out
+
+
+def _values(key: str, values: object, where: str) -> tuple[str, ...]:
+    field = f"properties.{key if key.isidentifier() and len(key) < 40 else quoted(key, 40)}"
+    if not isinstance(values, list):
+        raise BadRecord(where, "a list of strings", _kind(values), field)
+    if not values:
+        raise BadRecord(where, "at least one value", "an empty list", field)
+    if len(values) > MAX_VALUES:
+        raise BadRecord(where, f"at most {MAX_VALUES:,} values", f"{len(values):,}", field)
+    return tuple(_text(item, where, field) for item in values)
 
 
 def _vector(value: object, where: str) -> tuple[float, ...] | None:

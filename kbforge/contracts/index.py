@@ -12,7 +12,7 @@ and on what the index was fitted to, not on which fragments were asked about bef
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -52,6 +52,30 @@ class CandidateIndex(ABC):
         np.cumsum([len(of_one) for of_one in keys], out=starts[1:])
         flat = chain.from_iterable(keys)
         return starts, np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
+
+    def holders(
+        self, fragments: Iterable[Fragment], keys: Iterable[int], most: int
+    ) -> dict[int, list[int]]:
+        """Which of some fragments have each of some keys.
+
+        An index that knows the keys of values need not make those of every fragment.
+
+        Args:
+            fragments: to go through.
+            keys: to look for.
+            most: a key that more fragments have gets `most` + 1 of them, whichever come first.
+
+        Returns:
+            By key, the places of the fragments that have it, ascending.
+
+        """
+        found: dict[int, list[int]] = {key: [] for key in keys}
+        for place, fragment in enumerate(fragments):
+            for key in self.keys(fragment):
+                held = found.get(key)
+                if held is not None and len(held) <= most:
+                    held.append(place)
+        return found
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Look at the fragments to be clustered, if that helps.

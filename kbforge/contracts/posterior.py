@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from itertools import chain, pairwise
+from typing import TypeAlias, overload
 
 import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 
 Cluster: TypeAlias = tuple[int, ...]
 """Indices of fragments in order of arrival, ascending."""
@@ -41,6 +47,107 @@ class Subproblem:
         return self.particles[0].clusters if self.estimate is None else self.estimate
 
 
+class Subproblems(Sequence[Subproblem]):
+    """Subproblems in arrays, each of which is made when it is asked for.
+
+    A million fragments may have ten million clusters on all particles. As tuples they would take
+    more room than the fragments; here each takes four bytes.
+
+    Args:
+        clusters: how many distinct clusters each subproblem has, shape [subproblems].
+        lengths: fragments of each cluster, shape [all clusters].
+        members: of the clusters, one after the other, each ascending.
+        particles: how many each subproblem has, shape [subproblems].
+        weights: log weight of each, heaviest first, shape [all particles].
+        rows: clusters of each particle, shape [all particles].
+        cells: of the particles, one after the other, which of the subproblem's clusters they have.
+
+    """
+
+    def __init__(
+        self,
+        clusters: IntArray,
+        lengths: IntArray,
+        members: IntArray,
+        particles: IntArray,
+        weights: FloatArray,
+        rows: IntArray,
+        cells: IntArray,
+    ) -> None:
+        self._clusters, self._particles = _starts(clusters), _starts(particles)
+        self._lengths, self._rows = _starts(lengths), _starts(rows)
+        self._members, self._cells = members.astype(np.int32), cells.astype(np.int32)
+        self._weights = weights
+
+    def __len__(self) -> int:
+        return len(self._clusters) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> Subproblem: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Subproblem, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Subproblem | tuple[Subproblem, ...]:
+        places = range(len(self))[at]
+        if isinstance(places, range):
+            return tuple(map(self._made, places))
+        return self._made(places)
+
+    def __iter__(self) -> Iterator[Subproblem]:
+        return map(self._made, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return NotImplemented if not isinstance(other, Sequence) else False
+        return all(one == two for one, two in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def heaviest(self) -> Iterator[tuple[Cluster, ...]]:
+        """The clusters of each one's heaviest particle."""
+        for at in range(len(self)):
+            clusters = self._clusters_of(at)
+            row = self._particles[at]
+            cells = self._cells[self._rows[row] : self._rows[row + 1]].tolist()
+            yield tuple(sorted([clusters[k] for k in cells]))
+
+    def counts(self) -> IntArray:
+        """How many particles each has, shape [subproblems]."""
+        return np.diff(self._particles)
+
+    def _clusters_of(self, at: int) -> list[Cluster]:
+        first, last = self._clusters[at : at + 2].tolist()
+        ends = self._lengths[first : last + 1].tolist()
+        begin = ends[0]
+        held = self._members[begin : ends[-1]].tolist()
+        return [tuple(held[one - begin : two - begin]) for one, two in pairwise(ends)]
+
+    def _made(self, at: int) -> Subproblem:
+        clusters = self._clusters_of(at)
+        first, last = self._particles[at : at + 2].tolist()
+        ends = self._rows[first : last + 1].tolist()
+        begin = ends[0]
+        cells = self._cells[begin : ends[-1]].tolist()
+        rows = [cells[one - begin : two - begin] for one, two in pairwise(ends)]
+        weights = self._weights[first:last].tolist()
+        particles = tuple(
+            [
+                Particle(weight, tuple(sorted([clusters[k] for k in row])))
+                for weight, row in zip(weights, rows, strict=True)
+            ]
+        )
+        return Subproblem(tuple(sorted(chain.from_iterable(particles[0].clusters))), particles)
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    """Where parts of these sizes begin, and where the last one ends."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
 class Ending(StrEnum):
     """What ended a run."""
 
@@ -65,7 +172,7 @@ class Posterior:
     """What is known about the grouping of fragments 0..n_fragments-1.
 
     Attributes:
-        subproblems: in order of their smallest fragment.
+        subproblems: in order of their smallest fragment, as tuples or as `Subproblems`.
         log_posterior: unnormalised log posterior (Ewens) of the heaviest particles, in nats:
             the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0 the
             surrogate's L takes the likelihood's place.
@@ -76,7 +183,7 @@ class Posterior:
 
     """
 
-    subproblems: tuple[Subproblem, ...]
+    subproblems: Sequence[Subproblem]
     log_posterior: float
     n_fragments: int
     model_evaluations: int
@@ -90,11 +197,21 @@ class Posterior:
     @property
     def log10_effective_particles(self) -> float:
         """log10 of the number of groupings represented: the product over subproblems."""
-        return float(sum(np.log10(len(s.particles)) for s in self.subproblems))
+        if isinstance(self.subproblems, Subproblems):
+            counts = self.subproblems.counts()
+        else:
+            counts = np.array([len(s.particles) for s in self.subproblems], np.int64)
+        return float(np.cumsum(np.log10(counts))[-1]) if len(counts) else 0.0
+
+    def estimates(self) -> Iterator[tuple[Cluster, ...]]:
+        """The point estimate of each subproblem."""
+        if isinstance(self.subproblems, Subproblems):
+            return self.subproblems.heaviest()
+        return (s.clusters for s in self.subproblems)
 
     def clusters(self) -> list[Cluster]:
         """The point estimate: clusters of each subproblem's heaviest particle, or its estimate."""
-        return [c for s in self.subproblems for c in s.clusters]
+        return list(chain.from_iterable(self.estimates()))
 
     def labels(self) -> list[int]:
         """The point estimate as one cluster number a fragment, shape [n_fragments]."""

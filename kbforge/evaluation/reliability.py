@@ -22,6 +22,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -198,22 +199,37 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
         posteriors: of the same fragments, numbered alike; at least one.
 
     """
-    masses = [cluster_probabilities(posterior) for posterior in posteriors]
     sizes = _subproblem_sizes(posteriors)
-    clusters: list[Cluster] = []
-    subproblem: list[int] = []
-    for number, block in enumerate(posteriors[0].subproblems):
-        clusters += block.clusters
-        subproblem += [number] * len(block.clusters)
-    probability = [
-        math.fsum(mass.get(cluster, 0.0) for mass in masses) / len(masses) for cluster in clusters
-    ]
+    by_subproblem = list(posteriors[0].estimates())
+    clusters = list(chain.from_iterable(by_subproblem))
+    counts = np.fromiter(map(len, by_subproblem), np.int64, len(by_subproblem))
+    subproblem = np.repeat(np.arange(len(counts)), counts)
+    del by_subproblem
+    place = {cluster: at for at, cluster in enumerate(clusters)}
+    masses: list[list[float]] = [[] for _ in clusters]
+    for posterior in posteriors:
+        for block in posterior.subproblems:
+            for cluster, mass in _masses(block).items():
+                at = place.get(cluster)
+                if at is not None:
+                    masses[at].append(mass)
+    probability = [math.fsum(mass) / len(posteriors) for mass in masses]
     return Entities(
         tuple(clusters),
         _rounded(np.array(probability, np.float64)),
-        np.array([sizes[list(cluster)].max() for cluster in clusters], np.float64),
-        np.array(subproblem, np.int64),
+        _largest(sizes, clusters),
+        subproblem,
     )
+
+
+def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
+    """The largest of the sizes over the fragments of each cluster, shape [clusters]."""
+    lengths = np.fromiter(map(len, clusters), np.int64, len(clusters))
+    if not len(lengths):
+        return np.zeros(0)
+    members = np.fromiter(chain.from_iterable(clusters), np.int64, int(lengths.sum()))
+    largest: FloatArray = np.maximum.reduceat(sizes[members], np.cumsum(lengths) - lengths)
+    return largest
 
 
 def pair_claims(pairs: Pairs, labels: Sequence[str | None]) -> Claims:

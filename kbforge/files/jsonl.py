@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.fragment import Fragment, Shared
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_lines
@@ -74,15 +74,16 @@ def _as_table(path: str, where: str) -> BadRecord | None:
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
-    """(`file:line`, fragment) for every good line; ids are not compared.
+    """(`file:line`, fragment) for every good line; ids are not compared, equal values are shared.
 
     Raises:
         KBForgeError: the file cannot be opened.
 
     """
+    shared = Shared()
     for where, line, value in read_json_lines(path, on_bad):
         try:
-            fragment = Fragment.from_json(value, where)
+            fragment = Fragment.from_json(value, where, shared)
         except BadRecord as error:
             on_bad(error, line)
             continue

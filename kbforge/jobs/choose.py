@@ -4,19 +4,24 @@ Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file with
 (`kbforge.judge`). A likelihood that the user names is judged by its own groupings alone, which
 gives its alpha; one whose clusters cannot be merged gets the alpha under which it opens as many
 entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
+
+In a file of more than `MOST_COMPARED` fragments pairs are compared in a part alone
+(`kbforge.judge.part`), unless the model of pairs is what clusters. So maps of doubt do not hear of
+its pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood
+from kbforge.clustering.sample import Sample
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.answers import Placed
 from kbforge.files.io import read_small
@@ -25,6 +30,7 @@ from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.jobs.making import default_options
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
+from kbforge.judge.part import MOST_COMPARED, part_of
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
 from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
@@ -82,8 +88,9 @@ def choose(
     if not any(fragment.properties for fragment in fragments):
         note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
         return Chosen(_OF_VECTORS, None, None, f"{note}; {_OVERRIDE}", None)
-    fitted = _fitted(fragments, defaults)
-    judged = _judged(fragments, fitted, defaults)
+    file = _File(fragments)
+    fitted = _fitted(file, defaults)
+    judged = _judged(file, fitted, defaults)
     if not any_alpha:
         judged = judged.without_names()
     before, judged = judged, judged.answered(answers)
@@ -93,6 +100,8 @@ def choose(
         likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
         likelihood.fit(fragments)
         return Chosen(NAMES, likelihood, likelihood.default_alpha, why, judged, fitted)
+    if best.likelihood == _OF_PAIRS and file.part is not None:
+        fitted[_OF_PAIRS].fit(fragments)
     return Chosen(best.likelihood, fitted[best.likelihood], best.alpha, why, judged, fitted)
 
 
@@ -135,13 +144,14 @@ class FromFile:
         fragments, defaults = self._fragments, self._defaults
         if not likelihood.alpha_from_file or not any(f.properties for f in fragments):
             return None
-        fitted = self._fitted = _fitted(fragments, defaults, without=name)
+        file = _File(fragments, whole=name == _OF_PAIRS)
+        fitted = self._fitted = _fitted(file, defaults, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
-            before = _judged(fragments, {**fitted, name: likelihood}, defaults).only(name)
+            before = _judged(file, {**fitted, name: likelihood}, defaults).only(name)
             judged = before.answered(self._answers)
             alpha, why = judged.chosen.alpha, "suits this file"
         else:
-            before = _judged(fragments, fitted, defaults)
+            before = _judged(file, fitted, defaults)
             judged = before.answered(self._answers)
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
             alpha = alpha_by_grouping(likelihood, sample, clusters)
@@ -160,17 +170,53 @@ class FromFile:
 
         """
         pairs: Likelihood | None = likelihood
-        if name != _OF_PAIRS:
+        if name != _OF_PAIRS and len(self._fragments) > MOST_COMPARED:
+            pairs = None
+        elif name != _OF_PAIRS:
             if _OF_PAIRS not in self._fitted:
-                self._fitted |= _fitted(self._fragments, self._defaults, only=_OF_PAIRS)
+                file = _File(self._fragments, whole=True)
+                self._fitted |= _fitted(file, self._defaults, only=_OF_PAIRS)
             pairs = self._fitted.get(_OF_PAIRS)
         judged = self.judged
         predicted = None if judged is None else judged.predicted(name)
         return Heard(name, cast(ReadsPairs | None, pairs), predicted)
 
 
+class _File:
+    """A file, and what of it is compared.
+
+    Args:
+        fragments: the file.
+        whole: whether all pairs of it are compared, as a model of pairs is to cluster it.
+
+    """
+
+    def __init__(self, fragments: Sequence[Fragment], whole: bool = False) -> None:
+        self.fragments, self._whole = fragments, whole
+
+    @cached_property
+    def index(self) -> CandidateIndex:
+        """Fitted to the file."""
+        index: CandidateIndex = registry.create("indexes", "selective", {})
+        index.fit(self.fragments)
+        return index
+
+    @cached_property
+    def part(self) -> Sample | None:
+        """In which pairs are compared; None is all of it."""
+        if self._whole or len(self.fragments) <= MOST_COMPARED:
+            return None
+        return part_of(self.fragments, self.index)
+
+    def read_by(self, likelihood: str) -> Sequence[Fragment]:
+        """The fragments that a likelihood is fitted to before it is chosen."""
+        if likelihood != _OF_PAIRS or self.part is None:
+            return self.fragments
+        return self.part.fragments
+
+
 def _fitted(
-    fragments: Sequence[Fragment], defaults: str | None, without: str = "", only: str = ""
+    file: _File, defaults: str | None, without: str = "", only: str = ""
 ) -> dict[str, ConjugateLikelihood]:
     """The likelihoods to choose from that can read the file."""
     out: dict[str, ConjugateLikelihood] = {}
@@ -180,7 +226,7 @@ def _fitted(
         likelihood = make_likelihood(name, default_options(name, defaults))
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
-            likelihood.fit(fragments)
+            likelihood.fit(file.read_by(name))
         except UsageError:  # it finds nothing to read
             continue
         out[name] = likelihood
@@ -188,14 +234,13 @@ def _fitted(
 
 
 def _judged(
-    fragments: Sequence[Fragment],
+    file: _File,
     fitted: dict[str, ConjugateLikelihood],
     defaults: str | None,
 ) -> Judged:
-    index = registry.create("indexes", "selective", {})
-    index.fit(fragments)
     pairs = cast(ReadsPairs | None, fitted.get(_OF_PAIRS))
-    return judge(fragments, fitted, index, shipped_scorer(defaults), _LIKE, pairs)
+    scorer = shipped_scorer(defaults)
+    return judge(file.fragments, fitted, file.index, scorer, _LIKE, pairs, file.part)
 
 
 def _why(judged: Judged) -> str:

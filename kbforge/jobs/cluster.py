@@ -68,8 +68,10 @@ def cluster(
 
 def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
     """What to say of subproblems that have no consensus."""
+    if choices.estimate == "map":
+        return
     large = [s for s in posterior.subproblems if len(s.fragments) > MOST and len(s.particles) > 1]
-    if choices.estimate != "map" and large:
+    if large:
         yield (
             f"--estimate {choices.estimate}: {counted(len(large), 'subproblem')} of more than "
             f"{MOST:,} fragments kept the most probable grouping"
@@ -155,7 +157,7 @@ class KnowledgeBase:
         posterior = self.posterior
         return {
             "fragments": posterior.n_fragments,
-            "entities": len(posterior.clusters()),
+            "entities": sum(map(len, posterior.estimates())),
             "subproblems": len(posterior.subproblems),
             "log_posterior": posterior.log_posterior,
             "log10_effective_particles": posterior.log10_effective_particles,

@@ -204,6 +204,7 @@ def judge(
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
     pairs: ReadsPairs | None = None,
+    part: Sample | None = None,
 ) -> Judged:
     """Judge what suits a file.
 
@@ -215,14 +216,16 @@ def judge(
         index: fitted to it; says what is close.
         scorer: trained.
         like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
-        pairs: the model of pairs, fitted to the file; None where it can read nothing.
+        pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
+            nothing.
+        part: of the file, as of `part_of`; None is all of it.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
         ModelError: the scorer reads statistics that this version does not know.
 
     """
-    sample = looked_at(fragments, index, pairs)
+    sample = looked_at(fragments, index, pairs, part)
     paths = {
         name: merge_path(
             likelihood, sample.fragments, likelihood.index, log_alphas_of(name, like)[0]
@@ -251,19 +254,27 @@ def judge(
 
 
 def looked_at(
-    fragments: Sequence[Fragment], index: CandidateIndex, pairs: ReadsPairs | None
+    fragments: Sequence[Fragment],
+    index: CandidateIndex,
+    pairs: ReadsPairs | None,
+    part: Sample | None = None,
 ) -> Sample:
     """The file, or a sample of a large one.
 
     Args:
         fragments: the file.
         index: fitted to it.
-        pairs: the model of pairs, fitted to it; None where it can read nothing.
+        pairs: the model of pairs, fitted to it or to the part of it; None where it can read
+            nothing.
+        part: of the file; None is all of it.
 
     """
     if pairs is None or len(fragments) <= MOST_FRAGMENTS:
         return neighbourhoods(fragments, index, MOST_FRAGMENTS)
-    return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)
+    if part is None:
+        return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)
+    found = close_ones(part.fragments, pairs.pair_odds(part.fragments), MOST_FRAGMENTS)
+    return replace(found, places=tuple(part.places[i] for i in found.places))
 
 
 def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:

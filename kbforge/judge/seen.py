@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from rapidfuzz import fuzz, process
 
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.judge.paths import candidates
-from kbforge.models.exact_names import exact_groups, exact_name
+from kbforge.models.exact_names import exact_groups, exact_name, exact_names
 
 _LONGEST = 160
 """Characters of a value that are compared."""
@@ -141,8 +142,8 @@ def _similar(first: list[str], second: list[str], scorer: Any) -> FloatArray:
 
 
 def _word_rarity(everything: Sequence[Fragment]) -> dict[str, float]:
-    names = {exact_name(fragment)[:_LONGEST] for fragment in everything}
-    counts = Counter(word for name in names for word in set(name.split()))
+    names = {name[:_LONGEST] for name in exact_names(everything)}
+    counts = Counter(chain.from_iterable(set(name.split()) for name in names))
     return {word: math.log((len(names) + 1) / count) for word, count in counts.items()}
 
 
@@ -168,12 +169,15 @@ def _values(sample: Sequence[Fragment]) -> dict[str, list[str]]:
 
 
 def _shares(everything: Sequence[Fragment], attributes: list[str]) -> dict[str, dict[str, float]]:
-    counts: dict[str, Counter[str]] = {key: Counter() for key in attributes}
+    raw: dict[str, Counter[tuple[str, ...]]] = {key: Counter() for key in attributes}
     for fragment in everything:
-        for key in attributes:
-            values = fragment.properties.get(key)
-            if values:
-                counts[key][stated(values)] += 1
+        for key, values in fragment.properties.items():
+            if key in raw:
+                raw[key][values] += 1
+    counts: dict[str, Counter[str]] = {key: Counter() for key in attributes}
+    for key, held in raw.items():
+        for values, n in held.items():
+            counts[key][stated(values)] += n
     return {
         key: {value: n / counter.total() for value, n in counter.items()}
         for key, counter in counts.items()

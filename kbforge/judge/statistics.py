@@ -10,6 +10,7 @@ missing (NaN).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -32,10 +33,12 @@ def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, flo
     letters = max(len(text), 1)
     of_exact = np.bincount(seen.exact, minlength=seen.n)[seen.exact]
     alike = ~seen.equal
-    coverage = [
-        sum(key in f.properties for f in everything) / max(len(everything), 1)
-        for key in sorted({key for f in everything for key in f.properties})[:200]
-    ]
+    having: Counter[str] = Counter()
+    several = 0
+    for fragment in everything:
+        having.update(fragment.properties.keys())
+        several += any(len(values) > 1 for values in fragment.properties.values())
+    coverage = [having[key] / max(len(everything), 1) for key in sorted(having)[:200]]
     rarity = [seen.word_rarity.get(word, NAN) for held in words for word in held]
     out = {
         "log fragments": math.log(max(len(everything), 1)),
@@ -59,9 +62,7 @@ def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, flo
         "bearers of a fragment's name": float(np.mean(of_exact)),
         "largest exact name": float(of_exact.max(initial=0)) / n,
         "pairs a fragment": len(seen.one) / n,
-        "several values": float(
-            np.mean([any(len(v) > 1 for v in f.properties.values()) for f in everything])
-        ),
+        "several values": several / max(len(everything), 1),
     }
     for floor in (0.95, 0.85, 0.75):
         similar = alike & (seen.similarity >= floor)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias
 
 from kbforge.contracts import Alternative, Cluster, Entity, Fragment, Posterior, Subproblem
@@ -93,16 +93,12 @@ def assemble_subproblem(
     """
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
-        confidence, rivals = beliefs.about(cluster)
-        if most_alternatives is None:
-            kept = _fitting(fragments, rivals)
-        else:
-            kept = [rival for rival in rivals if rival[0] > least_probability]
-            kept = kept[:most_alternatives]
-        made = _entity(fragments, cluster, id_of(cluster), number, confidence, kept)
-        if calibrated is not None:
-            made = replace(made, calibrated_confidence=calibrated[cluster])
-        yield made
+        least = -1.0 if most_alternatives is None else least_probability
+        confidence, rivals = beliefs.about(cluster, least)
+        kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
+        kept = kept[:most_alternatives]
+        sure = None if calibrated is None else calibrated[cluster]
+        yield _entity(fragments, cluster, id_of(cluster), number, confidence, sure, kept)
 
 
 def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
@@ -117,8 +113,16 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
 
 
 def _check_partition(posterior: Posterior) -> None:
-    seen = sorted(fragment for cluster in posterior.clusters() for fragment in cluster)
-    if seen != list(range(posterior.n_fragments)):
+    n = posterior.n_fragments
+    seen, held, inside = bytearray(n), 0, True
+    for cluster in chain.from_iterable(posterior.estimates()):
+        held += len(cluster)
+        for fragment in cluster:
+            if 0 <= fragment < n:
+                seen[fragment] = 1
+            else:
+                inside = False
+    if not inside or held != n or seen.count(1) != n:
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 
 
@@ -143,6 +147,7 @@ def _entity(
     entity_id: str,
     subproblem: int,
     confidence: float,
+    calibrated: float | None,
     rivals: Sequence[_Rival],
 ) -> Entity:
     members = [fragments[index] for index in cluster]
@@ -158,6 +163,7 @@ def _entity(
             for probability, groups in rivals
         ),
         vector=mean_vector(members),
+        calibrated_confidence=calibrated,
     )
 
 
@@ -168,45 +174,64 @@ def _ids(fragments: Fragments, cluster: Cluster) -> tuple[str, ...]:
 class _Beliefs:
     """What the particles of a subproblem say about its fragments.
 
-    Clusters recur from particle to particle, so each distinct one gets a number, and each particle
-    becomes a row of numbers, one a fragment. A particle contains a cluster exactly if the row holds
-    the cluster's number at any one of its fragments. So agreement costs one look-up a particle.
-    Only disagreement costs a walk over the cluster.
+    Clusters recur from particle to particle, so each distinct one knows the particles that have it,
+    and each fragment the clusters that hold it. Of most entities all particles say the same: then
+    no other cluster touches a fragment of it.
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
-        self._position = {fragment: at for at, fragment in enumerate(subproblem.fragments)}
         self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
-        self._numbers: dict[Cluster, int] = {}
-        self._clusters: list[Cluster] = []
-        self._rows = [self._row(particle.clusters) for particle in subproblem.particles]
-
-    def about(self, cluster: Cluster) -> tuple[float, list[_Rival]]:
-        """The cluster's confidence, and its alternatives, most probable first."""
-        positions = [self._position[fragment] for fragment in cluster]
-        number = self._numbers.get(cluster, -1)  # a consensus may have it, and no particle
-        agreeing: list[float] = []
-        rivals: dict[tuple[int, ...], list[float]] = {}
-        for row, probability in zip(self._rows, self._probabilities, strict=True):
-            if row[positions[0]] == number:
-                agreeing.append(probability)
-            else:
-                groups = tuple(sorted({row[position] for position in positions}))
-                rivals.setdefault(groups, []).append(probability)
-        # exactly 1 when nothing disagrees: rounding must not read as doubt
-        confidence = min(math.fsum(agreeing), 1.0) if rivals else 1.0
-        found = [
-            (min(math.fsum(mass), 1.0), tuple(sorted(self._clusters[n] for n in groups)))
-            for groups, mass in rivals.items()
-        ]
-        return confidence, sorted(found, key=lambda rival: (-rival[0], rival[1]))
-
-    def _row(self, clusters: Sequence[Cluster]) -> list[int]:
-        row = [-1] * len(self._position)
-        for cluster in clusters:
-            number = self._numbers.setdefault(cluster, len(self._clusters))
-            if number == len(self._clusters):
-                self._clusters.append(cluster)
+        self._having: dict[Cluster, list[int]] = {}
+        for number, particle in enumerate(subproblem.particles):
+            for cluster in particle.clusters:
+                having = self._having.get(cluster)
+                if having is None:
+                    self._having[cluster] = [number]
+                else:
+                    having.append(number)
+        self._holding: dict[int, list[Cluster]] = {f: [] for f in subproblem.fragments}
+        for cluster in self._having:
             for fragment in cluster:
-                row[self._position[fragment]] = number
-        return row
+                self._holding[fragment].append(cluster)
+
+    def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
+        """The cluster's confidence, and its alternatives, most probable first.
+
+        Args:
+            cluster: of the point estimate.
+            least: alternatives must exceed this.
+
+        """
+        agreeing = self._having.get(cluster, ())  # a consensus may have it, and no particle
+        # exactly 1 when nothing disagrees: rounding must not read as doubt
+        if len(agreeing) == len(self._probabilities):
+            return 1.0, []
+        touching = {other for fragment in cluster for other in self._holding[fragment]}
+        touching.discard(cluster)
+        # a bit each: particles with the same bits are of one mind
+        ordered = sorted(touching)
+        minds = [0] * len(self._probabilities)
+        for place, other in enumerate(ordered):
+            bit = 1 << place
+            for number in self._having[other]:
+                minds[number] |= bit
+        masses: dict[int, list[float]] = {}
+        for mind, probability in zip(minds, self._probabilities, strict=True):
+            masses.setdefault(mind, []).append(probability)
+        agreed = masses.pop(0, [])
+        found = []
+        for mind, mass in masses.items():
+            probability = min(math.fsum(mass), 1.0)
+            if probability > least:
+                found.append((probability, _at(ordered, mind)))
+        return min(math.fsum(agreed), 1.0), sorted(found, key=lambda r: (-r[0], r[1]))
+
+
+def _at(ordered: Sequence[Cluster], bits: int) -> tuple[Cluster, ...]:
+    """Those of the clusters that have a bit."""
+    out = []
+    while bits:
+        lowest = bits & -bits
+        out.append(ordered[lowest.bit_length() - 1])
+        bits ^= lowest
+    return tuple(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,16 +20,25 @@ def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
     """
     stated: dict[str, dict[str, list[str]]] = {}
     for fragment in fragments:
+        name = fragment.id
         for attribute, values in fragment.properties.items():
-            by_value = stated.setdefault(attribute, {})
-            for value in dict.fromkeys(values):
-                by_value.setdefault(value, []).append(fragment.id)
+            by_value = stated.get(attribute)
+            if by_value is None:
+                by_value = stated[attribute] = {}
+            for value in values if len(values) == 1 else dict.fromkeys(values):
+                ids = by_value.get(value)
+                if ids is None:
+                    by_value[value] = [name]
+                else:
+                    ids.append(name)
     return {attribute: _ranked(stated[attribute]) for attribute in sorted(stated)}
 
 
 def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
     values = [Value(value, tuple(ids)) for value, ids in stated.items()]
-    return tuple(sorted(values, key=lambda value: (-value.count, value.value)))
+    if len(values) > 1:
+        values.sort(key=lambda value: (-len(value.fragments), value.value))
+    return tuple(values)
 
 
 def name_of(fragments: Sequence[Fragment]) -> str | None:
@@ -44,12 +54,19 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
     then the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
-    parts = naming(list(attributes))
+    parts = _naming(tuple(attributes))
     counts = Counter(stated for fragment in fragments for stated in _stated(fragment, parts))
     if not counts:
         return None
+    if len(counts) == 1:
+        return next(iter(counts))[1]
     _, name = min(counts, key=lambda s: (s[0] == 1, -counts[s], -s[0], -len(s[1]), s[1]))
     return name
+
+
+@lru_cache(maxsize=1 << 10)
+def _naming(attributes: tuple[str, ...]) -> set[str]:
+    return naming(attributes)
 
 
 def naming(attributes: Sequence[str]) -> set[str]:
@@ -63,9 +80,9 @@ def naming(attributes: Sequence[str]) -> set[str]:
 
 def _stated(fragment: Fragment, naming: set[str]) -> set[tuple[int, str]]:
     """The names that a fragment states, each with the number of attributes that it is joined of."""
-    parts = [values for attribute, values in fragment.properties.items() if attribute in naming]
     if len(naming) == 1:
-        return {(1, value) for values in parts for value in values}
+        return {(1, value) for a in naming for value in fragment.properties.get(a, ())}
+    parts = [values for attribute, values in fragment.properties.items() if attribute in naming]
     return {(len(parts), " ".join(values[0] for values in parts))} if parts else set()
 
 

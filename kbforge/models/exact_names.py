@@ -5,7 +5,7 @@ It is what anyone would try first by hand, so every default is measured against 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kbforge.contracts import Fragment
 
@@ -27,6 +27,20 @@ def exact_name(fragment: Fragment) -> str:
         return _folded(" ".join(parts))
     stated = (f"{key}: {values[0]}" for key, values in sorted(properties.items()))
     return _folded("; ".join(stated))
+
+
+def exact_names(fragments: Iterable[Fragment]) -> set[str]:
+    """The different exact names of some fragments."""
+    known: set[tuple[str, ...]] = set()
+    found = set()
+    for fragment in fragments:
+        names = fragment.names
+        if not names:
+            found.add(exact_name(fragment))
+        elif names not in known:
+            known.add(names)
+            found.add(_folded(names[0]))
+    return found
 
 
 def exact_groups(fragments: Sequence[Fragment]) -> list[int]:

@@ -5,11 +5,13 @@ Nothing here reads a label, an id or a source.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
@@ -24,6 +26,7 @@ _MOST_SHARING = 64  # a part that more names have leads nowhere
 _MOST_ALIKE = 10  # names like a name
 _LEAST_ALIKE = 0.2  # cosine
 _MOST_STATING = 16  # a value that more fragments state links none of them
+_AT_ONCE = 1 << 12  # names, or pairs of them, whose parts are held at one time
 _LINKS = 6  # rare values that link a fragment to others
 
 
@@ -64,8 +67,8 @@ class Told:
 
     name: IntArray
     named: IntArray
-    values: IntArray
-    stated: IntArray
+    values: NDArray[np.int32]
+    stated: NDArray[np.int32]
     attributes: IntArray
     alike: Links
     words: FloatArray
@@ -83,23 +86,16 @@ def told(fragments: Sequence[Fragment]) -> Told:
     counts = Counter(a for fragment in fragments for a in fragment.properties)
     naming_ones = naming(list(counts))
     numbers: dict[str, int] = {}
-    name = np.fromiter(
-        (_number(_name(fragment.properties, naming_ones), numbers) for fragment in fragments),
-        np.int64,
-        len(fragments),
-    )
+    name = np.fromiter(_names_of(fragments, naming_ones, numbers), np.int64, len(fragments))
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     others = sorted(counts.keys() - naming_ones, key=lambda a: (-counts[a], a))[:_MOST_ATTRIBUTES]
-    values = np.full((len(fragments), len(others)), NONE, np.int64)
-    stated = np.zeros((len(fragments), len(others)), np.int64)
+    values = np.full((len(fragments), len(others)), NONE, np.int32)
+    stated = np.zeros((len(fragments), len(others)), np.int32)
     for column, attribute in enumerate(others):
-        seen: dict[str, int] = {}
-        for row, fragment in enumerate(fragments):
-            held = fragment.properties.get(attribute)
-            values[row, column] = _number(held[0].casefold() if held else None, seen)
-        there = values[:, column] >= 0
-        found = values[there, column]
-        stated[there, column] = np.bincount(found)[found]
+        found = np.fromiter(_values_of(fragments, attribute), np.int32, len(fragments))
+        values[:, column] = found
+        there = found >= 0
+        stated[there, column] = np.bincount(found[there])[found[there]]
     attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, len(fragments))
     names = list(numbers)
     return Told(
@@ -117,12 +113,42 @@ def told(fragments: Sequence[Fragment]) -> Told:
     )
 
 
+def _names_of(
+    fragments: Sequence[Fragment], naming_ones: set[str], numbers: dict[str, int]
+) -> Iterator[int]:
+    """The number of each one's name."""
+    if len(naming_ones) != 1:
+        for fragment in fragments:
+            yield _number(_name(fragment.properties, naming_ones), numbers)
+        return
+    known: dict[Sequence[str] | None, int] = {None: NONE}
+    (attribute,) = naming_ones
+    for fragment in fragments:
+        values = fragment.properties.get(attribute)
+        if values not in known:
+            known[values] = _number(_name(fragment.properties, naming_ones), numbers)
+        yield known[values]
+
+
+def _values_of(fragments: Sequence[Fragment], attribute: str) -> Iterator[int]:
+    """The number of each one's value of an attribute."""
+    seen: dict[str, int] = {}
+    known: dict[Sequence[str] | None, int] = {None: NONE}
+    for fragment in fragments:
+        values = fragment.properties.get(attribute)
+        if values not in known:
+            known[values] = _number(values[0].casefold() if values else None, seen)
+        yield known[values]
+
+
 def _foreign(name: str) -> float:
+    if name.isascii():
+        return 0.0
     letters = [c for c in name if c.isalpha()]
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _linked(values: IntArray, stated: IntArray) -> Links:
+def _linked(values: NDArray[np.int32], stated: NDArray[np.int32]) -> Links:
     """Pairs of fragments that share rare values, and how many nats those are worth."""
     n = len(values)
     often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
@@ -165,37 +191,51 @@ def _alike(names: Sequence[str]) -> Links:
         return _none()
     vectors, documents = _vectors(names)
     keys = _rarest(vectors, documents)
-    shared = sparse.coo_array(keys @ keys.T)
-    row, column, score = shared.row.astype(np.int64), shared.col.astype(np.int64), shared.data
+    back = sparse.csr_array(keys.T)
+    width = len(names)
+    both = []
+    for start in range(0, width, _AT_ONCE):
+        row, column = _likest(keys[start : start + _AT_ONCE] @ back, start)
+        # both ways round, each once
+        both += [row * width + column, column * width + row]
+    pairs = np.sort(np.concatenate(both))
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    row, column = pairs // width, pairs % width
+    cosine = np.empty(len(pairs))
+    for start in range(0, len(pairs), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        shared = vectors[row[part]].multiply(vectors[column[part]])
+        cosine[part] = np.asarray(shared.sum(axis=1)).ravel()
+    kept = cosine >= _LEAST_ALIKE
+    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
+
+
+def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
+    """Of some names those most like each, as pairs; the first of the names has number `start`."""
+    some = sparse.coo_array(shared)
+    row, column, score = some.row.astype(np.int64) + start, some.col.astype(np.int64), some.data
     different = row != column
     row, column, score = row[different], column[different], score[different]
     order = np.lexsort((column, -score, row))
     row, column = row[order], column[order]
-    start = np.searchsorted(row, np.arange(len(names)))
-    kept = np.arange(len(row)) - start[row] < _MOST_ALIKE
-    # both ways round, each once
-    width = len(names)
-    both = np.concatenate([row[kept] * width + column[kept], column[kept] * width + row[kept]])
-    pairs = np.unique(both)
-    row, column = pairs // width, pairs % width
-    cosine = np.asarray(vectors[row].multiply(vectors[column]).sum(axis=1)).ravel()
-    kept = cosine >= _LEAST_ALIKE
-    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
+    kept = np.arange(len(row)) - np.searchsorted(row, row) < _MOST_ALIKE
+    return row[kept], column[kept]
 
 
 def _vectors(names: Sequence[str]) -> tuple[sparse.csr_array, IntArray]:
     """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part."""
     numbers: dict[str, int] = {}
-    rows, columns = [], []
-    for row, name in enumerate(names):
-        found = {numbers.setdefault(part, len(numbers)) for part in _parts(name)}
-        rows += [row] * len(found)
-        columns += sorted(found)
+    sizes, columns = array("i"), array("i")
+    for name in names:
+        found = sorted({numbers.setdefault(part, len(numbers)) for part in _parts(name)})
+        sizes.append(len(found))
+        columns.extend(found)
+    row = np.repeat(np.arange(len(names)), np.array(sizes))
     column = np.array(columns, np.int64)
     documents = np.bincount(column, minlength=len(numbers))
     weight = np.log1p(len(names) / documents[column])
     shape = (len(names), len(numbers))
-    vectors = sparse.csr_array((weight, (np.array(rows, np.int64), column)), shape=shape)
+    vectors = sparse.csr_array((weight, (row, column)), shape=shape)
     length = np.sqrt(np.asarray(vectors.power(2).sum(axis=1)).ravel())
     return sparse.csr_array(sparse.diags_array(1 / length) @ vectors), documents
 

@@ -12,8 +12,7 @@ learned. Every key is a number of 64 bits.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -25,6 +24,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.kernel.library import kernel_library
 from kbforge.models.keeping import TakenUp
 from kbforge_plugins.indexes.compiled_keys import CompiledKeys
+from kbforge_plugins.models.attributes.counting import counts_stated
 from kbforge_plugins.models.attributes.kinds import (
     KINDS,
     Kind,
@@ -33,7 +33,7 @@ from kbforge_plugins.models.attributes.kinds import (
     normalised,
     stated,
 )
-from kbforge_plugins.models.digests import LARGEST, digest_of
+from kbforge_plugins.models.digests import LARGEST, Begun, begun_digest, digest_after, digest_of
 
 _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",
@@ -46,9 +46,10 @@ _PAIRED: Mapping[Kind, str] = {
 """The one feature a kind that takes part in keys of two."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
+_MOST_KNOWN = 1 << 17  # values whose keys are at hand
 _PAIR_SHIFT = 32
 
-_Some: TypeAlias = tuple[int, ...]
+_Keys: TypeAlias = tuple[int, ...]
 _Said: TypeAlias = tuple[str, str, str]
 """An attribute, the name of a feature ("" for the value itself), and the feature."""
 
@@ -93,10 +94,9 @@ class Selective(CandidateIndex):
         self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
         self._common: dict[int, int] = {}
-        self._of_value: dict[
-            tuple[str, tuple[str, ...]], tuple[tuple[int, ...], tuple[int, ...]]
-        ] = {}
+        self._of_value: dict[tuple[str, tuple[str, ...]], tuple[_Keys, _Keys]] = {}
         self._made: CompiledKeys | None = None
+        self._begun: dict[tuple[str, str], Begun] = {}
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Find the kinds of the attributes and how many fragments share each key.
@@ -106,18 +106,30 @@ class Selective(CandidateIndex):
 
         """
         self._require_attributes_of_rules(fragments)
-        counts: dict[str, Counter[str]] = {}
-        for fragment in fragments:
-            for attribute, values in self._read(fragment):
-                counts.setdefault(attribute, Counter())[stated(values)] += 1
+        counts = counts_stated(fragments, self.attributes)
         self._kinds = {attribute: kind_of(counter) for attribute, counter in counts.items()}
-        shared: dict[_Said, int] = {}
-        for attribute, counter in counts.items():
-            for value, count in counter.items():
-                for said in self._said(attribute, value)[0]:
-                    shared[said] = shared.get(said, 0) + count
-        self._use([_digest(said) for said, n in shared.items() if n > self.common])
+        self._use(map(_digest, self._often(counts)))
         return None
+
+    def _often(self, counts: Mapping[str, Mapping[str, int]]) -> Iterator[_Said]:
+        """What more than `common` fragments say."""
+        for attribute, counter in counts.items():
+            shared: dict[str, dict[str, int]] = {}
+            kind = self._kinds[attribute]
+            for value, n in counter.items():
+                if not value:
+                    continue
+                if n > self.common:
+                    yield attribute, "", value
+                for name, features in features_of(kind, value).items():
+                    if name not in _LEFT_OUT:
+                        held = shared.setdefault(name, {})
+                        for feature in features:
+                            held[feature] = held.get(feature, 0) + n
+            for name, held in shared.items():
+                for feature, n in held.items():
+                    if n > self.common:
+                        yield attribute, name, feature
 
     def kept(self) -> Kept:
         """The kinds of the attributes, and what many fragments say."""
@@ -140,22 +152,22 @@ class Selective(CandidateIndex):
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
         singles: list[int] = []
-        common: list[tuple[int, int]] = []
-        for place, (attribute, values) in enumerate(sorted(self._read(fragment))):
-            of_values = self._of_value.get((attribute, values))
+        common: list[_Keys] = []
+        known = self._of_value
+        for item in sorted(self._read(fragment)):
+            of_values = known.get(item)
             if of_values is None:
-                of_values = self._of_value[attribute, values] = self._keys_of(
-                    attribute, stated(values)
-                )
-            singles.extend(of_values[0])
-            common.extend((place, key) for key in of_values[1])
+                if len(known) >= _MOST_KNOWN:
+                    known.clear()
+                of_values = known[item] = self._keys_of(item[0], stated(item[1]))
+            singles += of_values[0]
+            if of_values[1]:
+                common.append(of_values[1])
         out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
-        for i, (place, key) in enumerate(common):
+        for key, others in _paired(common):
             if len(out) >= _MOST_KEYS:
                 break
-            for other_place, other in common[i + 1 :]:
-                if other_place != place:
-                    out[(min(key, other) + 1) << _PAIR_SHIFT | max(key, other)] = None
+            out |= dict.fromkeys(_pairs(key, others))
         return list(out)[:_MOST_KEYS]
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
@@ -168,9 +180,45 @@ class Selective(CandidateIndex):
         stated = [sorted(self._read(fragment)) for fragment in fragments]
         return self._made.keys_of(stated, [self._keys_of_rules(f) for f in fragments])
 
-    def _keys_of_value(self, item: tuple[str, tuple[str, ...]]) -> tuple[_Some, _Some]:
+    def _keys_of_value(self, item: tuple[str, tuple[str, ...]]) -> tuple[_Keys, _Keys]:
         attribute, values = item
         return self._keys_of(attribute, stated(values))
+
+    def holders(
+        self, fragments: Iterable[Fragment], keys: Iterable[int], most: int
+    ) -> dict[int, list[int]]:
+        """See `kbforge.contracts.index`; of a value that has none of the keys nothing is kept."""
+        if self.rules:
+            return super().holders(fragments, keys, most)
+        found: dict[int, list[int]] = {key: [] for key in keys}
+        known: dict[str, dict[tuple[str, ...], tuple[_Keys, _Keys, int]]] = {}
+        for place, fragment in enumerate(fragments):
+            asked: list[int] = []
+            common: list[_Keys] = []
+            total = 0
+            for attribute, values in self._read(fragment):
+                of_attribute = known.get(attribute)
+                if of_attribute is None:
+                    of_attribute = known[attribute] = {}
+                of_value = of_attribute.get(values)
+                if of_value is None:
+                    singles, paired = self._keys_of(attribute, stated(values))
+                    those = tuple([key for key in singles if key in found])
+                    of_value = of_attribute[values] = (those, paired, len(singles))
+                asked += of_value[0]
+                total += of_value[2]
+                if of_value[1]:
+                    common.append(of_value[1])
+            for key, others in _paired(common):
+                total += len(others)
+                asked += [pair for pair in _pairs(key, others) if pair in found]
+            if total > _MOST_KEYS:
+                asked = [key for key in self.keys(fragment) if key in found]
+            for key in dict.fromkeys(asked):
+                held = found[key]
+                if len(held) <= most:
+                    held.append(place)
+        return found
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
         lacking = {attribute for rule in self.rules for attribute in rule}
@@ -188,42 +236,51 @@ class Selective(CandidateIndex):
             if all(attribute in fragment.properties for attribute in rule):
                 values = [normalised(fragment.properties[attribute][0]) for attribute in rule]
                 if all(values):
-                    keys.append(self._key(("+".join(rule), "rule", "\n".join(values))))
+                    keys.append(self._key("+".join(rule), "rule", "\n".join(values)))
         return keys
 
     def _read(self, fragment: Fragment) -> list[tuple[str, tuple[str, ...]]]:
         read = self.attributes
-        return [item for item in fragment.properties.items() if not read or item[0] in read]
+        if not read:
+            return list(fragment.properties.items())
+        return [item for item in fragment.properties.items() if item[0] in read]
 
-    def _keys_of(self, attribute: str, value: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
         """The keys of what is stated, and those of them that are paired as many have them."""
-        singles, paired = self._said(attribute, value)
-        keys = tuple(map(self._key, singles))
-        if max(keys, default=-1) < 0:
-            return keys, ()
-        key = dict(zip(singles, keys, strict=True))
-        return keys, tuple(key[said] for said in paired if key[said] >= 0)
-
-    def _said(self, attribute: str, value: str) -> tuple[list[_Said], list[_Said]]:
-        """What a value says, and the part of it that is paired; a blank says nothing."""
         if not value:
-            return [], []
+            return (), ()
         kind = self._kinds.get(attribute, "text")
-        singles = [(attribute, "", value)]
-        paired = [*singles]
+        singles = [self._key(attribute, "", value)]
+        paired = [key for key in singles if key >= 0]
         for name, features in features_of(kind, value).items():
-            if name in _LEFT_OUT:
-                continue
-            said = [(attribute, name, feature) for feature in features]
-            singles += said
-            if name == _PAIRED.get(kind):
-                paired += said
-        return singles, paired
+            if name not in _LEFT_OUT:
+                keys = [self._key(attribute, name, feature) for feature in features]
+                singles += keys
+                if name == _PAIRED.get(kind):
+                    paired += [key for key in keys if key >= 0]
+        return tuple(singles), tuple(paired)
 
-    def _key(self, said: _Said) -> int:
+    def _key(self, attribute: str, name: str, feature: str) -> int:
         """From 0 if many of the fragments fitted to say it, else below."""
-        digest = _digest(said)
+        begun = self._begun.get((attribute, name))
+        if begun is None:
+            begun = self._begun[attribute, name] = begun_digest(f"{attribute}\0{name}\0")
+        digest = digest_after(begun, feature)
         return self._common.get(digest, -1 - digest)
+
+
+def _paired(common: Sequence[_Keys]) -> Iterator[tuple[int, list[int]]]:
+    """Each key of some values, and those of the values after it."""
+    for place, keys in enumerate(common[:-1], 1):
+        others = [other for of_value in common[place:] for other in of_value]
+        for key in keys:
+            yield key, others
+
+
+def _pairs(key: int, others: Iterable[int]) -> list[int]:
+    """The keys of a key with each of some others."""
+    first = (key + 1) << _PAIR_SHIFT
+    return [first | other if key < other else (other + 1) << _PAIR_SHIFT | key for other in others]
 
 
 def _digest(said: _Said) -> int:

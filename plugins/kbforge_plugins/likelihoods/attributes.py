@@ -28,12 +28,9 @@ from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import TakenUp, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.models.attributes.compiled import CompiledUrns
-from kbforge_plugins.models.attributes.fitting import (
-    Fitted,
-    counts_of,
-    fit_unlabelled,
-    vocabularies_of,
-)
+from kbforge_plugins.models.attributes.counting import counts_of
+from kbforge_plugins.models.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
+from kbforge_plugins.models.attributes.kinds import normalised
 from kbforge_plugins.models.attributes.live_urns import AttributeTable
 from kbforge_plugins.models.attributes.model import AttributeModel
 from kbforge_plugins.models.attributes.rates import Rates, from_toml, to_toml
@@ -198,7 +195,14 @@ class Attributes(ConjugateLikelihood):
         self._use(vocabularies, rates)
 
     def _require(self, fragments: Sequence[Fragment]) -> None:
-        present = counts_of(fragments).keys()
+        wanted = {*self._read, *self._given}
+        present: set[str] = set()
+        for fragment in fragments:
+            for attribute, values in fragment.properties.items():
+                if attribute not in present and any(map(normalised, values)):
+                    present.add(attribute)
+            if present and present >= wanted:
+                return
         if not present:
             raise UsageError("likelihood attributes: the fragments have no attributes to read")
         for names, whose in ((self._read, ""), (self._given, " of the rates file")):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,22 @@ def digest_of(text: str) -> int:
     """The digest, from 0 to `LARGEST`."""
     hasher = _NOTHING_YET.copy()  # thrice as fast as a new one
     hasher.update(text.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(hasher.digest()) >> 1
+
+
+Begun: TypeAlias = "hashlib.blake2b"
+"""The digest of a text's beginning."""
+
+
+def begun_digest(beginning: str) -> Begun:
+    """What `digest_after` goes on from."""
+    return hashlib.blake2b(beginning.encode("utf-8", "surrogatepass"), digest_size=8)
+
+
+def digest_after(begun: Begun, rest: str) -> int:
+    """The digest of a beginning and the rest of a text."""
+    hasher = begun.copy()
+    hasher.update(rest.encode("utf-8", "surrogatepass"))
     return int.from_bytes(hasher.digest()) >> 1
 
 

@@ -11,11 +11,11 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.models.attributes import fitting
+from kbforge_plugins.models.attributes.counting import counts_of
 from kbforge_plugins.models.attributes.fitting import (
     Fitted,
     concentration_for,
     counted_by_entity,
-    counts_of,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,

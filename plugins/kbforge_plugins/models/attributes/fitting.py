@@ -24,8 +24,9 @@ from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, Cluster, Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.models.attributes.counting import Contents, counts_of
 from kbforge_plugins.models.attributes.dependence import discounts_of
-from kbforge_plugins.models.attributes.kinds import Kind, kind_of, stated
+from kbforge_plugins.models.attributes.kinds import Kind, kind_of
 from kbforge_plugins.models.attributes.learning import Counts, learn_rates
 from kbforge_plugins.models.attributes.live_urns import Encoder, Record
 from kbforge_plugins.models.attributes.model import AttributeModel
@@ -61,16 +62,6 @@ class Fitted:
     rates: Rates
     alpha: float
     sample: int
-
-
-def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments state each value; blank ones are missing."""
-    counts: dict[str, Counter[str]] = {}
-    for fragment in fragments:
-        for attribute, values in fragment.properties.items():
-            if value := stated(values):
-                counts.setdefault(attribute, Counter())[value] += 1
-    return counts
 
 
 def vocabularies_of(
@@ -111,11 +102,13 @@ def fit_unlabelled(
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
-    most = most_entities(fragments)
+    contents = Contents(fragments)
+    most = most_entities(contents)
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
     # equal fragments, such as bare names, are one entity or can not be told apart
-    vocabularies = by_record = _counted_by_content(vocabularies, fragments)
+    vocabularies = by_record = _counted_by_content(vocabularies, contents)
+    del contents
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
@@ -148,7 +141,7 @@ def fit_labelled(
     return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
 
 
-def most_entities(fragments: Sequence[Fragment]) -> float:
+def most_entities(contents: Contents) -> float:
     """More entities than this are not believed, whatever a clustering says.
 
     Of n fragments D are different. Every one is stated n / D times word for word, and an entity is
@@ -157,32 +150,20 @@ def most_entities(fragments: Sequence[Fragment]) -> float:
     where they have little more than a name: with an alpha above n no agreement on one attribute
     outweighs a new entity.
     """
-    different = {
-        tuple((name, stated(values)) for name, values in sorted(fragment.properties.items()))
-        for fragment in fragments
-    }
-    return len(different) ** 2 / len(fragments)
+    return contents.different**2 / contents.fragments
 
 
 def _counted_by_content(
-    vocabularies: dict[str, Vocabulary], fragments: Sequence[Fragment]
+    vocabularies: dict[str, Vocabulary], contents: Contents
 ) -> dict[str, Vocabulary]:
     """The vocabularies with fragments that state the same counted once.
 
     Counted by fragment, a bare name that fifty of them have looks common. Its agreement looks weak
     then, the fifty stay apart, and each round of learning confirms that they are.
     """
-    different = {
-        tuple((name, stated(values)) for name, values in sorted(fragment.properties.items()))
-        for fragment in fragments
-    }
-    counts: dict[str, Counter[str]] = {name: Counter() for name in vocabularies}
-    for content in sorted(different):
-        for name, value in content:
-            if value and name in counts:
-                counts[name][value] += 1
+    counts = contents.counts()
     return {
-        name: vocabulary.recounted({**vocabulary.counts, **counts[name]})
+        name: vocabulary.recounted({**vocabulary.counts, **counts.get(name, {})})
         for name, vocabulary in vocabularies.items()
     }
 

@@ -19,9 +19,15 @@ values were counted, their base probabilities, the mass of each feature, the tit
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts.kept import Kept
 from kbforge_plugins.models.attributes.kinds import Kind, feature_names, features_of, has_digit
@@ -69,17 +75,31 @@ class Vocabulary:
     """
 
     counts: dict[str, float]
+    values: list[str]
+    base: list[float]
+    features: list[tuple[tuple[int, int], ...]]
+    words: list[frozenset[int]]
     mass: list[float]
     titles: Titles | None
     _names: dict[str, int]
+    _number: dict[str, int]
+    _spelling: array[float]
+    _stated: _Stated
+    _pairs: list[tuple[int, int]]
 
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         self.counts = dict(sorted(counts.items()))
-        letters = Counter(letter for value in self.counts for letter in value)
+        letters = Counter(chain.from_iterable(self.counts))
         self._begin(kind, _totals(letters, self.counts), NO_TABLES)
-        for value in self.counts:
-            self.number(value)
-        self.mass = self._feature_masses()
+        self.values = list(self.counts)
+        self._number = {value: number for number, value in enumerate(self.values)}
+        self.features = list(map(self._numbered, self.values))
+        if kind == "title":
+            self.words = list(map(self._words_among, self.features))
+        self._spelling = array("d", map(self._spelled, self.values))
+        self.base = list(map(self._counted_base, self.counts.values(), self._spelling))
+        self._stated = _Stated.of(self.features)
+        self.mass = self._stated.masses(self.base, len(self._feature_number))
         if kind == "title":
             word = self._names["word"]
             for (index, key), feature in self._feature_number.items():
@@ -104,8 +124,13 @@ class Vocabulary:
         vocabulary._number = {value: number for number, value in enumerate(vocabulary.values)}
         vocabulary._feature_number = self._counted_features()
         vocabulary._place = [-1] * len(vocabulary._feature_number)
-        vocabulary.base = list(map(vocabulary._base, vocabulary.values))
-        vocabulary.mass = vocabulary._feature_masses()
+        vocabulary._pairs = self._pairs[: len(vocabulary._feature_number)]
+        # letters are counted by value, so that spellings are as probable as before
+        vocabulary._spelling = self._spelling
+        counted = vocabulary.counts.values()
+        vocabulary.base = list(map(vocabulary._counted_base, counted, self._spelling))
+        vocabulary._stated = self._stated
+        vocabulary.mass = self._stated.masses(vocabulary.base, len(vocabulary._feature_number))
         if self.titles is not None:
             vocabulary._digits = {*self._digits}
             vocabulary.titles = Titles(
@@ -154,13 +179,15 @@ class Vocabulary:
 
     def _begin(self, kind: Kind, totals: Totals, tables: Tables) -> None:
         self.kind, self._totals, self._tables = kind, totals, tables
-        self.values: list[str] = []
-        self.base: list[float] = []
-        self.features: list[tuple[tuple[int, int], ...]] = []
-        self.words: list[frozenset[int]] = []
+        self.values = []
+        self.base = []
+        self.features = []
+        self.words = []
         self.mass = []
         self.titles = None
-        self._number: dict[str, int] = {}
+        self._number = {}
+        self._spelling, self._stated = array("d"), _Stated.of(())
+        self._pairs = []
         self._feature_number: dict[tuple[int, str], int] = {}
         self._place: list[int] = []
         self._digits: set[int] = set()
@@ -220,10 +247,16 @@ class Vocabulary:
         n = self.counts.get(value, 0.0)
         if not n:
             return (1 - _DISCOUNT) / (self._totals.observed + 1)
+        return self._counted_base(n, self._spelled(value))
+
+    def _counted_base(self, n: float, spelled: float) -> float:
         seen = (n - min(n, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
+        return seen + self._unseen * spelled
+
+    def _spelled(self, value: str) -> float:
         log_letter, other = self._log_letter, self._log_other
         spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
-        return seen + self._unseen * math.exp(max(spelling, -700.0))
+        return math.exp(max(spelling, -700.0))
 
     def _numbered(self, value: str) -> tuple[tuple[int, int], ...]:
         out = []
@@ -231,11 +264,13 @@ class Vocabulary:
             index = self._names[name]
             for key in keys:
                 number = self._feature_number.get((index, key))
-                out.append((index, self._number_of_new(index, key) if number is None else number))
+                number = self._number_of_new(index, key) if number is None else number
+                out.append(self._pairs[number])
         return tuple(out)
 
     def _number_of_new(self, index: int, key: str) -> int:
         number = self._feature_number[index, key] = len(self._feature_number)
+        self._pairs.append((index, number))
         place = self._tables.features.of(feature_text(index, key))
         self._place.append(place)
         self.mass.append(float(self._tables.mass[place]) if place >= 0 else 0.0)
@@ -257,12 +292,32 @@ class Vocabulary:
         place = self._place[feature]
         return self._tables.holding(place) if place >= 0 else []
 
-    def _feature_masses(self) -> list[float]:
-        mass = [0.0] * len(self._feature_number)
-        for base, features in zip(self.base, self.features, strict=True):
-            for _, feature in features:
-                mass[feature] += base
-        return mass
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stated:
+    """The features of counted values, value after value.
+
+    Attributes:
+        features: their numbers.
+        sizes: how many each value has, shape [values].
+
+    """
+
+    features: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, features: Sequence[tuple[tuple[int, int], ...]]) -> _Stated:
+        sizes = np.fromiter(map(len, features), np.int32, len(features))
+        flat = (number for of_value in features for _, number in of_value)
+        return cls(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
+
+    def masses(self, base: Sequence[float], features: int) -> list[float]:
+        """The sum of base probabilities over the values that have each feature."""
+        weights = np.repeat(np.array(base, np.float64), self.sizes)
+        summed = np.bincount(self.features, weights, features)
+        masses: list[float] = summed.astype(np.float64).tolist()
+        return masses
 
 
 def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> Totals:

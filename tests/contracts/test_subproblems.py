@@ -1,0 +1,74 @@
+"""Subproblems in arrays are those that went in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import Cluster, Particle, Posterior, Subproblem, Subproblems
+
+PLAIN = (
+    Subproblem((0, 3), (Particle(-0.1, ((0, 3),)), Particle(-2.4, ((0,), (3,))))),
+    Subproblem((1,), (Particle(0.0, ((1,),)),)),
+    Subproblem(
+        (2, 4, 5),
+        (
+            Particle(-0.7, ((2, 4), (5,))),
+            Particle(-1.4, ((2, 4, 5),)),
+            Particle(-1.5, ((2,), (4, 5))),
+        ),
+    ),
+)
+
+
+def packed(subproblems: tuple[Subproblem, ...]) -> Subproblems:
+    """The same in arrays, clusters in the order in which particles are met from the last."""
+    clusters, lengths, members, particles, rows, cells = (list[int]() for _ in range(6))
+    weights: list[float] = []
+    for subproblem in subproblems:
+        numbers: dict[Cluster, int] = {}
+        for particle in reversed(subproblem.particles):
+            for cluster in particle.clusters:
+                numbers.setdefault(cluster, len(numbers))
+        clusters.append(len(numbers))
+        particles.append(len(subproblem.particles))
+        for cluster in numbers:
+            lengths.append(len(cluster))
+            members += cluster
+        for particle in subproblem.particles:
+            weights.append(particle.log_weight)
+            rows.append(len(particle.clusters))
+            cells += [numbers[cluster] for cluster in reversed(particle.clusters)]
+    arrays = [np.array(x, np.int64) for x in (clusters, lengths, members, particles, rows, cells)]
+    return Subproblems(*arrays[:4], np.array(weights), *arrays[4:])
+
+
+def test_they_are_what_went_in() -> None:
+    found = packed(PLAIN)
+    assert tuple(found) == PLAIN
+    assert found == PLAIN
+    assert found != PLAIN[:2]
+    assert found != (*PLAIN[:2], PLAIN[0])
+    assert len(found) == 3
+    assert found[-1] == PLAIN[2]
+    assert found[:2] == PLAIN[:2]
+    with pytest.raises(IndexError):
+        found[3]
+
+
+def test_a_posterior_says_the_same_of_both() -> None:
+    plain = Posterior(PLAIN, -1.0, 6, 9)
+    other = replace(plain, subproblems=packed(PLAIN))
+    assert other == plain
+    assert other.clusters() == plain.clusters() == [(0, 3), (1,), (2, 4), (5,)]
+    assert other.labels() == plain.labels()
+    assert other.log10_effective_particles == plain.log10_effective_particles
+    assert list(other.estimates()) == list(plain.estimates())
+
+
+def test_there_may_be_none() -> None:
+    nothing = Posterior(packed(()), 0.0, 0, 0)
+    assert nothing.clusters() == []
+    assert nothing.log10_effective_particles == 0.0
