@@ -20,6 +20,8 @@ from kbforge.contracts import (
     IntArray,
     Led,
     Page,
+    Posterior,
+    Subproblems,
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
@@ -174,6 +176,33 @@ class CompiledRun:
             )
         return made
 
+    def posterior(self) -> Posterior:
+        """What is known about the grouping."""
+        names = self.names()
+        out = binding.Pages()
+        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        clusters, particles = (
+            binding.ints(column, len(names)) for column in (out.clusters, out.particles)
+        )
+        lengths, scores = (
+            binding.ints(out.lengths, out.n_slots),
+            binding.floats(out.scores, out.n_slots),
+        )
+        rows, cells = binding.ints(out.rows, out.n_rows), binding.ints(out.cells, out.n_cells)
+        subproblems = Subproblems(
+            clusters,
+            lengths,
+            binding.ints(out.members, out.n_members),
+            particles,
+            binding.floats(out.weights, out.n_rows),
+            rows,
+            cells,
+        )
+        heaviest = _heaviest(clusters, particles, rows, cells)
+        terms = on_grid(self._prior.log_cluster(lengths[heaviest]) + scores[heaviest])
+        evaluations = self.totals().evaluations
+        return Posterior(subproblems, math.fsum(terms.tolist()), self.n_fragments, evaluations)
+
     def totals(self) -> binding.Totals:
         """What the run knows beside its subproblems."""
         out = binding.Totals()
@@ -231,6 +260,15 @@ class CompiledRun:
             self._kernel.kb_run_sizes(
                 self._run, self._sizes, address(log_size), address(log_cluster)
             )
+
+
+def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: IntArray) -> IntArray:
+    """Which of all clusters the heaviest particles hold; the arguments are those of `Pages`."""
+    first = _ends(particles)[:-1]
+    lengths, begin = rows[first], _ends(rows)[first]
+    ends = np.cumsum(lengths)
+    at = np.arange(int(lengths.sum())) + np.repeat(begin - ends + lengths, lengths)
+    return cells[at] + np.repeat(_ends(clusters)[:-1], lengths)
 
 
 def _ends(lengths: IntArray) -> IntArray:

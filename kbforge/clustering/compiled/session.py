@@ -18,7 +18,7 @@ import numpy as np
 from kbforge.clustering.compiled.run import CompiledRun
 from kbforge.clustering.ids import Ids
 from kbforge.clustering.online.scoring import without_model
-from kbforge.clustering.paging.reading import posterior_of, subproblem_of
+from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
@@ -190,10 +190,7 @@ class CompiledSession:
         """What is known about the grouping of the fragments that there are."""
         if self._reference is not None:
             return self._reference.posterior()
-        run = self._run
-        return posterior_of(
-            run.pages(run.names()), self._prior, run.n_fragments, run.totals().evaluations
-        )
+        return self._run.posterior()
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
