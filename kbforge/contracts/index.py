@@ -12,7 +12,7 @@ and on what the index was fitted to, not on which fragments were asked about bef
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
@@ -34,30 +34,6 @@ class CandidateIndex(ABC):
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """The fragment's keys, distinct, in a fixed order."""
-
-    def holders(
-        self, fragments: Iterable[Fragment], keys: Iterable[int], most: int
-    ) -> dict[int, list[int]]:
-        """Which of some fragments have each of some keys.
-
-        An index that knows the keys of values need not make those of every fragment.
-
-        Args:
-            fragments: to go through.
-            keys: to look for.
-            most: a key that more fragments have gets `most` + 1 of them, whichever come first.
-
-        Returns:
-            By key, the places of the fragments that have it, ascending.
-
-        """
-        found: dict[int, list[int]] = {key: [] for key in keys}
-        for place, fragment in enumerate(fragments):
-            for key in self.keys(fragment):
-                held = found.get(key)
-                if held is not None and len(held) <= most:
-                    held.append(place)
-        return found
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Look at the fragments to be clustered, if that helps.

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from kbforge.clustering.sample import MOST_RELATIVES, Sample, by_digest, drawn
+from kbforge.clustering.sample import MOST_RELATIVES, Sample, by_digest, drawn, holders_of
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_COMPARED = 20_000
@@ -37,7 +37,7 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample | No
     order = by_digest(fragments)
     keys = [tuple(index.keys(fragments[i])) for i in order[:PART]]
     wanted = chain.from_iterable(keys)
-    holders = index.holders((fragments[i] for i in order), wanted, _MOST_HOLDERS)
+    holders = holders_of(wanted, (fragments[i] for i in order), index, _MOST_HOLDERS)
 
     def relatives(seed: int) -> Iterator[int]:
         shared: defaultdict[int, float] = defaultdict(float)
