@@ -11,6 +11,7 @@ from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.jobs.choose import FromFile, choose
 from kbforge.judge import part
 from kbforge.models.resolve import make_likelihood
+from kbforge_plugins.indexes.selective import Selective
 from tests.people import people
 
 
@@ -28,26 +29,31 @@ BEARERS = [
 ]
 
 
+def fitted_index(fragments: Sequence[Fragment]) -> Selective:
+    index = Selective()
+    index.fit(fragments)
+    return index
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
-    monkeypatch.setattr(part, "MOST_COMPARED", 300)
     monkeypatch.setattr("kbforge.jobs.choose.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.jobs.choose.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.judge.judging.MOST_FRAGMENTS", 100)
     monkeypatch.setattr(part, "PART", 150)
 
 
 @pytest.mark.usefixtures("small")
-def test_a_small_file_has_no_part() -> None:
-    assert part.part_of(BEARERS[:300], ByWords()) is None
-    assert part.part_of(BEARERS[:301], ByWords()) is not None
+def test_a_small_file_is_taken_whole() -> None:
+    assert len(part.part_of(BEARERS[:150], ByWords()).fragments) == 150
 
 
 @pytest.mark.usefixtures("small")
 def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() -> None:
     found = part.part_of(BEARERS, ByWords())
-    assert found is not None
     assert [BEARERS[i] for i in found.places] == list(found.fragments)
-    assert 150 <= len(found.fragments) < 163
+    assert 150 <= len(found.fragments) < 191
     seeds, held = found.fragments[: found.seeds], {f.id for f in found.fragments}
     for seed in seeds:
         assert {f.id for f in BEARERS if f.properties == seed.properties} <= held
@@ -61,22 +67,36 @@ def test_those_that_share_most_come_along_and_so_do_others_of_a_common_name() ->
 def test_order_and_ids_do_not_matter() -> None:
     renamed = [replace(f, id=f"x{k}") for k, f in enumerate(reversed(BEARERS))]
     one, other = (part.part_of(some, ByWords()) for some in (BEARERS, renamed))
-    assert one is not None
-    assert other is not None
     assert [f.properties for f in one.fragments] == [f.properties for f in other.fragments]
 
 
 @pytest.mark.usefixtures("small")
 def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> None:
     fragments = people(150, 3)
-    assert len(fragments) > 300
+    assert len(fragments) > 400
     chosen = choose(fragments)
     assert chosen.judged is not None
     assert chosen.judged.of == len(fragments)
     places = chosen.judged.sample.places
+    of_part = part.part_of(fragments, fitted_index(fragments))
+    assert {*places} <= {*of_part.places}
     assert [fragments[i] for i in places] == list(chosen.judged.sample.fragments)
     from_file = FromFile(fragments, chosen, None)
     assert from_file.heard("attributes", chosen.fitted["attributes"]).pairs is None
     pairs = make_likelihood("pairs", {})
     pairs.fit(fragments)
     assert from_file.heard("pairs", pairs).pairs is pairs
+
+
+@pytest.mark.usefixtures("small")
+def test_a_choice_takes_a_larger_file_whole() -> None:
+    fragments = people(150, 3)[:350]
+    chosen = choose(fragments)
+    attributes = chosen.fitted["attributes"]
+    assert FromFile(fragments, chosen, None).heard("attributes", attributes).pairs is not None
+    named = FromFile(fragments, None, None)
+    assert named.alpha("attributes", attributes) is not None
+    assert named.judged is not None
+    of_part = part.part_of(fragments, fitted_index(fragments))
+    assert {*named.judged.sample.places} <= {*of_part.places}
+    assert named.heard("attributes", attributes).pairs is None
