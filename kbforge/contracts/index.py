@@ -44,6 +44,13 @@ class CandidateIndex(ABC):
         """
         return None
 
+    def like(self, other: CandidateIndex) -> bool:
+        """Whether both, fitted to the same fragments, give every fragment the same keys.
+
+        It goes by their options; an index of which nothing is known is like itself alone.
+        """
+        return self is other
+
     def kept(self) -> Kept | None:
         """What was learned by `fit`; None if it is to be fitted again."""
         return None

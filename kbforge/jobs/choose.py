@@ -146,7 +146,8 @@ class FromFile:
         if not likelihood.alpha_from_file or not any(f.properties for f in fragments):
             return None
         # a model of pairs that is to cluster compares all of the file in any case
-        file = _File(fragments, MOST_COMPARED if name != _OF_PAIRS else sys.maxsize)
+        most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
+        file = _File(fragments, most, likelihood.index)
         fitted = self._fitted = _fitted(file, defaults, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
             before = _judged(file, {**fitted, name: likelihood}, defaults).only(name)
@@ -190,16 +191,21 @@ class _File:
     Args:
         fragments: the file.
         most: a file with more fragments is compared in part.
+        fitted: an index that was fitted to the file already.
 
     """
 
-    def __init__(self, fragments: Sequence[Fragment], most: int) -> None:
-        self.fragments, self._most = fragments, most
+    def __init__(
+        self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
+    ) -> None:
+        self.fragments, self._most, self._fitted_index = fragments, most, fitted
 
     @cached_property
     def index(self) -> CandidateIndex:
         """Fitted to the file."""
         index: CandidateIndex = registry.create("indexes", "selective", {})
+        if self._fitted_index is not None and index.like(self._fitted_index):
+            return self._fitted_index
         index.fit(self.fragments)
         return index
 

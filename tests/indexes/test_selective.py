@@ -199,3 +199,12 @@ def test_recall_is_counted() -> None:
     found = recall_of(ByName(), fragments)
     # the second finds the first; the third, of another name, does not; the fourth finds an entity
     assert (found.recall, found.candidates, found.entities) == (1 / 2, (0 + 1 + 0 + 1) / 4, 2)
+
+
+def test_indexes_with_other_keys_are_not_alike() -> None:
+    plain = Selective()
+    assert plain.like(Selective(families=3, shared=1))
+    for other in (Selective(common=21), Selective(attributes=("name",)), Selective(rules=("a+b",))):
+        assert not plain.like(other)
+        assert not other.like(plain)
+        assert other.like(other)

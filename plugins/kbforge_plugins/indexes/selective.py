@@ -123,6 +123,13 @@ class Selective(CandidateIndex):
                     if n > self.common:
                         yield attribute, name, feature
 
+    def like(self, other: CandidateIndex) -> bool:
+        """See `kbforge.contracts.index`; to how many families a key may lead does not matter."""
+        if type(other) is not type(self):
+            return False
+        one, two = ((i.common, i.rules, i.attributes) for i in (self, other))
+        return one == two
+
     def kept(self) -> Kept:
         """The kinds of the attributes, and what many fragments say."""
         common = np.array(list(self._common), np.int64)
