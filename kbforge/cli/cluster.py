@@ -95,7 +95,7 @@ def cluster(
         kbforge cluster new.jsonl --into kb.sqlite
     """
     from kbforge.files.apart import require_apart
-    from kbforge.files.fragments import read_fragments
+    from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_writable
 
     if json and output == "-":
@@ -113,9 +113,9 @@ def cluster(
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
-    held = list(read_fragments(fragments, limit=limit))
+    everything = held(read_fragments(fragments, limit=limit))
     with stoppable() as on_step:
-        kb = run(held, choices, on_step)
+        kb = run(everything, choices, on_step)
     for sentence in (*kb.notes, *_doubts(kb)):
         console.note(f"note: {sentence}")
     target = kb.target(output)
@@ -127,7 +127,9 @@ def cluster(
     else:
         _print_summary(kb, target)
     if not kb.complete:
-        console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(held))}")
+        console.note(
+            f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, len(everything))}"
+        )
         raise typer.Exit(interrupts.exit_code())
 
 

@@ -67,13 +67,34 @@ def neighbourhoods(
     # as every seed fills the sample, there are no more than these
     keys = [index.keys(fragments[i]) for i in order[:most]]
     wanted = chain.from_iterable(keys)
-    holders = index.holders((fragments[i] for i in order), wanted, MOST_RELATIVES)
+    holders = holders_of(wanted, (fragments[i] for i in order), index, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
         shared = (holders[key] for key in keys[seed])
         return chain.from_iterable(held for held in shared if len(held) <= MOST_RELATIVES)
 
     return drawn(fragments, order, relatives, most)
+
+
+def holders_of(
+    keys: Iterable[int], fragments: Iterable[Fragment], index: CandidateIndex, most: int
+) -> dict[int, list[int]]:
+    """By key, the places of the fragments that have it, ascending.
+
+    Args:
+        keys: to look for.
+        fragments: to go through.
+        index: fitted to them.
+        most: a key that more fragments have gets the first `most` + 1 of them.
+
+    """
+    found: dict[int, list[int]] = {key: [] for key in keys}
+    for place, fragment in enumerate(fragments):
+        for key in index.keys(fragment):
+            held = found.get(key)
+            if held is not None and len(held) <= most:
+                held.append(place)
+    return found
 
 
 def by_digest(

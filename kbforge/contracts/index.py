@@ -12,7 +12,7 @@ and on what the index was fitted to, not on which fragments were asked about bef
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -53,30 +53,6 @@ class CandidateIndex(ABC):
         flat = chain.from_iterable(keys)
         return starts, np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
 
-    def holders(
-        self, fragments: Iterable[Fragment], keys: Iterable[int], most: int
-    ) -> dict[int, list[int]]:
-        """Which of some fragments have each of some keys.
-
-        An index that knows the keys of values need not make those of every fragment.
-
-        Args:
-            fragments: to go through.
-            keys: to look for.
-            most: a key that more fragments have gets `most` + 1 of them, whichever come first.
-
-        Returns:
-            By key, the places of the fragments that have it, ascending.
-
-        """
-        found: dict[int, list[int]] = {key: [] for key in keys}
-        for place, fragment in enumerate(fragments):
-            for key in self.keys(fragment):
-                held = found.get(key)
-                if held is not None and len(held) <= most:
-                    held.append(place)
-        return found
-
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Look at the fragments to be clustered, if that helps.
 
@@ -85,6 +61,13 @@ class CandidateIndex(ABC):
 
         """
         return None
+
+    def like(self, other: CandidateIndex) -> bool:
+        """Whether both, fitted to the same fragments, give every fragment the same keys.
+
+        It goes by their options; an index of which nothing is known is like itself alone.
+        """
+        return self is other
 
     def kept(self) -> Kept | None:
         """What was learned by `fit`; None if it is to be fitted again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -35,6 +36,23 @@ def read_fragments(
     """
     decide = on_bad or stop
     return first(distinct(read_located(path, decide), decide), limit)
+
+
+def held(fragments: Iterator[Fragment]) -> list[Fragment]:
+    """All of some fragments, for a program that holds them until it ends.
+
+    Nothing in them refers back to them. So the garbage collector, which would go through millions
+    of them again and again, rests while they are read, and passes over them from then on.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        out = list(fragments)
+    finally:
+        if collecting:
+            gc.enable()
+    gc.freeze()
+    return out
 
 
 def first(fragments: Iterator[Fragment], limit: int | None) -> Iterator[Fragment]:

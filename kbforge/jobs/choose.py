@@ -5,13 +5,13 @@ Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file with
 gives its alpha; one whose clusters cannot be merged gets the alpha under which it opens as many
 entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
 
-In a file of more than `MOST_COMPARED` fragments pairs are compared in a part alone
-(`kbforge.judge.part`), unless the model of pairs is what clusters. So maps of doubt do not hear of
-its pairs.
+Of a large file pairs are compared in a part alone (`kbforge.judge.part`), unless the model of pairs
+is what clusters. So maps of doubt do not hear of its pairs.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -30,7 +30,7 @@ from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.jobs.making import default_options
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
-from kbforge.judge.part import MOST_COMPARED, part_of
+from kbforge.judge.part import MOST_COMPARED, MOST_TO_CHOOSE, part_of
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
 from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
@@ -88,7 +88,7 @@ def choose(
     if not any(fragment.properties for fragment in fragments):
         note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
         return Chosen(_OF_VECTORS, None, None, f"{note}; {_OVERRIDE}", None)
-    file = _File(fragments)
+    file = _File(fragments, MOST_TO_CHOOSE)
     fitted = _fitted(file, defaults)
     judged = _judged(file, fitted, defaults)
     if not any_alpha:
@@ -130,6 +130,7 @@ class FromFile:
         self._answers = answers
         self.judged = None if chosen is None else chosen.judged
         self._fitted = dict(chosen.fitted) if chosen is not None else {}
+        self._most = MOST_COMPARED if chosen is None else MOST_TO_CHOOSE
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a likelihood, and one sentence, "" if it was said; None if nothing tells.
@@ -144,7 +145,9 @@ class FromFile:
         fragments, defaults = self._fragments, self._defaults
         if not likelihood.alpha_from_file or not any(f.properties for f in fragments):
             return None
-        file = _File(fragments, whole=name == _OF_PAIRS)
+        # a model of pairs that is to cluster compares all of the file in any case
+        most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
+        file = _File(fragments, most, likelihood.index)
         fitted = self._fitted = _fitted(file, defaults, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
             before = _judged(file, {**fitted, name: likelihood}, defaults).only(name)
@@ -170,11 +173,11 @@ class FromFile:
 
         """
         pairs: Likelihood | None = likelihood
-        if name != _OF_PAIRS and len(self._fragments) > MOST_COMPARED:
+        if name != _OF_PAIRS and len(self._fragments) > self._most:
             pairs = None
         elif name != _OF_PAIRS:
             if _OF_PAIRS not in self._fitted:
-                file = _File(self._fragments, whole=True)
+                file = _File(self._fragments, self._most)
                 self._fitted |= _fitted(file, self._defaults, only=_OF_PAIRS)
             pairs = self._fitted.get(_OF_PAIRS)
         judged = self.judged
@@ -187,24 +190,29 @@ class _File:
 
     Args:
         fragments: the file.
-        whole: whether all pairs of it are compared, as a model of pairs is to cluster it.
+        most: a file with more fragments is compared in part.
+        fitted: an index that was fitted to the file already.
 
     """
 
-    def __init__(self, fragments: Sequence[Fragment], whole: bool = False) -> None:
-        self.fragments, self._whole = fragments, whole
+    def __init__(
+        self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
+    ) -> None:
+        self.fragments, self._most, self._fitted_index = fragments, most, fitted
 
     @cached_property
     def index(self) -> CandidateIndex:
         """Fitted to the file."""
         index: CandidateIndex = registry.create("indexes", "selective", {})
+        if self._fitted_index is not None and index.like(self._fitted_index):
+            return self._fitted_index
         index.fit(self.fragments)
         return index
 
     @cached_property
     def part(self) -> Sample | None:
         """In which pairs are compared; None is all of it."""
-        if self._whole or len(self.fragments) <= MOST_COMPARED:
+        if len(self.fragments) <= self._most:
             return None
         return part_of(self.fragments, self.index)
 

@@ -12,18 +12,25 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from kbforge.clustering.sample import MOST_RELATIVES, Sample, by_digest, drawn
+from kbforge.clustering.sample import Sample, by_digest, drawn, holders_of
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_COMPARED = 20_000
-"""A file with more fragments is compared in part."""
+"""A file with more fragments is compared in part, if its likelihood is known."""
+MOST_TO_CHOOSE = 50_000
+"""A file with more fragments is compared in part, even if its likelihood is to be chosen.
+
+A part has fewer wrong relatives than the file, which flatters likelihoods beside exact names. Of
+25,000 products it chose attributes with an F1 of .81, and all of them choose names with .97."""
 PART = 4_000
+_RELATIVES = 40
+"""So many fragments come along with one, right and wrong ones."""
 _MOST_HOLDERS = 1_000
 """A key that more fragments have does not say who is alike."""
 
 
-def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample | None:
-    """The part of a file with more than `MOST_COMPARED` fragments; None of a smaller one.
+def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
+    """The part of a file; all of it if it is no larger than that.
 
     Which fragments it has depends on properties alone, not on the order or on ids.
 
@@ -32,12 +39,10 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample | No
         index: fitted to them.
 
     """
-    if len(fragments) <= MOST_COMPARED:
-        return None
     order = by_digest(fragments)
     keys = [tuple(index.keys(fragments[i])) for i in order[:PART]]
     wanted = chain.from_iterable(keys)
-    holders = index.holders((fragments[i] for i in order), wanted, _MOST_HOLDERS)
+    holders = holders_of(wanted, (fragments[i] for i in order), index, _MOST_HOLDERS)
 
     def relatives(seed: int) -> Iterator[int]:
         shared: defaultdict[int, float] = defaultdict(float)
@@ -49,6 +54,6 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample | No
                     shared[place] += worth
         shared.pop(seed, None)
         alike = sorted((-worth, place) for place, worth in shared.items())
-        return (place for _, place in alike[:MOST_RELATIVES])
+        return (place for _, place in alike[:_RELATIVES])
 
     return drawn(fragments, order, relatives, PART)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kbforge.contracts import CandidateIndex, Fragment
+from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.recall import recall_of
 from kbforge_plugins.indexes.selective import Selective
@@ -201,28 +201,10 @@ def test_recall_is_counted() -> None:
     assert (found.recall, found.candidates, found.entities) == (1 / 2, (0 + 1 + 0 + 1) / 4, 2)
 
 
-@pytest.mark.parametrize("rules", [(), ("name+city",)])
-def test_holders_are_those_with_the_keys(rules: tuple[str, ...]) -> None:
-    cities = ["Bern", "Basel", "Chur"]
-    fragments = [
-        Fragment(
-            f"{k}",
-            {
-                "name": (f"Ann {chr(97 + k % 7)}berg", "Bo"),
-                "city": (cities[k % 3],),
-                "no": (f"{k}",),
-            },
-        )
-        for k in range(60)
-    ]
-    # so many pairs of common keys that not all of them are taken
-    fragments += [
-        Fragment(f"m{k}", {f"a{j}": ("one", "two", "three") for j in range(20)}) for k in range(30)
-    ]
-    index = Selective(common=5, rules=rules)
-    index.fit(fragments)
-    keys = [key for fragment in fragments[::9] for key in index.keys(fragment)]
-    for most in (3, 100):
-        found = index.holders(fragments, keys, most)
-        assert found == CandidateIndex.holders(index, fragments, keys, most)
-    assert max(map(len, found.values())) > 10
+def test_indexes_with_other_keys_are_not_alike() -> None:
+    plain = Selective()
+    assert plain.like(Selective(families=3, shared=1))
+    for other in (Selective(common=21), Selective(attributes=("name",)), Selective(rules=("a+b",))):
+        assert not plain.like(other)
+        assert not other.like(plain)
+        assert other.like(other)

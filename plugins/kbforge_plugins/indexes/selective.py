@@ -46,7 +46,7 @@ _PAIRED: Mapping[Kind, str] = {
 """The one feature a kind that takes part in keys of two."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
-_MOST_KNOWN = 1 << 17  # values whose keys are at hand
+_MOST_KNOWN = 1 << 23  # keys of values that are at hand
 _PAIR_SHIFT = 32
 
 _Keys: TypeAlias = tuple[int, ...]
@@ -96,6 +96,7 @@ class Selective(CandidateIndex):
         self._common: dict[int, int] = {}
         self._of_value: dict[tuple[str, tuple[str, ...]], tuple[_Keys, _Keys]] = {}
         self._made: CompiledKeys | None = None
+        self._n_known = 0
         self._begun: dict[tuple[str, str], Begun] = {}
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
@@ -131,6 +132,13 @@ class Selective(CandidateIndex):
                     if n > self.common:
                         yield attribute, name, feature
 
+    def like(self, other: CandidateIndex) -> bool:
+        """See `kbforge.contracts.index`; to how many families a key may lead does not matter."""
+        if type(other) is not type(self):
+            return False
+        one, two = ((i.common, i.rules, i.attributes) for i in (self, other))
+        return one == two
+
     def kept(self) -> Kept:
         """The kinds of the attributes, and what many fragments say."""
         common = np.array(list(self._common), np.int64)
@@ -148,6 +156,7 @@ class Selective(CandidateIndex):
         self._common = {digest: number for number, digest in enumerate(sorted(set(common)))}
         self._of_value.clear()
         self._made = None
+        self._n_known = 0
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
         """See `kbforge.contracts.index`."""
@@ -157,9 +166,11 @@ class Selective(CandidateIndex):
         for item in sorted(self._read(fragment)):
             of_values = known.get(item)
             if of_values is None:
-                if len(known) >= _MOST_KNOWN:
-                    known.clear()
                 of_values = known[item] = self._keys_of(item[0], stated(item[1]))
+                self._n_known += len(of_values[0])
+                if self._n_known > _MOST_KNOWN:
+                    known.clear()
+                    self._n_known = 0
             singles += of_values[0]
             if of_values[1]:
                 common.append(of_values[1])
@@ -183,42 +194,6 @@ class Selective(CandidateIndex):
     def _keys_of_value(self, item: tuple[str, tuple[str, ...]]) -> tuple[_Keys, _Keys]:
         attribute, values = item
         return self._keys_of(attribute, stated(values))
-
-    def holders(
-        self, fragments: Iterable[Fragment], keys: Iterable[int], most: int
-    ) -> dict[int, list[int]]:
-        """See `kbforge.contracts.index`; of a value that has none of the keys nothing is kept."""
-        if self.rules:
-            return super().holders(fragments, keys, most)
-        found: dict[int, list[int]] = {key: [] for key in keys}
-        known: dict[str, dict[tuple[str, ...], tuple[_Keys, _Keys, int]]] = {}
-        for place, fragment in enumerate(fragments):
-            asked: list[int] = []
-            common: list[_Keys] = []
-            total = 0
-            for attribute, values in self._read(fragment):
-                of_attribute = known.get(attribute)
-                if of_attribute is None:
-                    of_attribute = known[attribute] = {}
-                of_value = of_attribute.get(values)
-                if of_value is None:
-                    singles, paired = self._keys_of(attribute, stated(values))
-                    those = tuple([key for key in singles if key in found])
-                    of_value = of_attribute[values] = (those, paired, len(singles))
-                asked += of_value[0]
-                total += of_value[2]
-                if of_value[1]:
-                    common.append(of_value[1])
-            for key, others in _paired(common):
-                total += len(others)
-                asked += [pair for pair in _pairs(key, others) if pair in found]
-            if total > _MOST_KEYS:
-                asked = [key for key in self.keys(fragment) if key in found]
-            for key in dict.fromkeys(asked):
-                held = found[key]
-                if len(held) <= most:
-                    held.append(place)
-        return found
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
         lacking = {attribute for rule in self.rules for attribute in rule}

@@ -1,0 +1,281 @@
+"""The compiled kernel takes the reference's steps, to the last bit: compared state by state."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.clustering.compiled.session import CompiledSession, can_compile
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import OnlineSession
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    Constraints,
+    Decision,
+    Fragment,
+    Problem,
+    Session,
+)
+from kbforge.errors import LikelihoodError
+from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.names import Names
+from kbforge_plugins.likelihoods.ngram import Bigram
+from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
+from tests.clustering.both_engines import ALPHA, bridging_stream
+from tests.clustering.contents import contents
+from tests.clustering.test_candidates import Keys
+from tests.clustering.toys import Chain, fragments_of, normal
+from tests.people import people
+
+KERNEL = kernel_library()
+pytestmark = pytest.mark.skipif(KERNEL is None, reason=kernel_status())
+STEPS = 7
+
+
+def both(problem: Problem, rules: Rules) -> tuple[OnlineSession, CompiledSession]:
+    assert can_compile(problem, rules)
+    assert KERNEL is not None
+    rngs = [np.random.default_rng(3) for _ in range(2)]
+    reference = OnlineSession(problem, rules, rngs[0])
+    return reference, CompiledSession(KERNEL, problem, rules, rngs[1])
+
+
+def require_equal(one: Session, other: Session) -> None:
+    a, b = one.snapshot(), other.snapshot()
+    assert a.fragments == b.fragments
+    assert a.led == b.led
+    for mine, theirs in [(a.totals, b.totals), *zip(a.pages, b.pages, strict=True)]:
+        for each in fields(mine):
+            said = contents(getattr(mine, each.name)), contents(getattr(theirs, each.name))
+            assert said[0] == said[1], each.name
+
+
+def run(
+    problem: Problem, fragments: Sequence[Fragment], rules: Rules, every: int = STEPS
+) -> tuple[OnlineSession, CompiledSession]:
+    """Take in fragments in both, a few at a time, and compare."""
+    reference, compiled = both(problem, rules)
+    for begin in range(0, len(fragments), every):
+        part = fragments[begin : begin + every]
+        assert reference.add(part) == compiled.add(part)
+        require_equal(reference, compiled)
+    assert reference.posterior() == compiled.posterior()
+    assert reference.touched() == compiled.touched()
+    return reference, compiled
+
+
+def fitted(model: ConjugateLikelihood, fragments: Sequence[Fragment], alpha: float) -> Problem:
+    model.fit(fragments)
+    return Problem(model, alpha, index=model.index)
+
+
+@pytest.mark.parametrize("particles", [1, 3, 10])
+@pytest.mark.parametrize("splits", [True, False])
+def test_merging_and_splitting_streams(particles: int, splits: bool) -> None:
+    merged = split = 0
+    for seed in range(4):
+        points = fragments_of(bridging_stream(seed))
+        problem = Problem(Chain(normal(1.0, 6.0)), ALPHA)
+        reference, _ = run(problem, points, Rules(particles, Greedy(), splits), 1)
+        again = OnlineSession(problem, Rules(particles, Greedy(), splits), np.random.default_rng(0))
+        told = again.add(points)
+        merged += sum(len(info.before) > 1 for info in told)
+        split += sum(len(info.after) > 1 for info in told)
+        assert reference.n_fragments == len(points)
+    assert (merged > 0) == (splits and particles > 1)
+    assert (split > 0) == (splits and particles > 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    points=st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=1, max_size=25),
+    particles=st.sampled_from([1, 2, 5, 30]),
+    alpha=st.sampled_from([0.001, 1.0, 50.0]),
+    floor=st.sampled_from([0.0, 1e-3, 0.2]),
+)
+def test_ties_are_broken_alike(
+    points: list[tuple[int, int]], particles: int, alpha: float, floor: float
+) -> None:
+    """Few different points: equal weights are the rule."""
+    problem = Problem(Gaussian(lam=1.0), alpha)
+    rules = Rules(particles, Greedy(), splits=True, floor=floor)
+    run(problem, fragments_of([(float(a), float(b)) for a, b in points]), rules, 5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    keys=st.lists(st.lists(st.integers(-3, 6), unique=True, max_size=5), min_size=1, max_size=40),
+    families=st.integers(1, 4),
+    shared=st.integers(1, 3),
+    compared=st.integers(0, 3),
+)
+def test_keys_lead_alike(keys: list[list[int]], families: int, shared: int, compared: int) -> None:
+    """Keys that are closed, pruned and followed all the same; families left out."""
+    fragments = [
+        Fragment(f"f{i}", {"key": tuple(map(str, held))} if held else {}, (float(len(held)),))
+        for i, held in enumerate(keys)
+    ]
+    index = Keys(families=families, shared=shared)
+    index.compared = compared
+    problem = Problem(Chain(normal(2.0, 3.0)), 0.5, index=index)
+    run(problem, fragments, Rules(5, Greedy(), splits=True), 4)
+
+
+@pytest.mark.parametrize(
+    "model", [Attributes, Names, Bigram], ids=lambda model: str(model.__name__)
+)
+def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:
+    fragments = people(70, 5, error=0.3)
+    run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20)._rules)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_values_of_all_kinds(data: st.DataObject) -> None:
+    """Dates, codes, numbers, long texts, sets, strange letters; values never counted."""
+    word = st.text("abcdé 0159-/.\n𝔘", min_size=0, max_size=8)
+    kinds = st.one_of(
+        word,
+        st.dates().map(str),
+        st.integers(0, 10**6).map(str),
+        st.lists(word, min_size=4, max_size=9).map(" ".join),
+    )
+    pool = data.draw(st.lists(kinds, min_size=1, max_size=8))
+    some = st.lists(st.sampled_from(pool), min_size=1, max_size=3).map(tuple)
+    record = st.dictionaries(st.sampled_from(["a", "b", "c"]), some, max_size=3)
+    records = data.draw(st.lists(record, min_size=4, max_size=30))
+    fragments = [Fragment(f"f{i}", held) for i, held in enumerate(records)]
+    known = fragments[: data.draw(st.integers(1, len(fragments)))]
+    if not any(value.strip() for f in known for held in f.properties.values() for value in held):
+        return
+    problem = fitted(Attributes(), known, 5.0)
+    run(problem, fragments, SplitSmc(particles=10)._rules, 10)
+
+
+def test_many_values_of_one_entity() -> None:
+    """More different values than the sum over true values considers, and many equal ones."""
+    rng = np.random.default_rng(0)
+    names = [f"name {i}" for i in range(70)] + ["usual"] * 60
+    fragments = [
+        Fragment(f"f{i}", {"name": (name,), "code": ("X-9000",)})
+        for i, name in enumerate(rng.permutation(names).tolist())
+    ]
+    problem = fitted(Attributes(), fragments, 0.01)
+    reference, _ = run(problem, fragments, SplitSmc(particles=3)._rules, 10)
+    assert max(map(len, reference.posterior().clusters())) > 100
+
+
+def test_draws_are_those_of_the_reference() -> None:
+    """c G(u | v) of all pairs of values, by features, slips and words in common."""
+    fragments = people(40, 2, error=0.5)
+    titles = [
+        replace(
+            f,
+            properties={
+                **f.properties,
+                "title": (f"the {k % 5} book of {k % 3} letters x{k % 7}",),
+            },
+        )
+        for k, f in enumerate(fragments)
+    ]
+    model = Attributes()
+    model.fit(titles)
+    assert KERNEL is not None
+    table = model.compiled_clusters(KERNEL)
+    assert table is not None
+    table.encode(titles)
+    compared = 0
+    for index, urns in enumerate(model._model._urns):
+        met = table._met[index]
+        for u, mine in enumerate(met):
+            for v, others in enumerate(met[:60]):
+                told = KERNEL.kb_attributes_draw(table.handle, index, u, v)
+                assert told == urns.draw(mine, others)
+                compared += 1
+    assert compared > 1000
+
+
+def test_whatever_else_is_asked_goes_over_to_the_reference() -> None:
+    fragments = people(30, 1, error=0.3)
+    problem = fitted(Attributes(), fragments, 10.0)
+    reference, compiled = both(problem, SplitSmc(particles=10)._rules)
+    half = len(fragments) // 2
+    for session in (reference, compiled):
+        session.add(fragments[:half])
+        session.constrain([Decision(False, fragments[0].id, fragments[3].id)])
+        session.add(fragments[half:])
+        session.remove([fragments[5].id])
+        session.revise(1)
+    require_equal(reference, compiled)
+    assert reference.posterior() == compiled.posterior()
+    assert reference.touched() == compiled.touched()
+    assert compiled.number(fragments[7].id) == 7
+
+
+def test_a_fragment_that_fails_leaves_what_came_before() -> None:
+    fragments = [*fragments_of([(0.0,), (1.0,), (0.1,)]), Fragment("bad", {}, (5.0,))]
+    inner = normal()
+
+    def fails(members: Sequence[tuple[float, ...]], x: tuple[float, ...]) -> float:
+        return float("nan") if x[0] == 5.0 else inner(members, x)
+
+    reference, compiled = both(Problem(Chain(fails), 1.0), Rules(5, Greedy(), splits=True))
+    said = []
+    for session in (reference, compiled):
+        with pytest.raises(LikelihoodError, match='fragment "bad"') as caught:
+            session.add(fragments)
+        said.append(str(caught.value))
+        assert session.n_fragments == 3
+    assert said[0] == said[1]
+    require_equal(reference, compiled)
+
+
+def test_what_the_kernel_does_not_do() -> None:
+    problem = Problem(Gaussian(), 1.0)
+    assert can_compile(problem, Rules(5, Greedy(), splits=True))
+    assert not can_compile(problem, Rules(5, Optimal(), splits=True))
+    assert not can_compile(problem, Rules(5, Greedy(), splits=True, weights="marginal"))
+    assert not can_compile(problem, Rules(5, Greedy(), splits=True, sampled_merges=True))
+    linked = replace(problem, constraints=Constraints(link="name"))
+    assert not can_compile(linked, Rules(5, Greedy(), splits=True))
+
+
+def test_the_clusterers_open_it() -> None:
+    rng = np.random.default_rng(0)
+    assert isinstance(SplitSmc().open(Problem(Gaussian(), 1.0), rng), CompiledSession)
+
+
+def test_keys_of_many_fragments_at_once() -> None:
+    """Composed in the kernel: values, rules and pairs, in order, each once, at most so many."""
+    fragments = people(60, 4)
+    crowded = Fragment("x", {f"a{i}": (f"v{i} w{i} u{i}",) for i in range(60)})
+    for index in (Selective(), Selective(common=1), Selective(rules=("name+born", "town"))):
+        index.fit([*fragments, *[replace(crowded, id=f"x{i}") for i in range(3)]])
+        starts, keys = index.keys_of([*fragments, crowded])
+        told = [keys[a:b].tolist() for a, b in itertools.pairwise(starts)]
+        assert told == [list(index.keys(f)) for f in [*fragments, crowded]]
+
+
+SMALL = [one for one in SETS if one.fragments <= 2_500]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("labelled", SMALL, ids=lambda labelled: str(labelled.name))
+def test_labelled_sets(labelled: LabelledSet, data_dir: Path) -> None:
+    fragments = labelled.read(data_dir)
+    problem = fitted(model := Attributes(), fragments, 1.0)
+    problem = replace(problem, alpha=model.default_alpha)
+    run(problem, fragments, SplitSmc(particles=100)._rules, 500)
