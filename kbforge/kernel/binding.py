@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
 
+_FEW = 256
+"""Fewer numbers are copied sooner as a list than as an array."""
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
 BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
 """The weights of noise and of words in common: of u given v, of v given u."""
@@ -161,12 +163,16 @@ def declare(library: CDLL) -> None:
 
 def ints(pointer: Any, n: int) -> IntArray:
     """A copy of what the kernel points to, shape [n]."""
-    return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0, dtype=np.int64)
+    if n < _FEW:
+        return np.array(pointer[:n], dtype=np.int64)
+    return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 
 def floats(pointer: Any, n: int) -> FloatArray:
     """A copy of what the kernel points to, shape [n]."""
-    return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0)
+    if n < _FEW:
+        return np.array(pointer[:n], dtype=np.float64)
+    return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 
 def address(array: NDArray[Any]) -> int:

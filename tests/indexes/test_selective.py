@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.recall import recall_of
 from kbforge_plugins.indexes.selective import Selective

@@ -1,0 +1,142 @@
+"""How the kernel is built, found and refused; real compilers, real libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbforge.kernel import build, library
+from kbforge.kernel.binding import VERSION
+
+ROOT = Path(__file__).parents[2]
+needs_compiler = pytest.mark.skipif(
+    build.find_compiler() is None, reason="there is no C++ compiler"
+)
+
+
+def without_compilers(folder: Path) -> dict[str, str]:
+    """An environment in which no compiler is found."""
+    env = {key: value for key, value in os.environ.items() if key not in ("CXX", build.SWITCH)}
+    return {**env, "PATH": str(folder)}
+
+
+def asked(code: str, env: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return done.stdout.strip()
+
+
+STATUS = "from kbforge.kernel.library import kernel_status; print(kernel_status())"
+
+
+@needs_compiler
+def test_it_is_built_once_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    first = build.build(tmp_path)
+    assert first.startswith("the kernel is built (")
+    before = (tmp_path / build.LIBRARY).stat().st_mtime_ns
+    assert build.build(tmp_path).startswith("the kernel is as it was (")
+    assert (tmp_path / build.LIBRARY).stat().st_mtime_ns == before
+    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    compiler = json.loads((tmp_path / build.ABOUT).read_text())["compiler"]
+    assert said == f"compiled kernel ({compiler})"
+
+
+def test_without_a_compiler_there_is_none_and_a_sentence(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['ziglang'] = None\n"
+        "from kbforge.kernel import build\n"
+        "import importlib.util as u; u.find_spec = lambda name: None\n"
+        "print(build.build(build.Path(sys.argv[1])))"
+    )
+    env = without_compilers(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    reason = "no C++ compiler was found when KBForge was installed"
+    assert done.stdout.strip() == f"no kernel: {reason}"
+    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    assert said == f"no kernel: {reason}; clustering runs on the NumPy engine, which is slower"
+
+
+def test_a_compiler_that_fails_fails_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    broken = build.Compiler(("false",), "a compiler of no use")
+    monkeypatch.setattr(build, "find_compiler", lambda: broken)
+    said = build.build(tmp_path)
+    assert said.startswith("no kernel: a compiler of no use could not compile it (")
+    assert not (tmp_path / build.LIBRARY).exists()
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_a_command_that_is_no_compiler_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "c++"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    assert build.find_compiler() is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
+def test_a_damaged_library_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / build.LIBRARY).write_bytes(content)
+    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    assert said.startswith("no kernel: the library cannot be loaded (")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "source",
+    [
+        'extern "C" int nothing() { return 1; }',
+        f'extern "C" int kb_version() {{ return {VERSION + 1}; }}',
+    ],
+)
+def test_a_library_of_another_version_is_none(tmp_path: Path, source: str) -> None:
+    compiler = build.find_compiler()
+    assert compiler is not None
+    (tmp_path / "other.cpp").write_text(source)
+    out = str(tmp_path / build.LIBRARY)
+    subprocess.run(
+        [*compiler.command, "-shared", "-fPIC", str(tmp_path / "other.cpp"), "-o", out], check=True
+    )
+    said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
+    assert said.startswith("no kernel: it is of another version, install KBForge again;")
+
+
+def test_it_can_be_switched_off() -> None:
+    said = asked(STATUS, {**os.environ, build.SWITCH: "0"})
+    assert said.startswith("no kernel: KBFORGE_KERNEL=0 switches it off;")
+
+
+def test_switched_off_it_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(build.SWITCH, "0")
+    assert "KBFORGE_KERNEL=0 said so" in build.build(tmp_path)
+    assert not build.wants_zig()
+
+
+def test_help_does_not_load_it() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from kbforge.cli.main import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "print('kbforge.kernel.library' in sys.modules)"
+    )
+    assert asked(code, dict(os.environ)) == "False"
