@@ -1,6 +1,7 @@
 # make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
 # make test   installs what development needs and runs the linters, the type checker and the tests
 # make soak   kills an update of a store 100 times, and compares it with one that went through
+# make kernel compiles the kernel again, when its sources have changed
 # make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
 #
 # On Linux pip takes a PyTorch with gigabytes of CUDA libraries, which the demo does not need.
@@ -19,7 +20,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet 
 DEMO := examples/quickstart
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak gpu lint docs clean
+.PHONY: help demo test kernel soak gpu lint docs clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -35,6 +36,9 @@ test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory lint || status=1; \
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile || status=1; \
 	exit $$status
+
+kernel: $(VENV)/.installed
+	$(BIN)/python kbforge/kernel/build.py
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak
