@@ -14,6 +14,7 @@ from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import (
     CompiledClusters,
     ConjugateLikelihood,
+    Encoded,
     FloatArray,
     IntArray,
     Likelihood,
@@ -52,6 +53,7 @@ __all__ = [
     "Constraints",
     "Decided",
     "Decision",
+    "Encoded",
     "Ending",
     "Entity",
     "Explanation",

@@ -53,7 +53,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,23 @@ class ConjugateLikelihood(Likelihood):
         return np.array(chained, dtype=np.float64)
 
 
+class Encoded(NamedTuple):
+    """Fragments as the kernel reads them.
+
+    Attributes:
+        starts: where each one's record begins, shape [fragments + 1].
+        attributes: of what is stated in a record, by their index, ascending; int32.
+        values: the numbers of what is stated; int32.
+        new: of what the kernel has not met, for `CompiledClusters.tell`.
+
+    """
+
+    starts: IntArray
+    attributes: NDArray[np.int32]
+    values: NDArray[np.int32]
+    new: Any
+
+
 class CompiledClusters(Protocol):
     """Live clusters in the compiled kernel, and how fragments are told to it.
 
@@ -195,17 +212,17 @@ class CompiledClusters(Protocol):
 
     handle: int
 
-    def encode(self, fragments: Sequence[Fragment]) -> tuple[IntArray, Any, Any]:
-        """What the table reads of fragments.
-
-        Returns:
-            Where each one's record begins, shape [fragments + 1]; the attributes stated in it, by
-            their index, ascending, and the numbers of what is stated, both of int32.
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+        """What the table reads of fragments; it may run while the kernel takes in others.
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
 
         """
+        ...
+
+    def tell(self, encoded: Encoded) -> None:
+        """Tell the kernel what is new in this; in the order of `encode`, before it is taken in."""
         ...
 
 

@@ -196,7 +196,7 @@ def test_draws_are_those_of_the_reference() -> None:
     assert KERNEL is not None
     table = model.compiled_clusters(KERNEL)
     assert table is not None
-    table.encode(titles)
+    table.tell(table.encode(titles))
     compared = 0
     for index, urns in enumerate(model._model._urns):
         met = table._met[index]

@@ -6,14 +6,17 @@ import math
 import weakref
 from collections.abc import Iterator, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
     CandidateIndex,
     CompiledClusters,
+    Encoded,
     Fate,
     FloatArray,
     Info,
@@ -112,20 +115,21 @@ class CompiledRun:
         return binding.ints(self._done.dropped, self._done.n_dropped)
 
     def add(
-        self, table: CompiledClusters, records: tuple[IntArray, ...], keys: tuple[IntArray, ...]
+        self, table: CompiledClusters, encoded: Encoded, keys: tuple[IntArray, ...]
     ) -> tuple[list[Info], str | None]:
         """Take in fragments by a likelihood of the kernel's own.
 
         Args:
             table: holds the run's clusters.
-            records: as `CompiledClusters.encode` gives them.
+            encoded: what it reads of the fragments; the kernel has been told what is new in it.
             keys: where each fragment's keys begin, and the keys.
 
         Returns:
             What was done, and what is wrong with the fragment after those taken in, if any is.
 
         """
-        n, done = len(records[0]) - 1, self._done
+        n, done = len(encoded.starts) - 1, self._done
+        records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
         self._fit_sizes(n)
         self._kernel.kb_add(
             self._run, table.handle, n, *map(address, records), *map(address, keys), byref(done)

@@ -9,8 +9,10 @@ engines take the same steps to the last bit, so nobody can tell when that was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from ctypes import CDLL
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,11 @@ from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
+    CompiledClusters,
     ConjugateLikelihood,
     Constraints,
     Decision,
+    Encoded,
     Fragment,
     Info,
     IntArray,
@@ -43,7 +47,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 
-_AT_ONCE = 4096
+_AT_ONCE = 512
 """Fragments that are encoded before the kernel takes them in."""
 
 
@@ -121,10 +125,7 @@ class CompiledSession:
             return self._reference.add(fragments)
         if self._compiled is None:
             return [self._add(fragment) for fragment in fragments]
-        out: list[Info] = []
-        for begin in range(0, len(fragments), _AT_ONCE):
-            out += self._add_encoded(fragments[begin : begin + _AT_ONCE])
-        return out
+        return self._add_ahead(self._compiled, fragments)
 
     def _add(self, x: Fragment) -> Info:
         """Take in one fragment by a live table in Python."""
@@ -148,15 +149,34 @@ class CompiledSession:
         self._note((x,), (info,))
         return info
 
-    def _add_encoded(self, fragments: Sequence[Fragment]) -> list[Info]:
-        """Take in fragments by a likelihood of the kernel's own."""
-        assert self._compiled is not None
-        records, keys = self._compiled.encode(fragments), self._keys(fragments)
-        infos, wrong = self._run.add(self._compiled, records, keys)
-        self._note(fragments[: len(infos)], infos)
-        if wrong is not None:
-            raise LikelihoodError(f'fragment "{quoted(fragments[len(infos)].id)}": {wrong}')
-        return infos
+    def _add_ahead(self, table: CompiledClusters, fragments: Sequence[Fragment]) -> list[Info]:
+        """Take in fragments by a likelihood of the kernel's own.
+
+        While the kernel takes some in, the next ones are encoded.
+        """
+        parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
+        out: list[Info] = []
+        with ThreadPoolExecutor(1) as beside:
+            ahead = [beside.submit(self._encoded, table, part) for part in parts[:1]]
+            for part, following in zip_longest(parts, parts[1:]):
+                encoded, keys = ahead.pop().result()
+                table.tell(encoded)
+                if following is not None:
+                    ahead.append(beside.submit(self._encoded, table, following))
+                infos, wrong = self._run.add(table, encoded, keys)
+                self._note(part[: len(infos)], infos)
+                out += infos
+                if wrong is not None:
+                    for left in ahead:  # what was encoded has numbers that the kernel must know
+                        table.tell(left.result()[0])
+                    raise LikelihoodError(f'fragment "{quoted(part[len(infos)].id)}": {wrong}')
+        return out
+
+    def _encoded(
+        self, table: CompiledClusters, fragments: Sequence[Fragment]
+    ) -> tuple[Encoded, tuple[IntArray, IntArray]]:
+        """Fragments and their keys as the kernel reads them."""
+        return table.encode(fragments), self._keys(fragments)
 
     def _keys(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """Where each fragment's keys begin, and the keys."""

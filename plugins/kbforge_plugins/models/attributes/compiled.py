@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Fragment, IntArray
+from kbforge.contracts import Encoded, Fragment
 from kbforge.kernel.binding import BY_WORDS, address
 from kbforge_plugins.models.attributes.live_urns import Encoder
 from kbforge_plugins.models.attributes.urn import Urns
@@ -48,9 +48,7 @@ class CompiledUrns:
         self._met: list[list[int]] = [[] for _ in urns]
         self._number: list[dict[int, int]] = [{} for _ in urns]
 
-    def encode(
-        self, fragments: Sequence[Fragment]
-    ) -> tuple[IntArray, NDArray[np.int32], NDArray[np.int32]]:
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
         """See `kbforge.contracts.CompiledClusters`."""
         encode, number = self._encoder.encode, self._number
         records = [encode(fragment) for fragment in fragments]
@@ -67,11 +65,20 @@ class CompiledUrns:
                 new[index].append(value)
             attributes.append(index)
             values.append(place)
+        stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
+        told = [
+            (index, len(met), self._arrays_of(self._urns[index].vocabulary, met))
+            for index, met in enumerate(new)
+            if met
+        ]
         for index, met in enumerate(new):
-            if met:
-                self._met[index] += met
-                self._tell(index, self._urns[index].vocabulary, met)
-        return starts, np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
+            self._met[index] += met
+        return Encoded(starts, *stated, told)
+
+    def tell(self, encoded: Encoded) -> None:
+        """See `kbforge.contracts.CompiledClusters`."""
+        for index, n, arrays in encoded.new:
+            self._kernel.kb_attributes_values(self.handle, index, n, *map(address, arrays))
 
     def _begin(self, urns: Urns, asked: Any) -> None:
         vocabulary = urns.vocabulary
@@ -90,8 +97,9 @@ class CompiledUrns:
             asked,
         )
 
-    def _tell(self, index: int, vocabulary: Vocabulary, new: Sequence[int]) -> None:
-        """Tell of values of an attribute that the kernel has not met."""
+    @staticmethod
+    def _arrays_of(vocabulary: Vocabulary, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
+        """What the kernel is told of values that it has not met."""
         spelled = [vocabulary.values[v] for v in new]
         base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
         counted = np.array([vocabulary.counted(v) for v in new], dtype=np.uint8)
@@ -101,7 +109,7 @@ class CompiledUrns:
         np.cumsum([len(value) for value in spelled], out=of_letters[1:])
         np.cumsum([len(features) for features in held], out=of_features[1:])
         pairs = list(chain.from_iterable(held))
-        arrays: tuple[NDArray[Any], ...] = (
+        return (
             base,
             counted,
             of_letters,
@@ -111,7 +119,6 @@ class CompiledUrns:
             np.array([feature for _, feature in pairs], dtype=np.int32),
             np.array([vocabulary.mass[feature] for _, feature in pairs], dtype=np.float64),
         )
-        self._kernel.kb_attributes_values(self.handle, index, len(new), *map(address, arrays))
 
     def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:
         known = self._met[attribute]
