@@ -76,7 +76,8 @@ class Subproblems(Sequence[Subproblem]):
     ) -> None:
         self._clusters, self._particles = _starts(clusters), _starts(particles)
         self._lengths, self._rows = _starts(lengths), _starts(rows)
-        self._members, self._cells = members.astype(np.int32), cells.astype(np.int32)
+        self._members = members.astype(np.int32, copy=False)
+        self._cells = cells.astype(np.int32, copy=False)
         self._weights = weights
 
     def __len__(self) -> int:

@@ -33,6 +33,8 @@ from kbforge.numerics.logs import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 _FIRST_SIZES = 1024
+_AT_ONCE = 20_000
+"""Subproblems that are copied at once: there are two of each copy for a moment."""
 _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
@@ -183,29 +185,34 @@ class CompiledRun:
     def posterior(self) -> Posterior:
         """What is known about the grouping."""
         names = self.names()
-        out = binding.Pages()
-        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
-        clusters, particles = (
-            binding.ints(column, len(names)) for column in (out.clusters, out.particles)
-        )
-        lengths, scores = (
-            binding.ints(out.lengths, out.n_slots),
-            binding.floats(out.scores, out.n_slots),
-        )
-        rows, cells = binding.ints(out.rows, out.n_rows), binding.ints(out.cells, out.n_cells)
-        subproblems = Subproblems(
-            clusters,
-            lengths,
-            binding.ints(out.members, out.n_members),
-            particles,
-            binding.floats(out.weights, out.n_rows),
-            rows,
-            cells,
-        )
+        told = [self._columns(names[i : i + _AT_ONCE]) for i in range(0, len(names), _AT_ONCE)]
+        empty = self._columns(names[:0])
+        columns = [np.concatenate(parts) for parts in zip(*(told or [empty]), strict=True)]
+        del told
+        clusters, lengths, members, particles, weights, rows, cells, scores = columns
         heaviest = _heaviest(clusters, particles, rows, cells)
         terms = on_grid(self._prior.log_cluster(lengths[heaviest]) + scores[heaviest])
-        evaluations = self.totals().evaluations
-        return Posterior(subproblems, math.fsum(terms.tolist()), self.n_fragments, evaluations)
+        return Posterior(
+            Subproblems(clusters, lengths, members, particles, weights, rows, cells),
+            math.fsum(terms.tolist()),
+            self.n_fragments,
+            self.totals().evaluations,
+        )
+
+    def _columns(self, names: IntArray) -> tuple[NDArray[Any], ...]:
+        """Some subproblems as `Subproblems` has them, and the scores of the clusters."""
+        out = binding.Pages()
+        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        return (
+            binding.ints(out.clusters, len(names)),
+            binding.ints(out.lengths, out.n_slots),
+            binding.ints(out.members, out.n_members).astype(np.int32),
+            binding.ints(out.particles, len(names)),
+            binding.floats(out.weights, out.n_rows),
+            binding.ints(out.rows, out.n_rows),
+            binding.ints(out.cells, out.n_cells).astype(np.int32),
+            binding.floats(out.scores, out.n_slots),
+        )
 
     def totals(self) -> binding.Totals:
         """What the run knows beside its subproblems."""
