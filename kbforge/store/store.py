@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import (
     Cluster,
     Decided,
@@ -18,8 +19,6 @@ from kbforge.contracts import (
     Entity,
     Fragment,
     Kept,
-    Page,
-    Particle,
     Posterior,
     Run,
     Subproblem,
@@ -311,20 +310,3 @@ class StoreView(View):
             for id, members in rows
         }
         return subproblem_of(page, place.__getitem__), fragments, ids
-
-
-def subproblem_of(page: Page, called: Callable[[int], int]) -> Subproblem:
-    """A page as plain tuples, its fragments called by other numbers."""
-    ends = np.cumsum(page.lengths)
-    clusters = [
-        tuple(sorted(map(called, members.tolist())))
-        for members in np.split(page.members, ends[:-1])
-    ]
-    bounds = np.concatenate([[0], np.cumsum(page.rows)]).tolist()
-    cells = page.cells.tolist()
-    particles = tuple(
-        Particle(weight, tuple(sorted(clusters[k] for k in cells[begin:end])))
-        for weight, begin, end in zip(page.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
-    )
-    fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
-    return Subproblem(tuple(fragments), particles)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 import orjson
 
+from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Decided, Decision, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
@@ -32,7 +33,7 @@ from kbforge.jobs.review import Reviewing
 from kbforge.models.review.questions import Question, Questions
 from kbforge.store.rows import write_rows
 from kbforge.store.runs import update
-from kbforge.store.store import Store, subproblem_of
+from kbforge.store.store import Store
 
 _REPORTED = "reported"
 """The fact that has, by decision, the probability that its pair is one entity."""
@@ -56,7 +57,7 @@ class Review:
 
     def subproblem(self, name: int) -> Subproblem:
         """As `kbforge.jobs.review.Reviewable`."""
-        return subproblem_of(self._held.store.pages.page(name), int)
+        return subproblem_of(self._held.store.pages.page(name))
 
     def fragment(self, number: int) -> Fragment:
         """As `kbforge.jobs.review.Reviewable`."""
@@ -168,4 +169,4 @@ def _in_doubt(pages: Pages) -> Iterator[Subproblem]:
     for name in pages.names():
         page = pages.page(name)
         if len(page.rows) > 1:
-            yield subproblem_of(page, int)
+            yield subproblem_of(page)
