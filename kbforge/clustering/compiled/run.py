@@ -62,14 +62,14 @@ class CompiledRun:
     ) -> None:
         self._kernel, self._prior = kernel, prior
         self._run = kernel.kb_run_new(
-            rules.particles,
+            _small(rules.particles),
             math.log(rules.floor) if rules.floor else -math.inf,
             rules.splits,
             prior.log_alpha,
             index is not None,
-            index.families if index else 0,
-            index.shared if index else 0,
-            index.compared if index else 0,
+            _small(index.families if index else 0),
+            _small(index.shared if index else 0),
+            _small(index.compared if index else 0),
         )
         self._finalizer = weakref.finalize(self, kernel.kb_run_free, self._run)
         self._sizes = 0
@@ -271,6 +271,11 @@ class CompiledRun:
             self._kernel.kb_run_sizes(
                 self._run, self._sizes, address(log_size), address(log_cluster)
             )
+
+
+def _small(number: int) -> int:
+    """As much of a number as the kernel counts up to."""
+    return min(number, 2**31 - 1)
 
 
 def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: IntArray) -> IntArray:
