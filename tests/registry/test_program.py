@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kbforge as package
+from kbforge.kernel.library import kernel_status
 from tests.registry.distributions import Distribution, kbforge, python
 
 HEAVY = ("torch", "datasets", "pyarrow", "numpy", "scipy", "tokenizers", "pandas")
@@ -60,7 +61,8 @@ def test_help_lists_the_verbs_in_the_order_of_the_chain(option: str) -> None:
 
 
 def test_version() -> None:
-    assert kbforge("--version").out == f"kbforge {package.__version__}\n"
+    """The kernel, too, or why there is none."""
+    assert kbforge("--version").out == f"kbforge {package.__version__}\n{kernel_status()}\n"
 
 
 def test_no_arguments_is_help_and_a_usage_error() -> None:
