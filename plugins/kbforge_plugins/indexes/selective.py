@@ -187,12 +187,14 @@ class Selective(CandidateIndex):
         if kernel is None:
             return super().keys_of(fragments)
         if self._made is None:
-            self._made = CompiledKeys(kernel, self._keys_of_value, _MOST_KEYS)
-        stated = [sorted(self._read(fragment)) for fragment in fragments]
-        return self._made.keys_of(stated, [self._keys_of_rules(f) for f in fragments])
+            self._made = CompiledKeys(kernel, self._keys_of_values, _MOST_KEYS)
+        said = [fragment.properties for fragment in fragments]
+        if self.attributes:
+            said = [dict(self._read(fragment)) for fragment in fragments]
+        more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
+        return self._made.keys_of(said, more)
 
-    def _keys_of_value(self, item: tuple[str, tuple[str, ...]]) -> tuple[_Keys, _Keys]:
-        attribute, values = item
+    def _keys_of_values(self, attribute: str, values: tuple[str, ...]) -> tuple[_Keys, _Keys]:
         return self._keys_of(attribute, stated(values))
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:

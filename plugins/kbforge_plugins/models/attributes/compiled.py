@@ -8,10 +8,10 @@ texts stay here, where it is known which texts have which words: the kernel asks
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import CDLL
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,12 @@ from kbforge.kernel.binding import BY_WORDS, address
 from kbforge_plugins.models.attributes.live_urns import Encoder
 from kbforge_plugins.models.attributes.urn import Urns
 from kbforge_plugins.models.attributes.vocabulary import Vocabulary
+
+_Attribute: TypeAlias = tuple[int, str, dict[tuple[str, ...], int]]
+"""Its index, its name, and the kernel's number of what is stated of it."""
+
+_MOST_ORDERS = 4096
+"""Sets of attributes that are remembered in order."""
 
 
 class CompiledUrns:
@@ -47,24 +53,32 @@ class CompiledUrns:
         # by attribute, the values that the kernel was told of, in its order, and their places
         self._met: list[list[int]] = [[] for _ in urns]
         self._number: list[dict[int, int]] = [{} for _ in urns]
+        # the attributes, and what is known of what was stated of each; by what a fragment states,
+        # those of them
+        names = encoder.attributes
+        self._attributes: list[_Attribute] = [(i, name, {}) for i, name in enumerate(names)]
+        self._orders: dict[tuple[str, ...], list[_Attribute]] = {}
 
     def encode(self, fragments: Sequence[Fragment]) -> Encoded:
         """See `kbforge.contracts.CompiledClusters`."""
-        encode, number = self._encoder.encode, self._number
-        records = [encode(fragment) for fragment in fragments]
-        starts = np.zeros(len(records) + 1, dtype=np.int64)
-        np.cumsum([len(record) for record in records], out=starts[1:])
+        orders, starts = self._orders, [0]
         attributes: list[int] = []
         values: list[int] = []
-        new: list[list[int]] = [[] for _ in number]
-        for index, value in chain.from_iterable(records):
-            known = number[index]
-            place = known.get(value)
-            if place is None:
-                place = known[value] = len(known)
-                new[index].append(value)
-            attributes.append(index)
-            values.append(place)
+        new: list[list[int]] = [[] for _ in self._urns]
+        for fragment in fragments:
+            said = fragment.properties
+            order = orders.get(tuple(said))
+            if order is None:
+                order = self._order(said)
+            for index, name, numbers in order:
+                raw = said[name]
+                number = numbers.get(raw)
+                if number is None:
+                    number = numbers[raw] = self._numbered(index, raw, new[index])
+                if number >= 0:
+                    attributes.append(index)
+                    values.append(number)
+            starts.append(len(values))
         stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
         told = [
             (index, len(met), self._arrays_of(self._urns[index].vocabulary, met))
@@ -73,7 +87,27 @@ class CompiledUrns:
         ]
         for index, met in enumerate(new):
             self._met[index] += met
-        return Encoded(starts, *stated, told)
+        return Encoded(np.array(starts, dtype=np.int64), *stated, told)
+
+    def _order(self, stated: Iterable[str]) -> list[_Attribute]:
+        """The attributes that are read of these, by their index."""
+        if len(self._orders) >= _MOST_ORDERS:
+            self._orders.clear()
+        names = tuple(stated)
+        order = [one for one in self._attributes if one[1] in names]
+        self._orders[names] = order
+        return order
+
+    def _numbered(self, index: int, raw: tuple[str, ...], new: list[int]) -> int:
+        """The kernel's number of what is stated of an attribute; -1 if that is nothing."""
+        value = self._encoder.number(index, raw)
+        if value is None:
+            return -1
+        known = self._number[index]
+        if value not in known:
+            known[value] = len(known)
+            new.append(value)
+        return known[value]
 
     def tell(self, encoded: Encoded) -> None:
         """See `kbforge.contracts.CompiledClusters`."""

@@ -24,27 +24,33 @@ class Encoder:
     Args:
         vocabularies: by attribute; an attribute's index is its place among them.
 
+    Attributes:
+        attributes: by index.
+
     """
 
     def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
         self._vocabularies = vocabularies
+        self.attributes = tuple(vocabularies)
         self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
 
     def encode(self, fragment: Fragment) -> Record:
         """What the model reads of it; attributes with blank values only are missing."""
         out = []
-        for index, (attribute, vocabulary) in enumerate(self._vocabularies.items()):
+        for index, attribute in enumerate(self.attributes):
             raw = fragment.properties.get(attribute)
-            if raw is None:
-                continue
-            known = self._number[index]
-            if raw not in known:
-                value = stated(raw)
-                known[raw] = vocabulary.number(value) if value else None
-            number = known[raw]
+            number = None if raw is None else self.number(index, raw)
             if number is not None:
                 out.append((index, number))
         return tuple(out)
+
+    def number(self, index: int, raw: tuple[str, ...]) -> int | None:
+        """The number of what is stated of an attribute; None if it is blank."""
+        known = self._number[index]
+        if raw not in known:
+            value = stated(raw)
+            known[raw] = self._vocabularies[self.attributes[index]].number(value) if value else None
+        return known[raw]
 
 
 class Seen:
