@@ -98,7 +98,7 @@ class Led(Structure):
     )
 
 
-VERSION = 1
+VERSION = 2
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -144,7 +144,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
             BY_WORDS,
         ),
     ),
-    "kb_attributes_values": (None, (c_void_p, c_int32, c_int64, *8 * (c_void_p,))),
+    "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
 }
 

@@ -243,6 +243,30 @@ def test_a_fragment_that_fails_leaves_what_came_before() -> None:
     require_equal(reference, compiled)
 
 
+def test_many_at_once_are_as_one_by_one() -> None:
+    """More than are encoded at once: the next ones are, while the kernel takes some in."""
+    fragments = people(450, 8, error=0.3)
+    assert len(fragments) > 1100
+    problem = fitted(Attributes(), fragments[:800], 300.0)
+    sessions = [both(problem, SplitSmc(particles=3)._rules)[1] for _ in range(2)]
+    at_once = sessions[0].add(fragments)
+    assert at_once == [info for x in fragments for info in sessions[1].add([x])]
+    require_equal(*sessions)
+
+
+def test_a_kernel_that_was_not_told_says_so() -> None:
+    """As after an interrupt between the encoding of fragments and the telling of their values."""
+    fragments = people(20, 3)
+    _, compiled = both(fitted(Attributes(), fragments, 5.0), SplitSmc(particles=3)._rules)
+    table = compiled._compiled
+    assert table is not None
+    lost = table.encode(fragments[:10])
+    with pytest.raises(LikelihoodError, match="open another"):
+        compiled.add(fragments[10:])
+    assert compiled.n_fragments < 10
+    table.tell(lost)
+
+
 def test_what_the_kernel_does_not_do() -> None:
     problem = Problem(Gaussian(), 1.0)
     assert can_compile(problem, Rules(5, Greedy(), splits=True))

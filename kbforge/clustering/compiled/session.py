@@ -158,18 +158,22 @@ class CompiledSession:
         out: list[Info] = []
         with ThreadPoolExecutor(1) as beside:
             ahead = [beside.submit(self._encoded, table, part) for part in parts[:1]]
-            for part, following in zip_longest(parts, parts[1:]):
-                encoded, keys = ahead.pop().result()
-                table.tell(encoded)
-                if following is not None:
-                    ahead.append(beside.submit(self._encoded, table, following))
-                infos, wrong = self._run.add(table, encoded, keys)
-                self._note(part[: len(infos)], infos)
-                out += infos
-                if wrong is not None:
-                    for left in ahead:  # what was encoded has numbers that the kernel must know
-                        table.tell(left.result()[0])
-                    raise LikelihoodError(f'fragment "{quoted(part[len(infos)].id)}": {wrong}')
+            try:
+                for part, following in zip_longest(parts, parts[1:]):
+                    encoded, keys = ahead[0].result()
+                    table.tell(encoded)
+                    del ahead[0]
+                    if following is not None:
+                        ahead.append(beside.submit(self._encoded, table, following))
+                    infos, wrong = self._run.add(table, encoded, keys)
+                    self._note(part[: len(infos)], infos)
+                    out += infos
+                    if wrong is not None:
+                        bad = quoted(part[len(infos)].id)
+                        raise LikelihoodError(f'fragment "{bad}": {wrong}')
+            finally:
+                for left in ahead:  # what was encoded has numbers that the kernel must know
+                    table.tell(left.result()[0])
         return out
 
     def _encoded(

@@ -57,6 +57,8 @@ struct Run {
   }
 
   Outcome take_in(const double* gains, double alone) {
+    // a cluster may hold all fragments
+    if (state.log_size.size() < state.blocks.size() + 2) return Outcome::kNotTold;
     const Outcome outcome = step.take_in(slots, gains, alone);
     if (outcome != Outcome::kDone) return outcome;
     if (indexed) index.extend(step.done.families);
@@ -135,7 +137,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 1; }
+std::int32_t kb_version(void) { return 2; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -182,6 +184,10 @@ void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_s
     const std::int64_t begin = record_start[k];
     const kbforge::Record x{attributes + begin, values + begin,
                             static_cast<std::size_t>(record_start[k + 1] - begin)};
+    if (!table->knows(x)) {
+      outcome = Outcome::kNotTold;
+      break;
+    }
     run->look_up(keys + key_start[k], key_start[k + 1] - key_start[k]);
     run->predictive.resize(run->slots.size());
     table->log_predictive(x, run->slots, run->predictive.data());
@@ -304,13 +310,16 @@ void kb_attributes_begin(Table* table, double concentration, double discount,
   attributes_of(table).push_back(std::make_unique<kbforge::Urns>(attribute, std::move(rules)));
 }
 
-void kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t n,
-                          const double* base, const std::uint8_t* counted,
+std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t first,
+                          std::int64_t n, const double* base, const std::uint8_t* counted,
                           const std::int64_t* char_start, const std::uint32_t* chars,
                           const std::int64_t* feature_start, const std::int32_t* names,
                           const std::int32_t* features, const double* masses) {
-  attributes_of(table)[attribute]->values.add(n, base, counted, char_start, chars, feature_start,
+  kbforge::Values& values = attributes_of(table)[attribute]->values;
+  if (values.size() != first) return 0;
+  values.add(n, base, counted, char_start, chars, feature_start,
                                            names, features, masses);
+  return 1;
 }
 
 double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,

@@ -21,7 +21,7 @@ class KeyMaker;
 // What taking in fragments did: arrays of each, with where each fragment's begin.
 struct kb_done {
   std::int64_t taken;  // fragments taken in; where there is an error, those before it
-  std::int32_t outcome;  // 0: all; 1: a predictive, 2: L alone is NaN or +inf; 3: no place
+  std::int32_t outcome;  // as Outcome in step.hpp
   std::int64_t evaluations;
   std::int64_t subproblems;
   double log10_effective;
@@ -104,10 +104,12 @@ KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
                                 std::int64_t n_letters, const std::uint32_t* letters,
                                 void (*by_words)(std::int32_t, std::int32_t, std::int32_t,
                                                  double*));
-// More values of an attribute, numbered on: base probability, whether it was counted, characters, and
+// More values of an attribute, numbered from `first`, which is how many there are; 0: it is not, and
+// nothing was done. Of each: base probability, whether it was counted, characters, and
 // features by name and number, with the base probability of all values that have each.
-KB_API void kb_attributes_values(kbforge::Table* table, std::int32_t attribute,
-                                 std::int64_t n, const double* base, const std::uint8_t* counted,
+KB_API std::int32_t kb_attributes_values(kbforge::Table* table, std::int32_t attribute,
+                                 std::int64_t first, std::int64_t n, const double* base,
+                                 const std::uint8_t* counted,
                                  const std::int64_t* char_start, const std::uint32_t* chars,
                                  const std::int64_t* feature_start, const std::int32_t* names,
                                  const std::int32_t* features, const double* masses);

@@ -24,6 +24,7 @@ enum class Outcome : std::int32_t {
   kBadPredictive = 1,  // NaN or +inf
   kBadAlone = 2,       // L of the fragment alone is
   kNoPlace = 3,        // the fragment has no finite assignment
+  kNotTold = 4,        // the kernel was not told of its values, or of the logs of cluster sizes
 };
 
 // What a step did, valid until the next one.

@@ -18,6 +18,8 @@ struct Record {
 class Table {
  public:
   virtual ~Table() = default;
+  // Whether all that the record states is known.
+  virtual bool knows(const Record& x) const = 0;
   // L(C + x) - L(C) of live clusters, nats; out has room for as many.
   virtual void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) = 0;
   // L({x}), nats.

@@ -274,6 +274,14 @@ void Urns::rehash() {
   if (wanted > known_.size()) known_.assign(wanted, Known{});
 }
 
+bool AttributeTable::knows(const Record& x) const {
+  for (std::size_t i = 0; i < x.n; ++i) {
+    const auto a = static_cast<std::size_t>(x.attributes[i]);
+    if (a >= attributes.size() || x.values[i] >= attributes[a]->values.size()) return false;
+  }
+  return true;
+}
+
 void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
                                     double* out) {
   const std::size_t width = attributes.size();

@@ -84,6 +84,7 @@ class AttributeTable : public Table {
  public:
   std::vector<std::unique_ptr<Urns>> attributes;
 
+  bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,

@@ -20,7 +20,6 @@ from kbforge.contracts import Encoded, Fragment
 from kbforge.kernel.binding import BY_WORDS, address
 from kbforge_plugins.models.attributes.live_urns import Encoder
 from kbforge_plugins.models.attributes.urn import Urns
-from kbforge_plugins.models.attributes.vocabulary import Vocabulary
 
 _Attribute: TypeAlias = tuple[int, str, dict[tuple[str, ...], int]]
 """Its index, its name, and the kernel's number of what is stated of it."""
@@ -81,7 +80,7 @@ class CompiledUrns:
             starts.append(len(values))
         stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
         told = [
-            (index, len(met), self._arrays_of(self._urns[index].vocabulary, met))
+            (index, len(self._met[index]), len(met), self._arrays_of(index, met))
             for index, met in enumerate(new)
             if met
         ]
@@ -111,8 +110,9 @@ class CompiledUrns:
 
     def tell(self, encoded: Encoded) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
-        for index, n, arrays in encoded.new:
-            self._kernel.kb_attributes_values(self.handle, index, n, *map(address, arrays))
+        for index, first, n, arrays in encoded.new:
+            tell = self._kernel.kb_attributes_values
+            tell(self.handle, index, first, n, *map(address, arrays))
 
     def _begin(self, urns: Urns, asked: Any) -> None:
         vocabulary = urns.vocabulary
@@ -131,9 +131,9 @@ class CompiledUrns:
             asked,
         )
 
-    @staticmethod
-    def _arrays_of(vocabulary: Vocabulary, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
-        """What the kernel is told of values that it has not met."""
+    def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
+        """What the kernel is told of values of an attribute that it has not met."""
+        vocabulary = self._urns[index].vocabulary
         spelled = [vocabulary.values[v] for v in new]
         base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
         counted = np.array([vocabulary.counted(v) for v in new], dtype=np.uint8)
