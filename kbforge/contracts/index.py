@@ -43,7 +43,7 @@ class CandidateIndex(ABC):
 
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:
-        """The fragment's keys, distinct, in a fixed order."""
+        """The fragment's keys, distinct, in a fixed order; each of 64 bits, with a sign."""
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """The keys of several fragments: where each one's begin, shape [fragments + 1], and all."""

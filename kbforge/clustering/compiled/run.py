@@ -84,8 +84,14 @@ class CompiledRun:
         Args:
             keys: its keys in the index; of no meaning without one.
 
+        Raises:
+            LikelihoodError: a key is too large.
+
         """
-        wanted = np.array(keys, dtype=np.int64)
+        try:
+            wanted = np.array(keys, dtype=np.int64)
+        except OverflowError:
+            raise LikelihoodError("the index gave a key of more than 64 bits") from None
         n = self._kernel.kb_look_up(self._run, address(wanted), len(wanted), byref(self._slots))
         return binding.ints(self._slots, n)
 
