@@ -202,33 +202,27 @@ def _tried(command: tuple[str, ...]) -> Compiler | None:
 
 
 def _version(command: tuple[str, ...]) -> str:
-    try:
-        done = _asked([*command, "--version"], 60)
-    except (OSError, subprocess.TimeoutExpired):
-        return "a compiler of unknown version"
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            done = _asked([*command, "--version"], Path(scratch), 60)
+        except (OSError, subprocess.TimeoutExpired):
+            return "a compiler of unknown version"
     first = (done.stdout or done.stderr).strip().splitlines() or ["a compiler"]
     return f"zig, {first[0]}" if "ziglang" in command else first[0]
 
 
 def _run(command: Sequence[str], scratch: Path) -> str | None:
-    """Run a compiler; what it says if it fails, None if it does not.
-
-    Args:
-        command: its words.
-        scratch: a folder for what zig keeps, which is a hundred megabytes.
-
-    """
-    kept = {f"ZIG_{which}_CACHE_DIR": str(scratch / "zig") for which in ("GLOBAL", "LOCAL")}
+    """Run a compiler; what it says if it fails, None if it does not."""
     try:
-        done = _asked(command, _SECONDS, kept)
+        done = _asked(command, scratch, _SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
-def _asked(
-    command: Sequence[str], seconds: int, more: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def _asked(command: Sequence[str], scratch: Path, seconds: int) -> subprocess.CompletedProcess[str]:
+    """Run a command; what zig keeps, a hundred megabytes, goes into the folder `scratch`."""
+    kept = {f"ZIG_{which}_CACHE_DIR": str(scratch / "zig") for which in ("GLOBAL", "LOCAL")}
     return subprocess.run(
         command,
         capture_output=True,
@@ -236,7 +230,7 @@ def _asked(
         errors="replace",
         check=False,
         timeout=seconds,
-        env={**os.environ, "LC_ALL": "C", **(more or {})},
+        env={**os.environ, "LC_ALL": "C", **kept},
     )
 
 
