@@ -118,7 +118,8 @@ def test_a_static_cpp_library_is_not_needed(
     monkeypatch.delenv(build.SWITCH, raising=False)
     small = tmp_path / "small.cpp"
     small.write_text(
-        '#include <vector>\nextern "C" int f(int n) { return std::vector(n, 7)[0]; }\n'
+        '#include <vector>\nextern "C" __attribute__((visibility("default")))'
+        " int f(int n) { return std::vector<int>(n, 7)[0]; }\n"
     )
     monkeypatch.setattr(build, "_sources", lambda: iter([small]))
     assert build.build(tmp_path / "made").startswith("the kernel is built (")
