@@ -18,6 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt $(PIP_ARGS)
 DEMO := examples/quickstart
+KERNEL := $(wildcard kbforge/kernel/src/*)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test kernel soak gpu lint docs clean
@@ -66,10 +67,10 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
 	$(PIP_INSTALL) -e .
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
 	$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed

@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,15 +34,23 @@ ABOUT = "kernel.json"
 SWITCH = "KBFORGE_KERNEL"
 ZIG = "ziglang>=0.13"
 """The wheel to ask for where there is no compiler."""
-# zig links against as old a C library as the system may have
+NONE = "no kernel: "
+"""What the sentence of a build that made none begins with."""
+# zig links against as old a C library as the system may have: glibc 2.28 is in what torch's wheels
+# ask for, too. With musl it is not asked for: there is no torch for it either.
 _ZIG_TARGETS = {
     ("Linux", "x86_64"): "x86_64-linux-gnu.2.28",
     ("Linux", "aarch64"): "aarch64-linux-gnu.2.28",
     ("Darwin", "x86_64"): "x86_64-macos",
     ("Darwin", "arm64"): "aarch64-macos",
 }
-_FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fvisibility=hidden", "-fPIC", "-shared")
-_OWN_LIBRARIES = ("-static-libstdc++", "-static-libgcc")
+_FLAGS = (
+    *("-std=c++17", "-O3", "-ffp-contract=off", "-fno-fast-math"),
+    *("-fvisibility=hidden", "-fPIC", "-shared"),
+)
+# A C++ library of its own, seen by nobody else: a process has others, torch's for one. Some systems
+# have a compiler, but no static library for it.
+_OWN_LIBRARIES = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g")
 _SECONDS = 600
 
@@ -57,34 +66,59 @@ class Compiler:
 
 def find_compiler() -> Compiler | None:
     """The system's compiler, else zig's if the wheel is there, else none."""
-    for name in filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++")):
-        path = shutil.which(name)
-        compiler = _tried((path,)) if path else None
+    for words in (_wanted(), ["c++"], ["g++"], ["clang++"]):
+        path = shutil.which(words[0]) if words else None
+        compiler = _tried((path, *words[1:])) if path else None
         if compiler:
             return compiler
-    target = _ZIG_TARGETS.get((platform.system(), platform.machine()))
+    target = _zig_target()
     if target and importlib.util.find_spec("ziglang"):
-        return _tried((sys.executable, "-m", "ziglang", "c++", "-target", target), zig=True)
+        # not tried: it would compile a C++ library for that
+        command = (sys.executable, "-m", "ziglang", "c++", "-target", target)
+        return Compiler(command, _version(command), zig=True)
     return None
+
+
+def _wanted() -> list[str]:
+    """The words of $CXX, such as those of "ccache g++"."""
+    try:
+        return shlex.split(os.environ.get("CXX", ""))
+    except ValueError:  # a quotation without an end
+        return []
+
+
+def _zig_target() -> str | None:
+    """What zig calls this machine; None if its library could not be loaded here."""
+    if platform.system() == "Linux" and platform.libc_ver()[0] != "glibc":
+        return None
+    return _ZIG_TARGETS.get((platform.system(), platform.machine()))
 
 
 def wants_zig() -> bool:
     """Whether the wheel with a compiler is worth asking for."""
-    known = (platform.system(), platform.machine()) in _ZIG_TARGETS
-    return known and os.environ.get(SWITCH) != "0" and find_compiler() is None
+    return os.environ.get(SWITCH) != "0" and _zig_target() is not None and find_compiler() is None
 
 
 def build(folder: Path = HERE, sanitize: bool = False) -> str:
     """Build the library, unless the one there is of the same sources and compiler.
+
+    Whatever goes wrong, KBForge can be installed: nothing is raised, and a sentence says it.
 
     Args:
         folder: where the library and what is told of it are put.
         sanitize: look for errors of memory and undefined behaviour at run time, slowly.
 
     Returns:
-        What was done, in one sentence.
+        What was done, in one sentence; it begins with `NONE` if there is no kernel now.
 
     """
+    try:
+        return _build(folder, sanitize)
+    except OSError as error:
+        return f"{NONE}it could not be written ({error})"
+
+
+def _build(folder: Path, sanitize: bool) -> str:
     library, about = folder / LIBRARY, folder / ABOUT
     folder.mkdir(parents=True, exist_ok=True)
     if os.environ.get(SWITCH) == "0":
@@ -92,7 +126,7 @@ def build(folder: Path = HERE, sanitize: bool = False) -> str:
     compiler = find_compiler()
     if compiler is None:
         return _without(library, about, "no C++ compiler was found when KBForge was installed")
-    flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()))
+    flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()), *_own_flags(compiler, sanitize))
     digest = _digest(compiler, flags)
     if library.is_file() and _told(about).get("digest") == digest:
         return f"the kernel is as it was ({compiler.version})"
@@ -106,7 +140,7 @@ def build(folder: Path = HERE, sanitize: bool = False) -> str:
 def _without(library: Path, about: Path, reason: str) -> str:
     library.unlink(missing_ok=True)
     about.write_text(json.dumps({"none": reason}) + "\n")
-    return f"no kernel: {reason}"
+    return f"{NONE}{reason}"
 
 
 def _told(about: Path) -> dict[str, str]:
@@ -121,26 +155,39 @@ def _sources() -> Iterator[Path]:
     yield from sorted((HERE / "src").glob("*.cpp"))
 
 
+def _own_flags(compiler: Compiler, sanitize: bool) -> tuple[str, ...]:
+    """The flags that not every compiler takes."""
+    if compiler.zig:  # its C++ library is always its own
+        return () if sanitize else ("-g0", "-s")
+    return _OWN_LIBRARIES if platform.system() == "Linux" else ()
+
+
 def _digest(compiler: Compiler, flags: Sequence[str]) -> str:
-    hasher = hashlib.sha256(repr((compiler, tuple(flags))).encode())
+    # where zig lies does not matter: it is fetched into another folder each time
+    command = compiler.command[3:] if compiler.zig else compiler.command
+    hasher = hashlib.sha256(repr((command, compiler.version, tuple(flags))).encode())
     for path in sorted((HERE / "src").iterdir()):
         hasher.update(path.name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()
 
 
 def _compile(compiler: Compiler, flags: Sequence[str], library: Path) -> str:
-    """Compile; returns the first line of what went wrong, "" if nothing did."""
-    own = () if compiler.zig or platform.system() != "Linux" else _OWN_LIBRARIES
+    """Compile; returns the first error, "" if there is none."""
+    lenient = [flag for flag in flags if flag not in _OWN_LIBRARIES]
     with tempfile.TemporaryDirectory(dir=library.parent) as made:
         out = Path(made) / LIBRARY
-        said = _run([*compiler.command, *flags, *own, *map(str, _sources()), "-o", str(out)])
-        if said is None and out.is_file():
-            out.replace(library)  # a process that has the old one open keeps it
-            return ""
-        return (said or "it wrote no file").strip().splitlines()[0][:300]
+        said: str | None = "it wrote no file"
+        for tried in (flags, lenient) if len(lenient) < len(flags) else (flags,):
+            command = [*compiler.command, *tried, *map(str, _sources()), "-o", str(out)]
+            said = _run(command, Path(made))
+            if said is None and out.is_file():
+                out.replace(library)  # a process that has the old one open keeps it
+                return ""
+    lines = (said or "it wrote no file").strip().splitlines()
+    return next((line for line in lines if "error" in line), lines[0])[:300]
 
 
-def _tried(command: tuple[str, ...], zig: bool = False) -> Compiler | None:
+def _tried(command: tuple[str, ...]) -> Compiler | None:
     """The compiler, if it compiles and links something."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "try.cpp"
@@ -148,27 +195,43 @@ def _tried(command: tuple[str, ...], zig: bool = False) -> Compiler | None:
             '#include <cmath>\n#include <vector>\nextern "C" double f(double x)'
             " { return std::vector<double>(3, std::exp(x))[1]; }\n"
         )
-        out = str(Path(folder) / "try.so")
-        if _run([*command, "-std=c++17", "-shared", "-fPIC", str(source), "-o", out]) is not None:
+        words = ("-std=c++17", "-shared", "-fPIC", str(source), "-o", str(Path(folder) / "try.so"))
+        if _run([*command, *words], Path(folder)) is not None:
             return None
-    return Compiler(command, _version(command), zig)
+    return Compiler(command, _version(command))
 
 
 def _version(command: tuple[str, ...]) -> str:
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            done = _asked([*command, "--version"], Path(scratch), 60)
+        except (OSError, subprocess.TimeoutExpired):
+            return "a compiler of unknown version"
     first = (done.stdout or done.stderr).strip().splitlines() or ["a compiler"]
     return f"zig, {first[0]}" if "ziglang" in command else first[0]
 
 
-def _run(command: Sequence[str]) -> str | None:
+def _run(command: Sequence[str], scratch: Path) -> str | None:
     """Run a compiler; what it says if it fails, None if it does not."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
+        done = _asked(command, scratch, _SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return None if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def _asked(command: Sequence[str], scratch: Path, seconds: int) -> subprocess.CompletedProcess[str]:
+    """Run a command; what zig keeps, a hundred megabytes, goes into the folder `scratch`."""
+    kept = {f"ZIG_{which}_CACHE_DIR": str(scratch / "zig") for which in ("GLOBAL", "LOCAL")}
+    return subprocess.run(
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+        timeout=seconds,
+        env={**os.environ, "LC_ALL": "C", **kept},
+    )
 
 
 def main() -> None:
@@ -181,7 +244,7 @@ def main() -> None:
         parser.error("--sanitize needs another folder: --output DIR")
     said = build(given.output, given.sanitize)
     print(said)
-    sys.exit(said.startswith("no kernel"))
+    sys.exit(said.startswith(NONE))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 import sys
 import sysconfig
 from pathlib import Path
@@ -23,6 +24,12 @@ def _builder(root: str) -> Any:
     return module
 
 
+def _platform() -> str:
+    """The tag of this machine; a Python for two kinds of Mac compiles for one."""
+    system = sysconfig.get_platform().replace("universal2", platform.machine())
+    return system.replace("-", "_").replace(".", "_")
+
+
 class KernelHook(BuildHookInterface):  # type: ignore[misc]
     """See `hatchling`."""
 
@@ -36,11 +43,11 @@ class KernelHook(BuildHookInterface):  # type: ignore[misc]
         if self.target_name != "wheel":
             return
         builder = _builder(self.root)
-        self.app.display_info(builder.build())
+        said = builder.build()
+        self.app.display_info(said)
         folder = "kbforge/kernel"
         build_data["artifacts"].append(f"{folder}/{builder.ABOUT}")
-        if Path(self.root, folder, builder.LIBRARY).is_file():
+        if not said.startswith(builder.NONE):
             build_data["artifacts"].append(f"{folder}/{builder.LIBRARY}")
             build_data["pure_python"] = False
-            system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["tag"] = f"py3-none-{system}"
+            build_data["tag"] = f"py3-none-{_platform()}"

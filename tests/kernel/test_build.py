@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from ctypes import CDLL
 from pathlib import Path
 
 import pytest
@@ -93,6 +96,104 @@ def test_a_command_that_is_no_compiler_is_passed_over(
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
     assert build.find_compiler() is None
+
+
+def compiler_that(folder: Path, script: str) -> str:
+    """A command in front of the compiler there is."""
+    compiler = build.find_compiler()
+    assert compiler is not None
+    command = folder / "wrapped"
+    command.write_text(f'#!/bin/sh\n{script}\nexec {" ".join(compiler.command)} "$@"\n')
+    command.chmod(0o755)
+    return str(command)
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_a_static_cpp_library_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = 'case " $* " in *" -static-libstdc++ "*) echo no such library >&2; exit 1;; esac'
+    monkeypatch.setenv("CXX", compiler_that(tmp_path, refuse))
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    small = tmp_path / "small.cpp"
+    small.write_text(
+        '#include <vector>\nextern "C" __attribute__((visibility("default")))'
+        " int f(int n) { return std::vector<int>(n, 7)[0]; }\n"
+    )
+    monkeypatch.setattr(build, "_sources", lambda: iter([small]))
+    assert build.build(tmp_path / "made").startswith("the kernel is built (")
+    assert CDLL(str(tmp_path / "made" / build.LIBRARY)).f(3) == 7
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_the_compiler_that_is_asked_for_may_have_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", f'{compiler_that(tmp_path, "")} -DSOME="a b"')
+    compiler = build.find_compiler()
+    assert compiler is not None
+    assert compiler.command == (str(tmp_path / "wrapped"), "-DSOME=a b")
+
+
+@needs_compiler
+@pytest.mark.parametrize("asked_for", ["", "nothing/of/the/kind", 'g++ "without an end'])
+def test_a_wrong_wish_for_a_compiler_is_passed_over(
+    asked_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    usual = build.find_compiler()
+    monkeypatch.setenv("CXX", asked_for)
+    assert build.find_compiler() == usual
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(build.SWITCH, raising=False)
+    (tmp_path / "file").write_text("")
+    said = build.build(tmp_path / "file" / "folder")
+    assert said.startswith("no kernel: it could not be written (")
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="other systems have one C library")
+def test_zig_is_asked_for_where_its_library_can_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("CXX", build.SWITCH):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(build.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    assert build.wants_zig()
+    monkeypatch.setattr(build.platform, "libc_ver", lambda: ("", ""))
+    assert not build.wants_zig()
+    monkeypatch.setattr(build.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(build.platform, "machine", lambda: "an unknown one")
+    assert not build.wants_zig()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None,
+    reason="the wheel ziglang is not installed: pip install ziglang",
+)
+def test_zig_builds_one_that_loads_and_leaves_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CXX", build.SWITCH):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    made = tmp_path / "made"
+    assert build.build(made).startswith("the kernel is built (zig, ")
+    assert {path.name for path in made.iterdir()} == {build.LIBRARY, build.ABOUT}
+    assert list(home.iterdir()) == []
+    said = asked(STATUS, {**os.environ, library.FOLDER: str(made)})
+    assert said.startswith("compiled kernel (zig, ")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
