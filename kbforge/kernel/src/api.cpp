@@ -180,7 +180,7 @@ void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_s
             const std::int64_t* key_start, const std::int64_t* keys, kb_done* done) {
   run->begin();
   Outcome outcome = Outcome::kDone;
-  for (std::int64_t k = 0; k < n && outcome == Outcome::kDone; ++k) {
+  for (std::int64_t k = 0; k < n; ++k) {
     const std::int64_t begin = record_start[k];
     const kbforge::Record x{attributes + begin, values + begin,
                             static_cast<std::size_t>(record_start[k + 1] - begin)};

@@ -22,9 +22,9 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
       open_.push_back(key);
     }
   }
-  count_open(state);
+  count(state, open_);
   if (reached_.empty()) {
-    follow_all(state);
+    count(state, keys_);  // no open key leads anywhere: closed ones are followed
   } else {
     keep_shared();
   }
@@ -54,9 +54,9 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
   return heavy > most;
 }
 
-// The live families that open keys lead to, each with how many do.
-void Index::count_open(const State& state) {
-  for (std::int64_t key : open_) {
+// The live families that keys lead to, each with how many do.
+void Index::count(const State& state, const std::vector<std::int64_t>& keys) {
+  for (std::int64_t key : keys) {
     const Entry* entry = find(key);
     if (!entry) continue;
     for (std::uint32_t at = 0; at < entry->count; ++at) {
@@ -77,25 +77,6 @@ void Index::keep_shared() {
   const auto few = [this](Number family) { return tallies_[family].keys < rules_.shared; };
   if (std::all_of(reached_.begin(), reached_.end(), few)) return;
   reached_.erase(std::remove_if(reached_.begin(), reached_.end(), few), reached_.end());
-}
-
-// No open key leads anywhere: closed ones are followed.
-void Index::follow_all(const State& state) {
-  for (std::int64_t key : keys_) {
-    const Entry* entry = find(key);
-    if (!entry) continue;
-    for (std::uint32_t at = 0; at < entry->count; ++at) {
-      const Number family = pool_[entry->start + at];
-      Tally& tally = tallies_[family];
-      if (tally.stamp != stamp_) {
-        tally = Tally{stamp_, 0};
-        reached_.push_back(family);
-      }
-      ++tally.keys;
-    }
-  }
-  const auto dead = [&state](Number family) { return state.family[family] == kNone; };
-  reached_.erase(std::remove_if(reached_.begin(), reached_.end(), dead), reached_.end());
 }
 
 // At most so many families: those that most keys lead to, the earliest of equals.
@@ -128,12 +109,6 @@ std::vector<Index::Led> Index::contents() const {
   }
   std::sort(out.begin(), out.end(), [](const Led& a, const Led& b) { return a.key < b.key; });
   return out;
-}
-
-void Index::hold(std::int64_t key, const Number* families, std::size_t n, bool closed) {
-  Entry& entry = made(key);
-  assign(entry, std::vector<Number>(families, families + n));
-  entry.closed = closed;
 }
 
 const Index::Entry* Index::find(std::int64_t key) const {

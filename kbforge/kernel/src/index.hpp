@@ -35,7 +35,6 @@ class Index {
     bool closed;
   };
   std::vector<Led> contents() const;
-  void hold(std::int64_t key, const Number* families, std::size_t n, bool closed);
 
  private:
   struct Entry {
@@ -59,10 +58,9 @@ class Index {
   void assign(Entry& entry, const std::vector<Number>& families);
   void pack();
   bool leads_too_far(const State& state, std::int64_t key, const Entry& entry);
-  void count_open(const State& state);
+  void count(const State& state, const std::vector<std::int64_t>& keys);
   void keep_shared();
   void keep_nearest();
-  void follow_all(const State& state);
 
   IndexRules rules_;
   std::vector<Entry> entries_;

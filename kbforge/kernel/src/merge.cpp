@@ -42,15 +42,7 @@ void Step::join(std::size_t place, const Block& block, bool last) {
     if (pool_[k].subproblem == names_[place]) mine_.push_back(static_cast<std::int32_t>(k));
   }
   combinations_.clear();
-  // both lists are sorted: of ranks (i, j), (i + 1)(j + 1) - 1 others come before
-  for (std::size_t i = 0; i < placed_.value.size(); ++i) {
-    const std::size_t width = std::min(size / (i + 1), block.weights.size());
-    for (std::size_t j = 0; j < width; ++j) {
-      combinations_.push_back(Combination{placed_.value[i] + block.weights[j], placed_.putative[i],
-                                          static_cast<std::int32_t>(i),
-                                          static_cast<std::int32_t>(j), false});
-    }
-  }
+  combine(placed_, block, false);
   for (std::size_t i = 0; i < waiting_.value.size(); ++i) {
     const std::size_t width = std::min(size / (i + 1), mine_.size());
     for (std::size_t j = 0; j < width; ++j) {
@@ -59,45 +51,46 @@ void Step::join(std::size_t place, const Block& block, bool last) {
                                           static_cast<std::int32_t>(i), here.row, true});
     }
   }
-  const auto heavier = [](const Combination& a, const Combination& b) { return a.value > b.value; };
-  std::stable_sort(combinations_.begin(), combinations_.end(), heavier);
-  if (combinations_.size() > size) combinations_.resize(size);
-  next_.clear();
-  for (const Combination& one : combinations_) {
-    const Joint& from = one.waits ? waiting_ : placed_;
-    const auto row = from.rows.begin() + one.left * place;
-    next_.value.push_back(one.value);
-    next_.putative.push_back(one.putative);
-    next_.rows.insert(next_.rows.end(), row, row + place);
-    next_.rows.push_back(one.right);
+  keep_heaviest(place, next_);
+  if (!last) {
+    combinations_.clear();
+    combine(waiting_, block, true);
+    Joint joined;
+    keep_heaviest(place, joined);
+    std::swap(waiting_, joined);
   }
-  if (!last) join_waiting(place, block);
   std::swap(placed_, next_);
 }
 
-void Step::join_waiting(std::size_t place, const Block& block) {
+// Every combination of a list with a subproblem's particles that can be among the P heaviest: both
+// are sorted, so that of ranks (i, j) there are (i + 1)(j + 1) - 1 others before it.
+void Step::combine(const Joint& joint, const Block& block, bool waits) {
   const auto size = static_cast<std::size_t>(rules_.particles);
-  combinations_.clear();
-  for (std::size_t i = 0; i < waiting_.value.size(); ++i) {
+  for (std::size_t i = 0; i < joint.value.size(); ++i) {
     const std::size_t width = std::min(size / (i + 1), block.weights.size());
     for (std::size_t j = 0; j < width; ++j) {
-      combinations_.push_back(Combination{waiting_.value[i] + block.weights[j], kNone,
+      combinations_.push_back(Combination{joint.value[i] + block.weights[j], joint.putative[i],
                                           static_cast<std::int32_t>(i),
-                                          static_cast<std::int32_t>(j), true});
+                                          static_cast<std::int32_t>(j), waits});
     }
   }
+}
+
+// The P heaviest combinations as a list, with a column more.
+void Step::keep_heaviest(std::size_t place, Joint& out) {
+  const auto size = static_cast<std::size_t>(rules_.particles);
   const auto heavier = [](const Combination& a, const Combination& b) { return a.value > b.value; };
   std::stable_sort(combinations_.begin(), combinations_.end(), heavier);
   if (combinations_.size() > size) combinations_.resize(size);
-  Joint joined;
+  out.clear();
   for (const Combination& one : combinations_) {
-    const auto row = waiting_.rows.begin() + one.left * place;
-    joined.value.push_back(one.value);
-    joined.putative.push_back(kNone);
-    joined.rows.insert(joined.rows.end(), row, row + place);
-    joined.rows.push_back(one.right);
+    const Joint& from = one.waits ? waiting_ : placed_;
+    const auto row = from.rows.begin() + one.left * place;
+    out.value.push_back(one.value);
+    out.putative.push_back(one.putative);
+    out.rows.insert(out.rows.end(), row, row + place);
+    out.rows.push_back(one.right);
   }
-  std::swap(waiting_, joined);
 }
 
 }  // namespace kbforge

@@ -87,7 +87,8 @@ class Step {
   void discard_weak_merges();
   void merge();
   void join(std::size_t place, const Block& block, bool last);
-  void join_waiting(std::size_t place, const Block& block);
+  void combine(const Joint& joint, const Block& block, bool waits);
+  void keep_heaviest(std::size_t place, Joint& out);
   void open(Number x, double alone);
   void grow(Number x, const std::vector<Slot>& slots, const double* predictive, double alone);
   void copy_rows(Block& grown);
