@@ -155,8 +155,7 @@ class CompiledRun:
 
     def pages(self, names: IntArray) -> list[Page]:
         """Subproblems as plain data."""
-        out = binding.Pages()
-        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        out = self._copied(names)
         clusters = binding.ints(out.clusters, len(names))
         particles = binding.ints(out.particles, len(names))
         slots, lengths = (
@@ -208,8 +207,7 @@ class CompiledRun:
 
     def _columns(self, names: IntArray) -> tuple[NDArray[Any], ...]:
         """Some subproblems as `Subproblems` has them, and the scores of the clusters."""
-        out = binding.Pages()
-        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        out = self._copied(names)
         return (
             binding.ints(out.clusters, len(names)),
             binding.ints(out.lengths, out.n_slots),
@@ -220,6 +218,12 @@ class CompiledRun:
             binding.ints(out.cells, out.n_cells).astype(np.int32),
             binding.floats(out.scores, out.n_slots),
         )
+
+    def _copied(self, names: IntArray) -> binding.Pages:
+        """Where the kernel has copied some subproblems to, until it is asked again."""
+        out = binding.Pages()
+        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
+        return out
 
     def totals(self) -> binding.Totals:
         """What the run knows beside its subproblems."""
