@@ -25,6 +25,8 @@ _FEW = 256
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
 BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
 """The weights of noise and of words in common: of u given v, of v given u."""
+FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, _DOUBLES)
+"""Factors of a row: its number, the first count, how many counts, where to."""
 
 
 class Done(Structure):
@@ -98,7 +100,7 @@ class Led(Structure):
     )
 
 
-VERSION = 2
+VERSION = 3
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -146,6 +148,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
+    "kb_counts_new": (c_void_p, (FACTORS,)),
+    "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
 }
 
 
@@ -183,6 +187,7 @@ def address(array: NDArray[Any]) -> int:
 
 __all__ = [
     "BY_WORDS",
+    "FACTORS",
     "VERSION",
     "Done",
     "Led",

@@ -28,9 +28,10 @@ from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
-from kbforge_plugins.likelihoods.ngram import Bigram
+from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.resamplers.greedy import Greedy
 from kbforge_plugins.resamplers.optimal import Optimal
 from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
@@ -135,7 +136,9 @@ def test_keys_lead_alike(keys: list[list[int]], families: int, shared: int, comp
 
 
 @pytest.mark.parametrize(
-    "model", [Attributes, Names, Bigram], ids=lambda model: str(model.__name__)
+    "model",
+    [Attributes, Names, Bigram, Trigram, DirichletMultinomial],
+    ids=lambda model: str(model.__name__),
 )
 def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:
     fragments = people(70, 5, error=0.3)
@@ -176,6 +179,19 @@ def test_many_values_of_one_entity() -> None:
     problem = fitted(Attributes(), fragments, 0.01)
     reference, _ = run(problem, fragments, SplitSmc(particles=3)._rules, 10)
     assert max(map(len, reference.posterior().clusters())) > 100
+
+
+@pytest.mark.parametrize("far", [1, 40])
+def test_counts_of_rows(far: int) -> None:
+    """Factors of counts that the kernel asks for; fragments without a row; many clusters."""
+    names = ["anna", "bob bobbins", "", "anna anna anna"] * far + [f"n{i} {i}" for i in range(99)]
+    fragments = [
+        Fragment(f"f{i}", {"name": (name,) * (1 + i % 3)} if name else {})
+        for i, name in enumerate(names)
+    ]
+    problem = fitted(Bigram(), fragments, 0.5)
+    reference, _ = run(problem, fragments, Rules(5, Greedy(), splits=True), 50)
+    assert max(map(len, reference.posterior().clusters())) >= far
 
 
 def test_draws_are_those_of_the_reference() -> None:

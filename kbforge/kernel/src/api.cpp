@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "counts.hpp"
 #include "index.hpp"
 #include "keys.hpp"
 #include "state.hpp"
@@ -137,7 +138,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 2; }
+std::int32_t kb_version(void) { return 3; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -325,4 +326,16 @@ std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int
 double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
                           std::int32_t v) {
   return attributes_of(table)[attribute]->values.draw(u, v);
+}
+
+Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t, double*)) {
+  return new kbforge::CountTable(more);
+}
+
+std::int32_t kb_counts_rows(Table* table, std::int64_t first, std::int64_t n, std::int64_t width,
+                            const double* factors) {
+  auto* counts = static_cast<kbforge::CountTable*>(table);
+  if (counts->n_rows() != first) return 0;
+  counts->add_rows(n, width, factors);
+  return 1;
 }

@@ -116,3 +116,11 @@ KB_API std::int32_t kb_attributes_values(kbforge::Table* table, std::int32_t att
 // c G(u | v), for tests and for explanations.
 KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
                                  std::int32_t u, std::int32_t v);
+
+// Counts of rows; `more` gives factors of a row: its number, the first count, how many, where to.
+KB_API kbforge::Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t,
+                                                  double*));
+// More rows, numbered from `first`, which is how many there are; 0: it is not, and nothing was
+// done. The factors of each at counts 0 to width - 1, nats; shape [n, width].
+KB_API std::int32_t kb_counts_rows(kbforge::Table* table, std::int64_t first, std::int64_t n,
+                                   std::int64_t width, const double* factors);

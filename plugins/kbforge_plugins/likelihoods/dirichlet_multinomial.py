@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -31,6 +32,7 @@ from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import TakenUp
 from kbforge_plugins.models.digests import LARGEST, Places, digests_of
+from kbforge_plugins.models.dirichlet.compiled import CompiledRows
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
 from kbforge_plugins.models.vectors import vector_of
@@ -135,6 +137,10 @@ class DirichletMultinomial(ConjugateLikelihood):
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
         return LiveRows(self._readable())
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
+        """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
+        return CompiledRows(kernel, self._rows) if self.reads == "values" else None
 
     def _readable(self) -> DirichletRows:
         """The rows of one table or one call: vectors may be of another length in the next."""

@@ -13,6 +13,7 @@ attributes contributes 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import CDLL
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -23,6 +24,7 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import TakenUp
 from kbforge.words import listed
+from kbforge_plugins.models.dirichlet.compiled import CompiledRows
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.models.ngram.rows import NgramRows
@@ -176,6 +178,10 @@ class _NgramLikelihood(ConjugateLikelihood):
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
         return LiveRows(self._rows)
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledRows:
+        """A new, empty table in the compiled kernel."""
+        return CompiledRows(kernel, self._rows)
 
 
 def _only(fragment: Fragment, attribute: str) -> Fragment:

@@ -1,0 +1,60 @@
+"""The counts of a run in the compiled kernel, and how rows are told to it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from ctypes import CDLL
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from kbforge.contracts import Encoded, Fragment
+from kbforge.kernel.binding import FACTORS, address
+from kbforge_plugins.models.dirichlet.rows import DirichletRows
+
+_TOLD = 8
+"""Counts of a row whose factors the kernel is told at first; it asks for those of larger ones."""
+
+
+class CompiledRows:
+    """See `kbforge.contracts.CompiledClusters`.
+
+    Args:
+        kernel: the library.
+        rows: of the fragments, which no fragment counts in 2^31 times.
+
+    Attributes:
+        handle: address of the kernel's table.
+
+    """
+
+    def __init__(self, kernel: CDLL, rows: DirichletRows) -> None:
+        self._kernel, self._rows = kernel, rows
+        self._asked = FACTORS(self._more)  # the kernel calls it as long as the table lives
+        self.handle: int = kernel.kb_counts_new(self._asked)
+        self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
+        self._told = 0
+
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+        """See `kbforge.contracts.CompiledClusters`."""
+        held = [self._rows.encode(fragment).pairs for fragment in fragments]
+        starts = np.zeros(len(held) + 1, dtype=np.int64)
+        np.cumsum([len(pairs) for pairs in held], out=starts[1:])
+        flat = chain.from_iterable(chain.from_iterable(held))
+        both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
+        rows, counts = both.T.copy()
+        first, self._told = self._told, self._rows.size
+        new = np.arange(first, self._told)[:, None]
+        factors = self._rows.factors(new, np.arange(_TOLD))
+        return Encoded(starts, rows, counts, (first, factors))
+
+    def tell(self, encoded: Encoded) -> None:
+        """See `kbforge.contracts.CompiledClusters`."""
+        first, factors = encoded.new
+        self._kernel.kb_counts_rows(self.handle, first, *factors.shape, address(factors))
+
+    def _more(self, row: int, begin: int, n: int, out: Any) -> None:
+        factors = self._rows.factors(np.array(row), np.arange(begin, begin + n))
+        np.ctypeslib.as_array(out, (n,))[:] = factors
