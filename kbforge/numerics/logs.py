@@ -18,6 +18,9 @@ from kbforge.contracts import FloatArray, IntArray
 
 GRID = 2.0**34
 """Units of the grid in one nat."""
+PRODUCT = 512
+"""Most factors of a product that is sure not to overflow."""
+_LOG_2 = math.log(2.0)
 
 
 def on_grid(values: FloatArray) -> FloatArray:
@@ -45,6 +48,26 @@ def normalised(values: FloatArray) -> FloatArray:
 def rounded(value: float) -> float:
     """One number, on the grid."""
     return float(np.rint(value * GRID) / GRID)
+
+
+def log_of_product(factors: FloatArray) -> FloatArray:
+    """The sum of logs of positive numbers over the first axis, by one log a column.
+
+    The product is of numbers from 1 to 2, and powers of two are counted, so nothing overflows.
+
+    Args:
+        factors: shape [n, k], 0 < n <= `PRODUCT`.
+
+    Returns:
+        Shape [k], nats.
+
+    """
+    fractions, exponents = np.frexp(factors)
+    fractions *= 2.0
+    twos = exponents.sum(axis=0, dtype=np.int64) - len(factors)
+    product = np.multiply.reduce(fractions, axis=0)
+    logs = np.array(list(map(math.log, product.tolist())), dtype=np.float64)
+    return np.asarray(logs + twos * _LOG_2)
 
 
 def log_sum_exp(values: FloatArray) -> float:

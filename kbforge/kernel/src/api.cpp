@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "counts.hpp"
+#include "gaussian.hpp"
 #include "index.hpp"
 #include "keys.hpp"
 #include "state.hpp"
@@ -337,5 +338,30 @@ std::int32_t kb_counts_rows(Table* table, std::int64_t first, std::int64_t n, st
   auto* counts = static_cast<kbforge::CountTable*>(table);
   if (counts->n_rows() != first) return 0;
   counts->add_rows(n, width, factors);
+  return 1;
+}
+
+Table* kb_gaussian_new(void) { return new kbforge::GaussianTable(); }
+
+void kb_gaussian_begin(Table* table, std::int64_t dimensions, std::int64_t n_ends,
+                       const std::int64_t* ends, const double* a, const double* b,
+                       const double* lam, const double* centre) {
+  const auto by_dimension = [dimensions](const double* x) {
+    return std::vector<double>(x, x + dimensions);
+  };
+  static_cast<kbforge::GaussianTable*>(table)->begin(
+      {by_dimension(a), by_dimension(b), by_dimension(lam), by_dimension(centre),
+       std::vector<std::int64_t>(ends, ends + n_ends)});
+}
+
+void kb_gaussian_sizes(Table* table, std::int64_t n, const double* log_gammas) {
+  static_cast<kbforge::GaussianTable*>(table)->set_sizes(n, log_gammas);
+}
+
+std::int32_t kb_gaussian_points(Table* table, std::int64_t first, std::int64_t n,
+                                const double* points) {
+  auto* gaussian = static_cast<kbforge::GaussianTable*>(table);
+  if (gaussian->n_points() != first) return 0;
+  gaussian->add_points(n, points);
   return 1;
 }

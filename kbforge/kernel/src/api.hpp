@@ -124,3 +124,15 @@ KB_API kbforge::Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, st
 // done. The factors of each at counts 0 to width - 1, nats; shape [n, width].
 KB_API std::int32_t kb_counts_rows(kbforge::Table* table, std::int64_t first, std::int64_t n,
                                    std::int64_t width, const double* factors);
+
+// Gaussian clusters: the prior by dimension, dimensions that share `a` up to each end.
+KB_API kbforge::Table* kb_gaussian_new(void);
+KB_API void kb_gaussian_begin(kbforge::Table* table, std::int64_t dimensions, std::int64_t n_ends,
+                              const std::int64_t* ends, const double* a, const double* b,
+                              const double* lam, const double* centre);
+// The terms of cluster sizes below n.
+KB_API void kb_gaussian_sizes(kbforge::Table* table, std::int64_t n, const double* log_gammas);
+// More points, numbered from `first`, which is how many there have been; 0: it is not, and nothing
+// was done. Shape [n, dimensions].
+KB_API std::int32_t kb_gaussian_points(kbforge::Table* table, std::int64_t first, std::int64_t n,
+                                       const double* points);

@@ -1,0 +1,129 @@
+#include "gaussian.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace kbforge {
+
+namespace {
+
+constexpr double kLog2 = 0.6931471805599453;
+
+// The sum of logs of positive numbers (kbforge/numerics/logs.py: log_of_product).
+class Product {
+ public:
+  void take(double factor) {
+    int exponent;
+    product_ *= 2.0 * std::frexp(factor, &exponent);
+    twos_ += exponent - 1;
+  }
+  double log() const { return std::log(product_) + static_cast<double>(twos_) * kLog2; }
+
+ private:
+  double product_ = 1.0;
+  std::int64_t twos_ = 0;
+};
+
+}  // namespace
+
+void GaussianTable::begin(GaussianPrior prior) {
+  prior_ = std::move(prior);
+  const std::size_t dimensions = prior_.a.size();
+  n_statistics_ = 1 + 2 * dimensions;
+  n_derived_ = 1 + prior_.ends.size() + 2 * dimensions;
+}
+
+void GaussianTable::set_sizes(std::int64_t n, const double* log_gammas) {
+  log_gammas_.assign(log_gammas, log_gammas + n);
+  if (!statistics_.empty()) return;
+  statistics_.resize(n_statistics_);
+  derived_.resize(n_derived_);
+  derive(statistics_.data(), derived_.data());
+}
+
+void GaussianTable::add_points(std::int64_t n, const double* points) {
+  const std::size_t dimensions = prior_.a.size();
+  points_.erase(points_.begin(), points_.begin() + (taken_ - first_) * dimensions);
+  first_ = taken_;
+  points_.insert(points_.end(), points, points + n * dimensions);
+}
+
+bool GaussianTable::knows(const Record& x) const {
+  return x.values[0] >= first_ && x.values[0] < n_points() &&
+         taken_ + 1 < static_cast<std::int64_t>(log_gammas_.size());
+}
+
+void GaussianTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
+  const double* at = point(x);
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    out[k] = predicted(at, derived_.data() + (slots[k] + 1) * n_derived_);
+  }
+}
+
+double GaussianTable::log_predictive_new(const Record& x) {
+  return predicted(point(x), derived_.data());
+}
+
+double GaussianTable::predicted(const double* x, const double* derived) const {
+  const std::size_t dimensions = prior_.a.size(), runs = prior_.ends.size();
+  const double *power = derived + 1, *location = power + runs, *q = location + dimensions;
+  double out = derived[0];
+  std::int64_t d = 0;
+  for (std::size_t run = 0; run < runs; ++run) {
+    Product product;
+    for (; d < prior_.ends[run]; ++d) {
+      const double away = x[d] - location[d];
+      product.take(away * away * q[d] + 1.0);
+    }
+    out -= power[run] * product.log();
+  }
+  return out;
+}
+
+void GaussianTable::extend(const Record& x, const std::vector<std::int64_t>& parents,
+                           const std::vector<std::int64_t>& children) {
+  const std::size_t dimensions = prior_.a.size();
+  const double* at = point(x);
+  for (std::size_t k = 0; k < children.size(); ++k) {
+    const std::size_t child = children[k] + 1, parent = parents[k] + 1;
+    if ((child + 1) * n_statistics_ > statistics_.size()) {
+      statistics_.resize((child + 1) * n_statistics_);
+      derived_.resize((child + 1) * n_derived_);
+    }
+    const double* old = statistics_.data() + parent * n_statistics_;
+    double* grown = statistics_.data() + child * n_statistics_;
+    const double n = grown[0] = old[0] + 1.0;
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      const double before = at[d] - old[1 + d];
+      const double mean = grown[1 + d] = old[1 + d] + before / n;
+      grown[1 + dimensions + d] = old[1 + dimensions + d] + before * (at[d] - mean);
+    }
+    derive(grown, derived_.data() + child * n_derived_);
+  }
+  taken_ = x.values[0] + 1;
+}
+
+void GaussianTable::derive(const double* statistics, double* derived) const {
+  const std::size_t dimensions = prior_.a.size(), runs = prior_.ends.size();
+  const double n = statistics[0];
+  double *power = derived + 1, *location = power + runs, *q = location + dimensions;
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const double mean = statistics[1 + d], squares = statistics[1 + dimensions + d];
+    const double lam_n = n + prior_.lam[d];
+    const double pull = prior_.lam[d] / lam_n;
+    const double shift = prior_.centre[d] - mean;
+    const double width = 2.0 * prior_.b[d] + squares + pull * n * shift * shift;
+    location[d] = mean + pull * shift;
+    q[d] = lam_n / (width * (lam_n + 1.0));
+  }
+  derived[0] = log_gammas_[static_cast<std::size_t>(n)];
+  std::int64_t d = 0;
+  for (std::size_t run = 0; run < runs; ++run) {
+    power[run] = n * 0.5 + (prior_.a[d] + 0.5);
+    Product product;
+    for (; d < prior_.ends[run]; ++d) product.take(q[d]);
+    derived[0] += 0.5 * product.log();
+  }
+}
+
+}  // namespace kbforge

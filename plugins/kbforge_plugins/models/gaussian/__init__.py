@@ -1,0 +1,1 @@
+"""Gaussian clusters: their prior, and the live clusters of a run."""
