@@ -195,7 +195,7 @@ def test_the_first_fragment_may_go() -> None:
             problem, np.random.default_rng(0), session.snapshot()
         )
         live = [core_of(each).model.table.live for each in (session, restored)]
-        assert live[0]._origin.tolist() == live[1]._origin.tolist()
+        assert live[0].placed.origin.tolist() == live[1].placed.origin.tolist()
         extra = [Fragment(f"again {i}", {}, items[i].vector)]
         session.add(extra)
         restored.add(extra)

@@ -34,6 +34,7 @@ struct Cluster {
 struct Node {
   std::int32_t before;
   Number fragment;
+  std::int32_t holders;            // live clusters and nodes that lead to it; none: it is free
   std::int32_t stamp, component;  // scratch of a step
 };
 
@@ -55,6 +56,7 @@ class State {
 
   std::vector<Cluster> clusters;
   std::vector<Node> nodes;
+  std::vector<std::int32_t> free_nodes;
   std::vector<Slot> free;              // to be taken again, the last one first
   std::vector<Block*> blocks;          // by name, null where there is none
   std::vector<Slot> family;            // by first fragment, one of its clusters or kNone
@@ -82,6 +84,7 @@ class State {
 
  private:
   Slot take_slot();
+  std::int32_t take_node(Node node);
 };
 
 }  // namespace kbforge

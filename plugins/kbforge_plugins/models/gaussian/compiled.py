@@ -39,12 +39,11 @@ class CompiledGaussian:
         if self._placed is None and fragments:
             self._placed = PlacedPrior.by_first(self._prior, fragments[0])
         placed = self._placed
-        points = [placed.relative(fragment) for fragment in fragments] if placed else []
+        points = placed.relative(fragments) if placed else np.zeros((0, 0))
         starts = np.arange(len(points) + 1)
         numbers = np.arange(self._points, self._points + len(points), dtype=np.int32)
         first, self._points = self._points, self._points + len(points)
-        told = first, np.array(points, dtype=np.float64)
-        return Encoded(starts, np.zeros(len(points), dtype=np.int32), numbers, told)
+        return Encoded(starts, np.zeros(len(points), np.int32), numbers, (first, points))
 
     def tell(self, encoded: Encoded) -> None:
         """See `kbforge.contracts.CompiledClusters`."""

@@ -54,7 +54,7 @@ class LiveGaussian(LiveClusters):
         """
         if self._placed is None:
             self._start(PlacedPrior.by_first(self._prior, fragment))
-        return self.placed.relative(fragment)[:, None]
+        return self.placed.relative((fragment,)).T
 
     @property
     def placed(self) -> PlacedPrior:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
@@ -123,14 +124,20 @@ class PlacedPrior:
         a, b, lam = (np.full(len(origin), each) for each in (prior.a, prior.b, prior.lam))
         return cls(origin, a, b, lam, prior.mu - origin, _runs_of(a))
 
-    def relative(self, fragment: Fragment) -> FloatArray:
-        """A fragment's point, shape [D].
+    def relative(self, fragments: Sequence[Fragment]) -> FloatArray:
+        """The points of fragments, shape [n, D].
 
         Raises:
             LikelihoodError: no vector, or one of another length than the first.
 
         """
-        return point_of(fragment, len(self.origin)) - self.origin
+        dimensions = len(self.origin)
+        vectors = [fragment.vector for fragment in fragments]
+        if all(vector is not None and len(vector) == dimensions for vector in vectors):
+            points = np.array(vectors, dtype=np.float64).reshape(-1, dimensions)
+            if (np.abs(points) <= _LARGEST).all():
+                return np.asarray(points - self.origin)
+        return np.array([point_of(fragment, dimensions) for fragment in fragments]) - self.origin
 
     def log_gamma_ratios(self, sizes: IntArray) -> FloatArray:
         """lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2, summed over dimensions, by size n."""
