@@ -32,9 +32,10 @@ def student_t(model: Gaussian, seen: np.ndarray, x: np.ndarray) -> float:
     n = len(seen)
     mean = seen.mean(axis=0) if n else np.zeros(len(x))
     squares = ((seen - mean) ** 2).sum(axis=0) if n else np.zeros(len(x))
-    a_n, lam_n = model.prior.a + n / 2, model.prior.lam + n
-    mu_n = (model.prior.lam * model.prior.mu + n * mean) / lam_n
-    b_n = model.prior.b + 0.5 * (squares + model.prior.lam * n / lam_n * (mean - model.prior.mu) ** 2)
+    prior = model.prior
+    a_n, lam_n = prior.a + n / 2, prior.lam + n
+    mu_n = (prior.lam * prior.mu + n * mean) / lam_n
+    b_n = prior.b + 0.5 * (squares + prior.lam * n / lam_n * (mean - prior.mu) ** 2)
     scale = np.sqrt(b_n * (lam_n + 1) / (a_n * lam_n))
     return float(stats.t.logpdf(x, 2 * a_n, mu_n, scale).sum())
 
