@@ -8,16 +8,19 @@ the file.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
+import numpy as np
 import orjson
 
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_RELATIVES = 12
 """A key that more fragments share does not widen the sample."""
+_AT_ONCE = 10_000
+"""Fragments whose keys are asked for at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,31 @@ def holders_of(
         most: a key that more fragments have gets the first `most` + 1 of them.
 
     """
-    found: dict[int, list[int]] = {key: [] for key in keys}
-    for place, fragment in enumerate(fragments):
-        for key in index.keys(fragment):
-            held = found.get(key)
-            if held is not None and len(held) <= most:
-                held.append(place)
-    return found
+    wanted = np.unique(np.fromiter(keys, dtype=np.int64))
+    found = [np.zeros(0, dtype=np.int64)]
+    places = [np.zeros(0, dtype=np.int64)]
+    for first, block in _blocks(fragments if len(wanted) else ()):
+        starts, flat = index.keys_of(block)
+        at = np.minimum(np.searchsorted(wanted, flat), len(wanted) - 1)
+        held = np.flatnonzero(wanted[at] == flat)
+        found.append(at[held])
+        places.append(first + np.searchsorted(starts, held, side="right") - 1)
+    by_key = np.concatenate(found)
+    order = np.argsort(by_key, kind="stable")
+    of_key = np.split(
+        np.concatenate(places)[order], np.searchsorted(by_key[order], np.arange(1, len(wanted)))
+    )
+    return {
+        key: held[: most + 1].tolist() for key, held in zip(wanted.tolist(), of_key, strict=False)
+    }
+
+
+def _blocks(fragments: Iterable[Fragment]) -> Iterator[tuple[int, list[Fragment]]]:
+    """Fragments some at a time, each block after the place of its first one."""
+    left, first = iter(fragments), 0
+    while block := list(islice(left, _AT_ONCE)):
+        yield first, block
+        first += len(block)
 
 
 def by_digest(
