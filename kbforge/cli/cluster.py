@@ -75,6 +75,7 @@ def cluster(
     limit: options.Limit = None,
     gpu: options.Gpu = False,
     device: options.Device = None,
+    workers: options.Workers = None,
     settings: options.Settings = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:

@@ -111,6 +111,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_int32, c_double, c_int32, c_double, c_int32, c_int32, c_int32, c_int32),
     ),
     "kb_run_free": (None, (c_void_p,)),
+    "kb_run_workers": (None, (c_void_p, c_int32)),
     "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kb_look_up": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS))),
     "kb_take_in": (None, (c_void_p, c_void_p, c_double, POINTER(Done))),

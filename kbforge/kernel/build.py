@@ -46,7 +46,7 @@ _ZIG_TARGETS = {
 }
 _FLAGS = (
     *("-std=c++17", "-O3", "-ffp-contract=off", "-fno-fast-math"),
-    *("-fvisibility=hidden", "-fPIC", "-shared"),
+    *("-fvisibility=hidden", "-fPIC", "-shared", "-pthread"),
 )
 # A C++ library of its own, seen by nobody else: a process has others, torch's for one. Some systems
 # have a compiler, but no static library for it.

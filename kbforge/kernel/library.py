@@ -11,10 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
+from kbforge.errors import UsageError, quoted
 from kbforge.kernel.build import ABOUT, HERE, LIBRARY, SWITCH
 
 FOLDER = "KBFORGE_KERNEL_FOLDER"
 """Variable that names the folder of another library, such as one built to look for errors."""
+WORKERS = "KBFORGE_WORKERS"
+"""Variable that says how many threads the kernel uses, where nobody else does."""
+_MOST_WORKERS = 8
+_LARGEST_WORKERS = 256
 _SLOWER = "clustering runs on the NumPy engine, which is slower"
 
 
@@ -28,6 +33,43 @@ def kernel_status() -> str:
     if _switched_off():
         return f"no kernel: {SWITCH}=0 switches it off; {_SLOWER}"
     return _loaded(_folder())[1]
+
+
+def use_workers(workers: int) -> None:
+    """Have the kernel use so many threads from now on, in processes that this one starts, too.
+
+    Raises:
+        UsageError: it is no such number.
+
+    """
+    _checked(str(workers))
+    os.environ[WORKERS] = str(workers)
+
+
+def workers() -> int:
+    """How many threads the kernel uses; what comes out is the same for any number.
+
+    Raises:
+        UsageError: the environment says something else than a number of them.
+
+    """
+    said = os.environ.get(WORKERS)
+    return min(_cores(), _MOST_WORKERS) if said is None else _checked(said)
+
+
+def _checked(said: str) -> int:
+    if said.isascii() and said.isdigit() and 1 <= int(said) <= _LARGEST_WORKERS:
+        return int(said)
+    raise UsageError(
+        f"{WORKERS}: expected a number of workers from 1 to {_LARGEST_WORKERS}, got {quoted(said)}"
+    )
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _switched_off() -> bool:

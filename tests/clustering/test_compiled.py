@@ -23,8 +23,14 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
-from kbforge.errors import LikelihoodError
-from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge.errors import LikelihoodError, UsageError
+from kbforge.kernel.library import (
+    WORKERS,
+    kernel_library,
+    kernel_status,
+    use_workers,
+    workers,
+)
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import Attributes
@@ -268,6 +274,33 @@ def test_many_at_once_are_as_one_by_one() -> None:
     at_once = sessions[0].add(fragments)
     assert at_once == [info for x in fragments for info in sessions[1].add([x])]
     require_equal(*sessions)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_any_number_of_workers(
+    workers: int, ordered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at ahead in waves, and one by one where entities come in order."""
+    fragments = people(250, 4, error=0.3)
+    if ordered:
+        fragments = sorted(fragments, key=lambda f: str(f.label))
+    problem = fitted(Attributes(), fragments, 100.0)
+    monkeypatch.setenv(WORKERS, str(workers))
+    run(problem, fragments, SplitSmc(particles=20)._rules, 400)
+
+
+def test_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WORKERS, "1")  # so that it is put back
+    monkeypatch.delenv(WORKERS)
+    assert 1 <= workers() <= 8
+    use_workers(3)
+    assert workers() == 3
+    with pytest.raises(UsageError, match="from 1 to 256, got 0"):
+        use_workers(0)
+    monkeypatch.setenv(WORKERS, "many")
+    with pytest.raises(UsageError, match="got many"):
+        workers()
 
 
 def test_a_kernel_that_was_not_told_says_so() -> None:

@@ -29,6 +29,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
+from kbforge.kernel.library import workers
 from kbforge.numerics.logs import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
@@ -73,6 +74,7 @@ class CompiledRun:
             _small(index.compared if index else 0),
         )
         self._finalizer = weakref.finalize(self, kernel.kb_run_free, self._run)
+        kernel.kb_run_workers(self._run, workers())
         self._sizes = 0
         self._done = binding.Done()
         self._slots = POINTER(c_int64)()

@@ -10,6 +10,7 @@
 #include "state.hpp"
 #include "step.hpp"
 #include "urns.hpp"
+#include "wave.hpp"
 
 namespace kbforge {
 
@@ -23,7 +24,9 @@ struct Run {
   Index index;
   bool indexed;
 
-  std::vector<Slot> slots;
+  Lookup lookup;
+  Tallies tallies;
+  std::unique_ptr<Waves> waves;  // none: one thread does everything
   std::vector<std::int64_t> told_slots;
   std::vector<double> predictive;
   // of the fragments of one call
@@ -39,12 +42,12 @@ struct Run {
 
   void look_up(const std::int64_t* wanted, std::int64_t n) {
     if (indexed) {
-      index.look_up(state, wanted, static_cast<std::size_t>(n), slots);
+      index.look_up(state, wanted, static_cast<std::size_t>(n), tallies, lookup);
       return;
     }
-    slots.clear();
+    lookup.slots.clear();
     for (std::size_t slot = 0; slot < state.clusters.size(); ++slot) {
-      if (state.clusters[slot].live) slots.push_back(static_cast<Slot>(slot));
+      if (state.clusters[slot].live) lookup.slots.push_back(static_cast<Slot>(slot));
     }
   }
 
@@ -58,12 +61,13 @@ struct Run {
     log10.clear();
   }
 
-  Outcome take_in(const double* gains, double alone) {
+  // Take in the fragment of that lookup.
+  Outcome take_in(const Lookup& looked, const double* gains, double alone) {
     // a cluster may hold all fragments
     if (state.log_size.size() < state.blocks.size() + 2) return Outcome::kNotTold;
-    const Outcome outcome = step.take_in(slots, gains, alone);
+    const Outcome outcome = step.take_in(looked.slots, gains, alone);
     if (outcome != Outcome::kDone) return outcome;
-    if (indexed) index.extend(step.done.families);
+    if (indexed) index.extend(looked, step.done.families);
     before.insert(before.end(), step.done.before.begin(), step.done.before.end());
     after.insert(after.end(), step.done.after.begin(), step.done.after.end());
     before_start.push_back(static_cast<std::int64_t>(before.size()));
@@ -72,6 +76,31 @@ struct Run {
     evaluations.push_back(step.evaluations);
     log10.push_back(state.log10_effective);
     return outcome;
+  }
+
+  // Take in fragments one after another, by a table of the kernel's own.
+  Outcome add(Table& table, const Batch& batch) {
+    const bool ahead = waves && indexed && table.n_parts() > 1;
+    if (ahead) waves->restart();
+    for (std::int64_t k = 0; k < batch.n; ++k) {
+      if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);
+      const Lookup* looked = ahead ? waves->found(k, predictive) : nullptr;
+      const Record x = batch.record(k);
+      if (!looked) {
+        const std::int64_t first = batch.key_start[k];
+        look_up(batch.keys + first, batch.key_start[k + 1] - first);
+        predictive.resize(lookup.slots.size());
+        table.log_predictive(x, lookup.slots, predictive.data());
+        looked = &lookup;
+      }
+      const Outcome outcome =
+          take_in(*looked, predictive.data(), table.log_predictive_new(x));
+      if (outcome != Outcome::kDone) return outcome;
+      table.extend(x, step.done.parents, step.done.children);
+      table.release(step.done.dropped);
+      if (ahead) waves->note(*looked, step.done.disturbed);
+    }
+    return Outcome::kDone;
   }
 
   void tell(Outcome outcome, kb_done* done) const {
@@ -159,6 +188,10 @@ kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t 
 
 void kb_run_free(Run* run) { delete run; }
 
+void kb_run_workers(Run* run, std::int32_t workers) {
+  run->waves.reset(workers > 1 ? new kbforge::Waves(static_cast<std::size_t>(workers)) : nullptr);
+}
+
 void kb_run_sizes(Run* run, std::int64_t n, const double* log_size, const double* log_cluster) {
   run->state.log_size.assign(log_size, log_size + n);
   run->state.log_cluster.assign(log_cluster, log_cluster + n);
@@ -167,37 +200,25 @@ void kb_run_sizes(Run* run, std::int64_t n, const double* log_size, const double
 std::int64_t kb_look_up(Run* run, const std::int64_t* keys, std::int64_t n,
                         const std::int64_t** slots) {
   run->look_up(keys, n);
-  run->told_slots.assign(run->slots.begin(), run->slots.end());
+  run->told_slots.assign(run->lookup.slots.begin(), run->lookup.slots.end());
   *slots = run->told_slots.data();
   return static_cast<std::int64_t>(run->told_slots.size());
 }
 
 void kb_take_in(Run* run, const double* predictive, double alone, kb_done* done) {
   run->begin();
-  run->tell(run->take_in(predictive, alone), done);
+  run->tell(run->take_in(run->lookup, predictive, alone), done);
 }
 
 void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_start,
             const std::int32_t* attributes, const std::int32_t* values,
             const std::int64_t* key_start, const std::int64_t* keys, kb_done* done) {
   run->begin();
-  Outcome outcome = Outcome::kDone;
-  for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t begin = record_start[k];
-    const kbforge::Record x{attributes + begin, values + begin,
-                            static_cast<std::size_t>(record_start[k + 1] - begin)};
-    if (!table->knows(x)) {
-      outcome = Outcome::kNotTold;
-      break;
-    }
-    run->look_up(keys + key_start[k], key_start[k + 1] - key_start[k]);
-    run->predictive.resize(run->slots.size());
-    table->log_predictive(x, run->slots, run->predictive.data());
-    outcome = run->take_in(run->predictive.data(), table->log_predictive_new(x));
-    if (outcome != Outcome::kDone) break;
-    table->extend(x, run->step.done.parents, run->step.done.children);
-    table->release(run->step.done.dropped);
-  }
+  // what the table does not know of is not looked at
+  kbforge::Batch batch{0, record_start, attributes, values, key_start, keys};
+  while (batch.n < n && table->knows(batch.record(batch.n))) ++batch.n;
+  Outcome outcome = run->add(*table, batch);
+  if (outcome == Outcome::kDone && batch.n < n) outcome = Outcome::kNotTold;
   run->tell(outcome, done);
 }
 

@@ -62,6 +62,8 @@ KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::i
                                 double log_alpha, std::int32_t indexed, std::int32_t most,
                                 std::int32_t shared, std::int32_t compared);
 KB_API void kb_run_free(kbforge::Run* run);
+// On how many threads fragments are looked up and compared; what comes out is the same.
+KB_API void kb_run_workers(kbforge::Run* run, std::int32_t workers);
 // log |C| and log alpha + lgamma(|C|) of cluster sizes below n.
 KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
                          const double* log_cluster);

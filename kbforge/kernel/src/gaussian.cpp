@@ -50,7 +50,7 @@ void GaussianTable::add_points(std::int64_t n, const double* points) {
 
 bool GaussianTable::knows(const Record& x) const {
   return x.values[0] >= first_ && x.values[0] < n_points() &&
-         taken_ + 1 < static_cast<std::int64_t>(log_gammas_.size());
+         x.values[0] + 1 < static_cast<std::int64_t>(log_gammas_.size());
 }
 
 void GaussianTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {

@@ -5,43 +5,45 @@
 namespace kbforge {
 
 void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
-                    std::vector<Slot>& slots) {
-  keys_.assign(keys, keys + n);
-  open_.clear();
-  closing_.clear();
-  pruned_.clear();
-  reached_.clear();
-  if (tallies_.size() < state.family.size()) tallies_.resize(state.family.size() * 2);
-  ++stamp_;
-  for (std::int64_t key : keys_) {
+                    Tallies& tallies, Lookup& out) const {
+  out.keys.assign(keys, keys + n);
+  out.open.clear();
+  out.closing.clear();
+  out.pruned.clear();
+  tallies.reached.clear();
+  if (tallies.by_family.size() < state.family.size()) {
+    tallies.by_family.resize(state.family.size() * 2);
+  }
+  ++tallies.stamp;
+  for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);
     if (entry && entry->closed) continue;
-    if (entry && leads_too_far(state, key, *entry)) {
-      closing_.push_back(key);
+    if (entry && leads_too_far(state, key, *entry, out)) {
+      out.closing.push_back(key);
     } else {
-      open_.push_back(key);
+      out.open.push_back(key);
     }
   }
-  count(state, open_);
-  if (reached_.empty()) {
-    count(state, keys_);  // no open key leads anywhere: closed ones are followed
-  } else {
-    keep_shared();
-  }
-  keep_nearest();
-  slots.clear();
-  for (Number family : reached_) {
+  count(state, out.open, tallies);
+  const bool closed_ones = tallies.reached.empty();
+  if (closed_ones) count(state, out.keys, tallies);
+  out.seen = tallies.reached;
+  if (!closed_ones) keep_shared(tallies);
+  keep_nearest(tallies);
+  out.slots.clear();
+  for (Number family : tallies.reached) {
     for (Slot slot = state.family[family]; slot != kNone; slot = state.clusters[slot].next) {
-      slots.push_back(slot);
+      out.slots.push_back(slot);
     }
   }
-  std::sort(slots.begin(), slots.end());
+  std::sort(out.slots.begin(), out.slots.end());
 }
 
-bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& entry) {
+bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& entry,
+                          Lookup& out) const {
   const auto most = static_cast<std::uint32_t>(rules_.most);
   if (entry.count <= most) return false;
-  Pruned left{key, {}};
+  Lookup::Pruned left{key, {}};
   for (std::uint32_t at = 0; at < entry.count; ++at) {
     const Number family = pool_[entry.start + at];
     if (state.family[family] != kNone) left.families.push_back(family);
@@ -50,22 +52,23 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
   if (left.families.size() > most) {
     for (Number family : left.families) heavy += state.family_in_heaviest(family);
   }
-  pruned_.push_back(std::move(left));
+  out.pruned.push_back(std::move(left));
   return heavy > most;
 }
 
 // The live families that keys lead to, each with how many do.
-void Index::count(const State& state, const std::vector<std::int64_t>& keys) {
+void Index::count(const State& state, const std::vector<std::int64_t>& keys,
+                  Tallies& tallies) const {
   for (std::int64_t key : keys) {
     const Entry* entry = find(key);
     if (!entry) continue;
     for (std::uint32_t at = 0; at < entry->count; ++at) {
       const Number family = pool_[entry->start + at];
       if (state.family[family] == kNone) continue;
-      Tally& tally = tallies_[family];
-      if (tally.stamp != stamp_) {
-        tally = Tally{stamp_, 0};
-        reached_.push_back(family);
+      Tallies::Tally& tally = tallies.by_family[family];
+      if (tally.stamp != tallies.stamp) {
+        tally = Tallies::Tally{tallies.stamp, 0};
+        tallies.reached.push_back(family);
       }
       ++tally.keys;
     }
@@ -73,27 +76,30 @@ void Index::count(const State& state, const std::vector<std::int64_t>& keys) {
 }
 
 // If enough keys lead to some family, families that fewer lead to are left out.
-void Index::keep_shared() {
-  const auto few = [this](Number family) { return tallies_[family].keys < rules_.shared; };
-  if (std::all_of(reached_.begin(), reached_.end(), few)) return;
-  reached_.erase(std::remove_if(reached_.begin(), reached_.end(), few), reached_.end());
+void Index::keep_shared(Tallies& tallies) const {
+  auto& reached = tallies.reached;
+  const auto few = [&](Number family) { return tallies.by_family[family].keys < rules_.shared; };
+  if (std::all_of(reached.begin(), reached.end(), few)) return;
+  reached.erase(std::remove_if(reached.begin(), reached.end(), few), reached.end());
 }
 
 // At most so many families: those that most keys lead to, the earliest of equals.
-void Index::keep_nearest() {
+void Index::keep_nearest(Tallies& tallies) const {
+  auto& reached = tallies.reached;
   const auto most = static_cast<std::size_t>(rules_.compared);
-  if (!most || reached_.size() <= most) return;
-  const auto nearer = [this](Number a, Number b) {
-    return tallies_[a].keys != tallies_[b].keys ? tallies_[a].keys > tallies_[b].keys : a < b;
+  if (!most || reached.size() <= most) return;
+  const auto nearer = [&](Number a, Number b) {
+    const std::int32_t mine = tallies.by_family[a].keys, other = tallies.by_family[b].keys;
+    return mine != other ? mine > other : a < b;
   };
-  std::nth_element(reached_.begin(), reached_.begin() + most, reached_.end(), nearer);
-  reached_.resize(most);
+  std::nth_element(reached.begin(), reached.begin() + most, reached.end(), nearer);
+  reached.resize(most);
 }
 
-void Index::extend(const std::vector<Number>& families) {
-  for (const Pruned& left : pruned_) assign(*find(left.key), left.families);
-  for (std::int64_t key : closing_) find(key)->closed = true;
-  for (std::int64_t key : open_) {
+void Index::extend(const Lookup& lookup, const std::vector<Number>& families) {
+  for (const Lookup::Pruned& left : lookup.pruned) assign(*find(left.key), left.families);
+  for (std::int64_t key : lookup.closing) find(key)->closed = true;
+  for (std::int64_t key : lookup.open) {
     Entry& entry = made(key);
     for (Number family : families) append(entry, family);
   }

@@ -18,15 +18,38 @@ struct IndexRules {
   std::int32_t compared;  // families that a fragment is compared with, at most; 0: no bound
 };
 
+// Where the keys of one fragment lead.
+struct Lookup {
+  // A key, and what is left of where it leads.
+  struct Pruned {
+    std::int64_t key;
+    std::vector<Number> families;
+  };
+  std::vector<std::int64_t> keys, open, closing;
+  std::vector<Pruned> pruned;
+  std::vector<Number> seen;   // the families that open keys lead to, or closed ones if those do not
+  std::vector<Slot> slots;    // the clusters to compare the fragment with, ascending
+};
+
+// What looking up needs beside it: one for each thread.
+struct Tallies {
+  struct Tally {
+    std::int32_t stamp = 0, keys = 0;
+  };
+  std::vector<Tally> by_family;
+  std::vector<Number> reached;
+  std::int32_t stamp = 0;
+};
+
 class Index {
  public:
   explicit Index(IndexRules rules) : rules_(rules) { entries_.resize(1 << 12); }
 
-  // The clusters to compare a fragment of these keys with, ascending; nothing changes.
-  void look_up(const State& state, const std::int64_t* keys, std::size_t n,
-               std::vector<Slot>& slots);
-  // The fragment looked up last was taken in, by clusters of these families, which are distinct.
-  void extend(const std::vector<Number>& families);
+  // Look up where keys lead; nothing changes.
+  void look_up(const State& state, const std::int64_t* keys, std::size_t n, Tallies& tallies,
+               Lookup& out) const;
+  // The fragment looked up was taken in, by clusters of these families, which are distinct.
+  void extend(const Lookup& lookup, const std::vector<Number>& families);
 
   // What a key leads to, for copies of the whole.
   struct Led {
@@ -42,13 +65,6 @@ class Index {
     std::uint32_t start = 0, count = 0, room = 0;
     bool used = false, closed = false;
   };
-  struct Pruned {
-    std::int64_t key;
-    std::vector<Number> families;
-  };
-  struct Tally {
-    std::int32_t stamp = 0, keys = 0;
-  };
 
   Entry* find(std::int64_t key);
   const Entry* find(std::int64_t key) const;
@@ -57,22 +73,16 @@ class Index {
   void append(Entry& entry, Number family);
   void assign(Entry& entry, const std::vector<Number>& families);
   void pack();
-  bool leads_too_far(const State& state, std::int64_t key, const Entry& entry);
-  void count(const State& state, const std::vector<std::int64_t>& keys);
-  void keep_shared();
-  void keep_nearest();
+  bool leads_too_far(const State& state, std::int64_t key, const Entry& entry, Lookup& out) const;
+  void count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies) const;
+  void keep_shared(Tallies& tallies) const;
+  void keep_nearest(Tallies& tallies) const;
 
   IndexRules rules_;
   std::vector<Entry> entries_;
   std::size_t n_entries_ = 0;
   std::vector<Number> pool_;
   std::size_t lost_ = 0;
-  // of the fragment that was looked up last
-  std::vector<std::int64_t> keys_, open_, closing_;
-  std::vector<Pruned> pruned_;
-  std::vector<Number> reached_;
-  std::vector<Tally> tallies_;  // by family
-  std::int32_t stamp_ = 0;
 };
 
 }  // namespace kbforge

@@ -284,16 +284,23 @@ bool AttributeTable::knows(const Record& x) const {
 
 void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
                                     double* out) {
+  std::fill(out, out + slots.size(), 0.0);
+  terms_.resize(slots.size());
+  for (std::size_t i = 0; i < x.n; ++i) {
+    log_predictive_part(x.attributes[i], x, i, slots, terms_.data());
+    for (std::size_t k = 0; k < slots.size(); ++k) out[k] += terms_[k];
+  }
+}
+
+// An attribute's urns are its own: no two threads ask one of them.
+void AttributeTable::log_predictive_part(std::size_t part, const Record& x, std::size_t place,
+                                         const std::vector<Slot>& slots, double* out) {
   const std::size_t width = attributes.size();
+  const std::int32_t value = x.values[place];
+  Urns& urns = *attributes[part];
   for (std::size_t k = 0; k < slots.size(); ++k) {
-    const UrnId* held = &held_[slots[k] * width];
-    double total = 0.0;
-    for (std::size_t i = 0; i < x.n; ++i) {
-      Urns& urns = *attributes[x.attributes[i]];
-      const UrnId urn = held[x.attributes[i]];
-      total += urn == kNoUrn ? urns.log_marginal(urns.single(x.values[i])) : urns.gain(urn, x.values[i]);
-    }
-    out[k] = total;
+    const UrnId urn = held_[slots[k] * width + part];
+    out[k] = urn == kNoUrn ? urns.log_marginal(urns.single(value)) : urns.gain(urn, value);
   }
 }
 

@@ -86,6 +86,9 @@ class AttributeTable : public Table {
 
   bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  std::size_t n_parts() const override { return attributes.size(); }
+  void log_predictive_part(std::size_t part, const Record& x, std::size_t place,
+                           const std::vector<Slot>& slots, double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -93,6 +96,7 @@ class AttributeTable : public Table {
 
  private:
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
+  std::vector<double> terms_;
 };
 
 }  // namespace kbforge
