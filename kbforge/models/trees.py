@@ -1,4 +1,4 @@
-"""Ensembles of decision trees with named features: read, written and applied with NumPy alone.
+"""Ensembles of decision trees with named features: read, written and applied.
 
 An ensemble is the sum of its trees' leaves and an offset. At a node a row goes left if its value
 is at most the node's threshold; where the value is missing (NaN) it goes where the node says. The
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from ctypes import CDLL
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.errors import ModelError, quoted
+from kbforge.kernel.binding import address
+from kbforge.kernel.library import kernel_library
 
 _FORMAT = "kbforge trees 1"
 _MOST_NODES = 4_000_000
@@ -77,7 +80,7 @@ class Trees:
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
         out = np.full(len(values), self.offset[0])
-        room = _Room(self._masks, min(len(values), _ROWS_AT_ONCE))
+        by = kernel_library() or _Room(self._masks, min(len(values), _ROWS_AT_ONCE))
         for start in range(0, len(values), _ROWS_AT_ONCE):
             part = values[start : start + _ROWS_AT_ONCE]
             # by column, a missing value once as what goes left everywhere, once as what goes right
@@ -85,7 +88,7 @@ class Trees:
             sides = np.concatenate([np.where(missing, far, part).T for far in (np.inf, -np.inf)])
             sums = out[start : start + len(part)]
             for masks in self._masks:
-                sums = self._added(sums, masks, part, sides, room)
+                sums = self._added(sums, masks, part, sides, by)
             out[start : start + len(part)] = sums
         return out
 
@@ -100,14 +103,16 @@ class Trees:
         masks: _Masks,
         part: NDArray[np.float64],
         sides: NDArray[np.float64],
-        room: _Room,
+        by: CDLL | _Room,
     ) -> NDArray[np.float64]:
         """The sums and what some trees add, one after the other, as sums of floats depend on it."""
         if masks.root is not None:
             return sums + self.leaves[self._leaves_of(part, masks.root)]
+        if isinstance(by, CDLL):
+            return masks.added_compiled(by, sums, self.leaves, sides)
         adds = np.empty((len(masks.whole) + 1, len(part)))
         adds[0] = sums
-        adds[1:] = self.leaves[masks.leaves_of(sides, room)]
+        adds[1:] = self.leaves[masks.leaves_of(sides, by)]
         added: NDArray[np.float64] = np.add.accumulate(adds, axis=0)[-1]
         return added
 
@@ -182,6 +187,27 @@ class _Masks:
         lowest = reached & -reached
         at: NDArray[np.int64] = self.leaves[self.first + np.bitwise_count(lowest - np.uint64(1))]
         return at
+
+    def added_compiled(
+        self,
+        kernel: CDLL,
+        sums: NDArray[np.float64],
+        values: NDArray[np.float64],
+        sides: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """The sums and the values of the leaves that each row ends at, tree after tree."""
+        out = sums.copy()
+        sides = np.ascontiguousarray(sides)
+        masks = self.feature, self.threshold, self.kept_right, self.whole, self.first, self.leaves
+        kernel.kb_trees_add(
+            *self.shape,
+            *map(address, masks),
+            address(values),
+            len(out),
+            address(sides),
+            address(out),
+        )
+        return out
 
 
 class _Room:

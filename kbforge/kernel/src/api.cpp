@@ -9,6 +9,7 @@
 #include "keys.hpp"
 #include "state.hpp"
 #include "step.hpp"
+#include "trees.hpp"
 #include "urns.hpp"
 #include "wave.hpp"
 
@@ -385,4 +386,14 @@ std::int32_t kb_gaussian_points(Table* table, std::int64_t first, std::int64_t n
   if (gaussian->n_points() != first) return 0;
   gaussian->add_points(n, points);
   return 1;
+}
+
+void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
+                  const double* threshold, const std::uint64_t* kept_right,
+                  const std::uint64_t* whole, const std::int64_t* first,
+                  const std::int64_t* leaves, const double* values, std::int64_t rows,
+                  const double* sides, double* sums) {
+  const kbforge::TreeMasks masks{trees, nodes, feature, threshold, kept_right,
+                                 whole, first, leaves};
+  kbforge::add_trees(masks, values, rows, sides, sums);
 }

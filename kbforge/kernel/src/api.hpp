@@ -138,3 +138,10 @@ KB_API void kb_gaussian_sizes(kbforge::Table* table, std::int64_t n, const doubl
 // was done. Shape [n, dimensions].
 KB_API std::int32_t kb_gaussian_points(kbforge::Table* table, std::int64_t first, std::int64_t n,
                                        const double* points);
+
+// Add the leaves that rows come to in decision trees; see trees.hpp.
+KB_API void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
+                         const double* threshold, const std::uint64_t* kept_right,
+                         const std::uint64_t* whole, const std::int64_t* first,
+                         const std::int64_t* leaves, const double* values, std::int64_t rows,
+                         const double* sides, double* sums);
