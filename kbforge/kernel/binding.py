@@ -151,6 +151,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
     "kb_counts_new": (c_void_p, (FACTORS,)),
     "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
+    "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
+    "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
     "kb_trees_add": (None, (*2 * (c_int64,), *7 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_gaussian_new": (c_void_p, ()),
     "kb_gaussian_begin": (None, (c_void_p, c_int64, c_int64, *5 * (c_void_p,))),

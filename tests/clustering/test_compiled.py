@@ -38,6 +38,7 @@ from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomi
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
+from kbforge_plugins.likelihoods.pairs import Pairs
 from kbforge_plugins.resamplers.greedy import Greedy
 from kbforge_plugins.resamplers.optimal import Optimal
 from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
@@ -143,7 +144,7 @@ def test_keys_lead_alike(keys: list[list[int]], families: int, shared: int, comp
 
 @pytest.mark.parametrize(
     "model",
-    [Attributes, Names, Bigram, Trigram, DirichletMultinomial],
+    [Attributes, Names, Bigram, Trigram, DirichletMultinomial, Pairs],
     ids=lambda model: str(model.__name__),
 )
 def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:
@@ -185,6 +186,15 @@ def test_many_values_of_one_entity() -> None:
     problem = fitted(Attributes(), fragments, 0.01)
     reference, _ = run(problem, fragments, SplitSmc(particles=3)._rules, 10)
     assert max(map(len, reference.posterior().clusters())) > 100
+
+
+def test_rows_that_the_file_did_not_have() -> None:
+    """Placed as they come, near to rows of the file and to one another; some state the same."""
+    fragments = people(80, 6, error=0.3)
+    again = [replace(f, id=f"again {f.id}") for f in fragments[::3]]
+    empty = [Fragment(f"empty {i}", {"name": (" ",)}) for i in range(3)]
+    problem = fitted(Pairs(), fragments[:60], 1.0)
+    run(problem, [*fragments, *again, *empty], SplitSmc(particles=10)._rules, 20)
 
 
 @pytest.mark.parametrize("far", [1, 40])

@@ -7,6 +7,7 @@
 #include "gaussian.hpp"
 #include "index.hpp"
 #include "keys.hpp"
+#include "pairs.hpp"
 #include "state.hpp"
 #include "step.hpp"
 #include "trees.hpp"
@@ -385,6 +386,23 @@ std::int32_t kb_gaussian_points(Table* table, std::int64_t first, std::int64_t n
   auto* gaussian = static_cast<kbforge::GaussianTable*>(table);
   if (gaussian->n_points() != first) return 0;
   gaussian->add_points(n, points);
+  return 1;
+}
+
+Table* kb_pairs_new(std::int64_t rows, const std::int64_t* start, const std::int32_t* second,
+                    const std::int32_t* above, const std::int64_t* back_start,
+                    const std::int32_t* back, const std::int32_t* back_first,
+                    const std::int32_t* own, std::int64_t apart, double units) {
+  const kbforge::Links links{rows, start, second, above, back_start, back, back_first, own};
+  return new kbforge::PairTable(links, apart, units);
+}
+
+std::int32_t kb_pairs_rows(Table* table, std::int64_t first, std::int64_t n,
+                           const std::int64_t* start, const std::int32_t* rows,
+                           const std::int32_t* above) {
+  auto* pairs = static_cast<kbforge::PairTable*>(table);
+  if (pairs->n_rows() != first) return 0;
+  pairs->add_rows(n, start, rows, above);
   return 1;
 }
 

@@ -139,6 +139,18 @@ KB_API void kb_gaussian_sizes(kbforge::Table* table, std::int64_t n, const doubl
 KB_API std::int32_t kb_gaussian_points(kbforge::Table* table, std::int64_t first, std::int64_t n,
                                        const double* points);
 
+// Pairs of rows; the arrays of links stay where they are as long as the table lives.
+KB_API kbforge::Table* kb_pairs_new(std::int64_t rows, const std::int64_t* start,
+                                    const std::int32_t* second, const std::int32_t* above,
+                                    const std::int64_t* back_start, const std::int32_t* back,
+                                    const std::int32_t* back_first, const std::int32_t* own,
+                                    std::int64_t apart, double units);
+// More rows, numbered from `first`, which is how many there are; 0: it is not, and nothing was
+// done. Where each one's candidates begin, shape [n + 1]; rows up to itself; what each adds.
+KB_API std::int32_t kb_pairs_rows(kbforge::Table* table, std::int64_t first, std::int64_t n,
+                                  const std::int64_t* start, const std::int32_t* rows,
+                                  const std::int32_t* above);
+
 // Add the leaves that rows come to in decision trees; see trees.hpp.
 KB_API void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
                          const double* threshold, const std::uint64_t* kept_right,

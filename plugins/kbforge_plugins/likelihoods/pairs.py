@@ -10,6 +10,7 @@ of the clipped log odds of its pairs, which repeated statements enter with less 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import CDLL
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +23,7 @@ from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.models.doubt.heard import PairOdds
 from kbforge.models.trees import Trees, read_trees
+from kbforge_plugins.models.pairs.compiled import CompiledPairs
 from kbforge_plugins.models.pairs.description import FEATURES
 from kbforge_plugins.models.pairs.explanation import Explanation
 from kbforge_plugins.models.pairs.keeping import Reading, Writing
@@ -106,6 +108,10 @@ class Pairs(ConjugateLikelihood):
     def live_clusters(self) -> PairTable:
         """A new, empty table."""
         return PairTable(self._odds)
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledPairs:
+        """A new, empty table in the compiled kernel."""
+        return CompiledPairs(kernel, self._odds)
 
     def pair_odds(self, fragments: Sequence[Fragment]) -> PairOdds:
         """The clipped log odds of all pairs that the model looks at, by row.

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Fragment
+from kbforge.contracts import CandidateIndex, Fragment, IntArray
 from kbforge_plugins.models.pairs.keeping import Reading, Writing
 from kbforge_plugins.models.pairs.odds import APART, UNITS, Links, Odds, Row
+from kbforge_plugins.models.pairs.strings import starts_of
 
 _LEAST = round(-4.5 * UNITS)
 _BEST = 16
@@ -62,6 +63,28 @@ class Nearby(CandidateIndex):
             pairs = [(min(row, other) + 1) << _SHIFT | max(row, other) for other in led]
             return [row, *sorted(pairs), *sorted(keys)]
         return [*self._best(row), *sorted(keys)]
+
+    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+        """See `kbforge.contracts.index`; at once where the file has all of the fragments."""
+        odds = self._odds
+        rows = np.fromiter(map(odds.encode, fragments), dtype=np.int64, count=len(fragments))
+        if rows.max(initial=-1) >= self._known:
+            return super().keys_of(fragments)
+        places = np.arange(len(rows))
+        numbers, of_link, others = odds.links.of_many(rows)
+        led = np.flatnonzero(self._leading[numbers])
+        of_link, one, other = of_link[led], rows[of_link[led]], others[led]
+        pairs = (np.minimum(one, other) + 1) << _SHIFT | np.maximum(one, other)
+        table = odds.file.rows.table
+        first = table.first(rows)
+        names = np.stack([-1 - np.abs(table.names.numbers[form][first]) for form in _NAMES])
+        lower, upper = names.min(axis=0), names.max(axis=0)
+        differ = np.flatnonzero(lower < upper)
+        parts = (places, rows), (of_link, pairs), (places, lower), (differ, upper[differ])
+        place, key = (np.concatenate(some) for some in zip(*parts, strict=True))
+        kind = np.repeat(np.arange(len(parts)), [len(some) for some, _ in parts])
+        order = np.lexsort((key, kind, place))
+        return starts_of(np.bincount(place, minlength=len(rows))), key[order]
 
     def _best(self, row: Row) -> list[Row]:
         """The likeliest rows of the file, a bounded number, ascending."""

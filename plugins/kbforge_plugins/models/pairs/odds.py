@@ -8,7 +8,7 @@ file, so that its log odds do not depend on what else was met.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from kbforge_plugins.models.pairs.description import File, Rows
 from kbforge_plugins.models.pairs.keeping import Reading, Writing
 from kbforge_plugins.models.pairs.met import Met
 from kbforge_plugins.models.pairs.records import Statement, statement_of
-from kbforge_plugins.models.pairs.strings import starts_of
+from kbforge_plugins.models.pairs.strings import spread, starts_of
 
 MODEL = "pairs.safetensors"
 UNITS = 1 << 16
@@ -77,7 +77,7 @@ class Links:
             (np.arange(len(second), dtype=np.int32), second, self._starts), shape=(n, n)
         ).tocsc()
         self._back_starts = there.indptr.astype(np.int64)
-        self._back, self._back_first = there.data, there.indices
+        self._back, self._back_first = there.data, there.indices.astype(np.int32)
 
     @classmethod
     def fitted(cls, pairs: IntArray, above: IntArray, own: IntArray) -> Links:
@@ -87,6 +87,14 @@ class Links:
 
     def __len__(self) -> int:
         return len(self.second)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.integer[Any]], ...]:
+        """Where a row's links begin, their second rows and log odds; where those begin whose
+        second row it is, their numbers and first rows; and what two of a row have.
+        """
+        back = self._back_starts, self._back, self._back_first
+        return self._starts, self.second, self.above, *back, self.own
 
     @property
     def first(self) -> IntArray:
@@ -100,6 +108,16 @@ class Links:
         return (
             np.concatenate([self._back[back], here]),
             np.concatenate([self._back_first[back], self.second[here]]),
+        )
+
+    def of_many(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The links of several rows: their numbers, whose they are by place, and the others."""
+        here, of_here = spread(self._starts, rows)
+        there, of_there = spread(self._back_starts, rows)
+        return (
+            np.concatenate([self._back[there], here]),
+            np.concatenate([of_there, of_here]),
+            np.concatenate([self._back_first[there], self.second[here]]),
         )
 
     def keep(self, into: Writing) -> None:
@@ -138,6 +156,7 @@ class Odds:
         self.file, self._trees, self.links = file, trees, links
         self._met = Met()
         self._row_of: dict[Statement, Row] = {}
+        self._looked_up: dict[Statement, Row] = {}  # of the file, lately
         self._near_met: list[dict[Row, int]] = []
         # by row of the file: those met later that are near it, and all, of some rows
         self._later: dict[Row, dict[Row, int]] = {}
@@ -170,10 +189,21 @@ class Odds:
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; one not met before is placed against the file."""
         said = statement_of(fragment)
-        row = self._row_of.get(said)
+        row = self._row_of.get(said, self._looked_up.get(said))
+        if row is not None:
+            return row
+        row = self.file.statements.row(said)
         if row is None:
-            row = self.file.statements.row(said)
-        return self._place(said) if row is None else row
+            return self._place(said)
+        if len(self._looked_up) >= _MOST_READY:
+            self._looked_up.clear()
+        self._looked_up[said] = row
+        return row
+
+    @property
+    def n_rows(self) -> int:
+        """Of the file, and of those met later."""
+        return len(self.file.counts) + len(self._met)
 
     def near(self, row: Row) -> Mapping[Row, int]:
         """By candidate of a row, itself among them: their log odds less `APART`, in units."""

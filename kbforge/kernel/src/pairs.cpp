@@ -1,0 +1,109 @@
+#include "pairs.hpp"
+
+#include <cmath>
+
+namespace kbforge {
+
+// floor(256 sqrt(n)).
+std::int64_t PairTable::weight(std::int64_t n) {
+  const std::int64_t square = n * kOne * kOne;
+  auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(square)));
+  while (root * root > square) --root;
+  while ((root + 1) * (root + 1) <= square) ++root;
+  return root;
+}
+
+void PairTable::add_rows(std::int64_t n, const std::int64_t* start, const std::int32_t* rows,
+                         const std::int32_t* above) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    const auto row = static_cast<Row>(n_rows());
+    met_.emplace_back();
+    for (std::int64_t at = start[k]; at < start[k + 1]; ++at) {
+      met_.back().push_back(Near{rows[at], above[at]});
+      if (rows[at] == row) continue;
+      const Near back{row, above[at]};
+      if (rows[at] < links_.rows) {
+        later_[rows[at]].push_back(back);
+      } else {
+        met_[rows[at] - links_.rows].push_back(back);
+      }
+    }
+  }
+}
+
+// What the candidates of x add, by row.
+void PairTable::ask(Row x) {
+  asked_.resize(n_rows());
+  if (x >= links_.rows) {
+    for (const Near& one : met_[x - links_.rows]) note(one.row, one.above);
+    return;
+  }
+  for (std::int64_t at = links_.start[x]; at < links_.start[x + 1]; ++at) {
+    note(links_.second[at], links_.above[at]);
+  }
+  for (std::int64_t at = links_.back_start[x]; at < links_.back_start[x + 1]; ++at) {
+    note(links_.back_first[at], links_.above[links_.back[at]]);
+  }
+  note(x, links_.own[x]);
+  const auto later = later_.find(x);
+  if (later == later_.end()) return;
+  for (const Near& one : later->second) note(one.row, one.above);
+}
+
+void PairTable::note(Row row, std::int32_t above) {
+  asked_[row] = Asked{above, true};
+  near_.push_back(row);
+}
+
+void PairTable::forget() {
+  for (Row row : near_) asked_[row] = Asked{};
+  near_.clear();
+}
+
+void PairTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
+  const Row row = x.values[0];
+  ask(row);
+  for (std::size_t k = 0; k < slots.size(); ++k) {
+    const Cluster& cluster = clusters_[slots[k]];
+    std::int64_t here = 0, sum = 0;
+    for (const Count& held : cluster.counts) {
+      if (held.row == row) {
+        here = held.n;
+      } else if (asked_[held.row].near) {
+        sum += asked_[held.row].above * weight(held.n);
+      }
+    }
+    sum += apart_ * (cluster.weight - weight(here));
+    std::int64_t units = (weight(here + 1) - weight(here)) * sum;
+    if (here) units += (apart_ + asked_[row].above) * kOne * kOne;
+    out[k] = static_cast<double>(units) / scale_;
+  }
+  forget();
+}
+
+void PairTable::extend(const Record& x, const std::vector<std::int64_t>& parents,
+                       const std::vector<std::int64_t>& children) {
+  const Row row = x.values[0];
+  for (std::size_t k = 0; k < children.size(); ++k) {
+    if (children[k] >= static_cast<std::int64_t>(clusters_.size())) {
+      clusters_.resize(children[k] + 1);
+    }
+    Cluster child;
+    if (parents[k] >= 0) {
+      child.counts.reserve(clusters_[parents[k]].counts.size() + 1);
+      child = clusters_[parents[k]];
+    }
+    std::size_t at = 0;
+    while (at < child.counts.size() && child.counts[at].row != row) ++at;
+    if (at == child.counts.size()) child.counts.push_back(Count{row, 0});
+    const std::int64_t before = child.counts[at].n++;
+    child.weight += weight(before + 1) - weight(before);
+    clusters_[children[k]] = std::move(child);
+  }
+}
+
+void PairTable::release(const std::vector<std::int64_t>& slots) {
+  for (std::int64_t slot : slots) clusters_[slot] = Cluster{};
+}
+
+}  // namespace kbforge
