@@ -34,66 +34,53 @@ std::int32_t Step::root(std::int32_t place) {
   return place;
 }
 
-// Whether all clusters are connected; if not, `root` tells those that are. What a row holds is all
-// that there is, so the first row is visited whole, and of the others only until nothing is left.
-bool Step::connected(const Block& grown) {
-  const auto n = static_cast<std::int32_t>(grown.slots.size());
-  parent_of_.resize(n);
-  std::iota(parent_of_.begin(), parent_of_.end(), 0);
-  for (std::int32_t place = 0; place < n; ++place) {
-    state_.clusters[grown.slots[place]].place = place;
-  }
-  ++stamp_;
-  if (visits_.size() < state_.blocks.size()) visits_.resize(2 * state_.blocks.size());
-  std::int32_t left = n;
-  for (std::uint32_t at = 0; at < grown.row_start[1]; ++at) {
-    left -= visit(state_.clusters[grown.cells[at]]);
-  }
-  for (std::int32_t place = 0; place < n && left > 1; ++place) {
-    left -= visit(state_.clusters[grown.slots[place]]);
-  }
-  return left == 1;
-}
-
-// Connect a cluster with those that share a fragment with it; how many components fewer there are.
-std::int32_t Step::visit(const Cluster& cluster) {
-  std::int32_t fewer = 0;
-  const auto connect = [&](std::int32_t other) {
-    const std::int32_t a = root(cluster.place), b = root(other);
-    if (a == b) return;
-    parent_of_[a] = b;
-    ++fewer;
-  };
-  for (std::int32_t at = cluster.node; at != kNone; at = state_.nodes[at].before) {
-    Node& node = state_.nodes[at];
-    if (node.stamp == stamp_) {
-      connect(node.component);
-      break;
-    }
-    node.stamp = stamp_;
-    node.component = cluster.place;
-    Visit& seen = visits_[node.fragment];
-    if (seen.stamp == stamp_) {
-      connect(seen.component);
-    } else {
-      seen = Visit{stamp_, cluster.place};
-    }
-  }
-  return fewer;
-}
-
 // Number the connected components of the clusters by their smallest fragments.
 bool Step::falls_apart(const Block& grown) {
   if (grown.length(0) == 1) return false;  // one cluster holds everything
-  if (connected(grown)) return false;
   const auto n = static_cast<std::int32_t>(grown.slots.size());
+  parent_of_.resize(n);
+  std::iota(parent_of_.begin(), parent_of_.end(), 0);
+  ++stamp_;
+  if (visits_.size() < state_.blocks.size()) visits_.resize(2 * state_.blocks.size());
+  std::int32_t left = n;
+  const auto connect = [&](std::int32_t a, std::int32_t b) {
+    a = root(a);
+    b = root(b);
+    if (a != b) {
+      parent_of_[a] = b;
+      --left;
+    }
+  };
+  for (std::int32_t place = 0; place < n; ++place) {
+    std::int32_t at = state_.clusters[grown.slots[place]].node;
+    while (at != kNone) {
+      Node& node = state_.nodes[at];
+      if (node.stamp == stamp_) {
+        connect(place, node.component);
+        break;
+      }
+      node.stamp = stamp_;
+      node.component = place;
+      Visit& visit = visits_[node.fragment];
+      if (visit.stamp == stamp_) {
+        connect(place, visit.component);
+      } else {
+        visit = Visit{stamp_, place};
+      }
+      at = node.before;
+    }
+  }
+  if (left == 1) return false;
+  n_components_ = left;
+  for (std::int32_t place = 0; place < n; ++place) {
+    state_.clusters[grown.slots[place]].place = place;
+  }
   component_.assign(n, kNone);
   std::int32_t found = 0;
   for (std::uint32_t at = 0; at < grown.row_start[1]; ++at) {
     std::int32_t& component = component_[root(state_.clusters[grown.cells[at]].place)];
     if (component == kNone) component = found++;
   }
-  n_components_ = found;
   for (std::int32_t place = 0; place < n; ++place) component_[place] = component_[root(place)];
   return true;
 }

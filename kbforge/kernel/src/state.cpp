@@ -23,18 +23,6 @@ Slot State::take_slot() {
   return static_cast<Slot>(clusters.size()) - 1;
 }
 
-std::int32_t State::take_node(Node node) {
-  if (node.before != kNone) ++nodes[node.before].holders;
-  if (free_nodes.empty()) {
-    nodes.push_back(node);
-    return static_cast<std::int32_t>(nodes.size()) - 1;
-  }
-  const std::int32_t at = free_nodes.back();
-  free_nodes.pop_back();
-  nodes[at] = node;
-  return at;
-}
-
 Slot State::place(Number x, Slot parent, double score) {
   const Slot slot = take_slot();
   Cluster& made = clusters[slot];
@@ -48,7 +36,8 @@ Slot State::place(Number x, Slot parent, double score) {
     made.first = grown.first;
     before = grown.node;
   }
-  made.node = take_node(Node{before, x, 1, kNone, kNone});
+  nodes.push_back(Node{before, x, kNone, kNone});
+  made.node = static_cast<std::int32_t>(nodes.size()) - 1;
   made.owner = kNone;
   made.live = true;
   made.score = score;
@@ -66,9 +55,6 @@ void State::release(Slot slot) {
   Cluster& gone = clusters[slot];
   gone.live = false;
   gone.reach = kNever;
-  for (std::int32_t at = gone.node; at != kNone && !--nodes[at].holders; at = nodes[at].before) {
-    free_nodes.push_back(at);
-  }
   if (gone.previous != kNone) {
     clusters[gone.previous].next = gone.next;
   } else {

@@ -34,7 +34,6 @@ struct Cluster {
 struct Node {
   std::int32_t before;
   Number fragment;
-  std::int32_t holders;            // live clusters and nodes that lead to it; none: it is free
   std::int32_t stamp, component;  // scratch of a step
 };
 
@@ -56,7 +55,6 @@ class State {
 
   std::vector<Cluster> clusters;
   std::vector<Node> nodes;
-  std::vector<std::int32_t> free_nodes;
   std::vector<Slot> free;              // to be taken again, the last one first
   std::vector<Block*> blocks;          // by name, null where there is none
   std::vector<Slot> family;            // by first fragment, one of its clusters or kNone
@@ -84,7 +82,6 @@ class State {
 
  private:
   Slot take_slot();
-  std::int32_t take_node(Node node);
 };
 
 }  // namespace kbforge

@@ -96,8 +96,6 @@ class Step {
   void keep_held(Block& grown);
   void split(Block* grown);
   bool falls_apart(const Block& grown);
-  bool connected(const Block& grown);
-  std::int32_t visit(const Cluster& cluster);
   void part(const Block& grown, std::int32_t component, Number& name, Block*& block);
   void put_in_place(Number name, Block* block);
   std::int32_t root(std::int32_t place);
