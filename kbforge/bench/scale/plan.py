@@ -1,10 +1,10 @@
 """What larger files would take: time, memory and workers, with intervals and assumptions.
 
-| part | fitted | beyond the measurements |
+| cost | fitted as | where a fragment gets cheaper |
 |---|---|---|
-| reading, preparing, clustering, writing | seconds a fragment as c N^b | each on its own; b is at least 0 |
-| memory | the peak as m_0 + m_1 N | the same line |
-| entities, subproblems | as c N^b | for the reader alone |
+| seconds of reading, preparing, clustering, writing, each | c N^b | fixed + m N |
+| peak of memory | fixed + m N | |
+| entities, subproblems | c N^b, to be told | |
 
 Workers share the clustering; one process does the rest. So W workers take
 
@@ -111,9 +111,12 @@ class Needs:
 
     @property
     def bound(self) -> str:
-        """What asks for more workers: "memory", "time" or "neither"."""
+        """What asks for more workers: "memory", "time" or "neither".
+
+        It is "one process" where none are enough.
+        """
         if self.by_time is None:
-            return "time"
+            return "one process"
         by_memory = 0.0 if self.by_memory is None else self.by_memory.value
         if max(by_memory, self.by_time) <= 1:
             return "neither"
@@ -155,7 +158,7 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
 
 
 def _memory(fitted: Line, n: int) -> Between:
-    """The line may go below what was measured, which no larger file can."""
+    """The line, which may not go below what was measured of smaller files; GiB."""
     value, low, high = (max(mib, fitted.mean_y) / _MIB_A_GIB for mib in fitted.at(n))
     return Between(value, low, high)
 

@@ -133,9 +133,7 @@ def write_parts(
     _write(folder, sizes, zip(ranks, read_fragments(file), strict=False))
 
 
-def _write(
-    folder: Path, sizes: Sequence[int], ranked: Iterable[tuple[int, Fragment]]
-) -> None:
+def _write(folder: Path, sizes: Sequence[int], ranked: Iterable[tuple[int, Fragment]]) -> None:
     with contextlib.ExitStack() as stack:
         parts = [
             (size, stack.enter_context(open_output(str(folder / f"{size}.jsonl"))))
@@ -186,4 +184,6 @@ def _measured(
         process.wait()
     # the system kills who takes too much
     why = " (out of memory?)" if code == -signal.SIGKILL else ""
-    raise KBForgeError(f"at {size:,} fragments: its process ended with exit code {quoted(code)}{why}")
+    raise KBForgeError(
+        f"at {size:,} fragments: its process ended with exit code {quoted(code)}{why}"
+    )
