@@ -23,13 +23,14 @@ _SLIP, _GAP = 0.08, 0.1
 _FIRST_NAMES, _SURNAMES, _TOWNS = 400, 20_000, 500
 
 
-def records(population: int, seed: int = 0, first: int = 0) -> Iterator[Fragment]:
+def records(population: int, seed: int = 0, spellings: int | None = None) -> Iterator[Fragment]:
     """Records without end, each of a person drawn at random, with typos and gaps.
 
     Args:
         population: how many people there are.
         seed: of people and records.
-        first: the number of the first record; earlier ones are passed over.
+        spellings: how many wrong ones a value has at most; None is no bound, so that the values
+            of a fixed population are ever more.
 
     Raises:
         UsageError: there is nobody.
@@ -37,11 +38,11 @@ def records(population: int, seed: int = 0, first: int = 0) -> Iterator[Fragment
     """
     if population < 1:
         raise UsageError(f"people: expected 1 or more, got {population}")
-    for number in count(first):
+    for number in count():
         rng = random.Random(f"record {seed} {number}")
         person = rng.randrange(population)
         properties = {
-            name: (_slipped(value, rng),)
+            name: (_slipped(value, rng, spellings),)
             for name, value in _person(person, seed).items()
             if rng.random() >= _GAP
         }
@@ -69,9 +70,11 @@ def _word(rng: random.Random, kind: str, kinds: int) -> str:
     return "".join(made.choice(_LETTERS) + made.choice(_VOWELS) for _ in range(syllables))
 
 
-def _slipped(value: str, rng: random.Random) -> str:
+def _slipped(value: str, rng: random.Random, spellings: int | None) -> str:
     """The value, now and then with one character in place of another."""
     if rng.random() >= _SLIP:
         return value
+    if spellings is not None:
+        rng = random.Random(f"slip {rng.randrange(spellings)} {value}")
     at = rng.randrange(len(value))
     return value[:at] + rng.choice(_DIGITS if value[at].isdigit() else _LETTERS) + value[at + 1 :]
