@@ -1,6 +1,6 @@
 """Soak: an endless stream of records of a fixed number of people, and what memory grows by.
 
-    python examples/reproductions/soak.py [--way engine|session|store] [--minutes 10] [--people 100]
+    python examples/reproductions/soak.py [--way engine|session|store] [--minutes 10]
 
 | way | what takes the records in | what it keeps |
 |---|---|---|
@@ -10,7 +10,8 @@
 
 The limit is of the whole address space (RLIMIT_AS). Every half minute a row says how much memory is
 resident, how many bytes a record it has grown by since the last row, and since the third minute.
-The first records are what the likelihood learns from.
+The first records are what the likelihood learns from. A value of a person has four wrong spellings,
+so that distinct values, which the likelihood keeps, come to an end; --spellings 0 gives them none.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--way", choices=["engine", "session", "store"], default="engine")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--people", type=int, default=100)
+    parser.add_argument("--people", type=int, default=1000)
+    parser.add_argument("--spellings", type=int, default=4, help="wrong ones a value; 0: any")
     parser.add_argument("--gib", type=float, default=2.0, help="limit of the address space")
     parser.add_argument("--seconds", type=float, default=30.0, help="between rows")
     given = parser.parse_args()
     most = int(given.gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    stream = records(given.people)
+    stream = records(given.people, spellings=given.spellings or None)
     first = list(islice(stream, _FIRST))
     print(f"{kernel_status()}; {given.people:,} people, {given.way}, {given.gib:g} GiB\n")
     print("| minute | records | resident MiB | bytes a record | since minute 3 |")
