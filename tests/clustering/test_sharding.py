@@ -114,11 +114,15 @@ def test_keys_that_close_while_fragments_are_pending(ahead: int) -> None:
     for seed in range(60):
         rng = random.Random(seed)
         fragments = [
-            Fragment(f"f{i}", {"key": tuple(map(str, rng.sample(range(6), 2)))}, (20.0 * i,))
+            Fragment(
+                f"f{i}",
+                {"key": tuple(map(str, rng.sample(range(6), 2)))},
+                (40.0 * rng.randrange(5),),
+            )
             for i in range(30)
         ]
         index = Keys(families=rng.randint(1, 2))
-        problem = Problem(Chain(normal(2.0, 900.0)), 0.5, index=index)
+        problem = Problem(Chain(normal(2.0, 90.0)), 0.5, index=index)
         posterior, _ = sharded(problem, rules, fragments, 3, ahead)
         assert posterior == local(problem, rules, fragments)
 
