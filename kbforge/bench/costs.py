@@ -9,6 +9,7 @@ from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _PEAK = re.compile(r"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
+_RESIDENT = re.compile(r"^VmRSS:\s*(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,17 @@ def peak_mib() -> float | None:
 
     `getrusage` says so everywhere, but on Linux it counts what the parent had when it began this.
     """
+    return _status(_PEAK)
+
+
+def resident_mib() -> float | None:
+    """The memory that this process has now, None where the system does not say."""
+    return _status(_RESIDENT)
+
+
+def _status(figure: re.Pattern[str]) -> float | None:
     try:
-        found = _PEAK.search(_STATUS.read_text())
+        found = figure.search(_STATUS.read_text())
     except OSError:
         return None
     return int(found[1]) / 1024 if found else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
-from kbforge.cli import console, options
+from kbforge.cli import bench_scale, console, options
 from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,27 @@ app = typer.Typer(add_completion=False)
 _WIDEST = 1_000  # columns of a terminal that nobody has
 
 
-@app.command()
+class _Bench(TyperCommand):
+    """Takes the name of a suite; `scale` in its place is a command of its own."""
+
+    @property
+    def commands(self) -> Mapping[str, Any]:
+        """The one sub-command, as those of a group are found."""
+        return {"scale": typer.main.get_command(bench_scale.app)}
+
+    def make_context(
+        self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        found = self.commands.get(args[0]) if args else None
+        if found is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return found.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@app.command(cls=_Bench)
 def bench(
     suite: Annotated[
         str,
@@ -91,6 +112,8 @@ def bench(
     that its report tells. Runs that the folder already has are not
     repeated, so the same command goes on after an interruption. A run that fails does not end the
     others; the exit code then is 1.
+
+    kbforge bench scale FILE measures growing parts of a file and plans for larger ones.
 
     Examples:
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
 import kbforge
 from kbforge import registry
@@ -92,7 +93,8 @@ def _command_of(words: Sequence[str]) -> Any:
                 f"expected {', '.join(sorted(members)) or 'none'}"
             )
         command = members[word]
-    if members := getattr(command, "commands", None):
+    members = getattr(command, "commands", None)
+    if members and isinstance(command, TyperGroup):
         raise UsageError(
             f'"{quoted(" ".join(words))}" needs a sub-command: one of {", ".join(sorted(members))}'
         )

@@ -171,7 +171,7 @@ class State:
 
     def place_clusters(self, fragment: int, new: NewClusters) -> None:
         """Put new clusters where `new_clusters` said; they have no mask and no owner yet."""
-        self._take(len(new.slots))
+        self.take(len(new.slots))
         self.put_clusters(new.slots, new.size, new.first, new.score, new.term)
         links = self.links
         for slot, parent in zip(new.slots.tolist(), new.parents.tolist(), strict=True):
@@ -189,7 +189,7 @@ class State:
         size = np.array([len(held) for held in members], dtype=np.int64)
         first = np.array([held[0] for held in members], dtype=np.int64)
         score = np.array([score for _, score in clusters.values()], dtype=np.float64)
-        self._take(len(slots))
+        self.take(len(slots))
         self.put_clusters(slots, size, first, score, self.log_terms(size, score))
         for slot, (link, _) in clusters.items():
             self.links[slot] = link
@@ -247,7 +247,7 @@ class State:
         fresh = range(self.n_slots, self.n_slots + count - len(reused))
         return np.array([*reused, *fresh], dtype=np.int64)
 
-    def _take(self, count: int) -> None:
+    def take(self, count: int) -> None:
         """Take the slots that `vacant` named."""
         reused = min(count, len(self.free))
         del self.free[len(self.free) - reused :]

@@ -8,7 +8,8 @@
 | `subproblems_and_particles` | figure 15 | how many, against P and as fragments arrive |
 | `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
 
-Each call takes the rows of one task. It returns a figure, or None where there is nothing to show.
+Each of them takes the rows of one task. It returns a figure, or None where there is nothing to
+show. `seconds_by_size` is of no paper: it draws curves of seconds against fragments.
 
 Points are means over shuffles. Bars and bands are one standard deviation, cut where a figure cannot
 go on (a share ends at 1). All points of a curve are of the same shuffles, those that all its
@@ -19,6 +20,7 @@ over fragments seen ends where the first of its runs ends.
 from kbforge.bench.figures.observations import metric_by_observations
 from kbforge.bench.figures.particles import metric_by_particles
 from kbforge.bench.figures.runtime import metric_by_runtime
+from kbforge.bench.figures.sizes import seconds_by_size
 from kbforge.bench.figures.subproblems import subproblems_and_particles
 from kbforge.bench.figures.surrogate import ablation_setting, surrogate_ablation
 
@@ -27,6 +29,7 @@ __all__ = [
     "metric_by_observations",
     "metric_by_particles",
     "metric_by_runtime",
+    "seconds_by_size",
     "subproblems_and_particles",
     "surrogate_ablation",
 ]

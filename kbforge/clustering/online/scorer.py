@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from kbforge.clustering.online.lineage import Lineage
@@ -81,6 +81,10 @@ class Scorer(Protocol):
 
     def settle(self, regrouped: Regrouped) -> None:
         """This is how some fragments are grouped now. Cannot fail."""
+        ...
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These fragments are held no more; no cluster has any of them. Cannot fail."""
         ...
 
     def count(self, other: Scorer | Reading) -> None:

@@ -13,7 +13,7 @@ the likelihood would say the same again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -68,16 +68,20 @@ def shared(problem: Problem) -> Problem:
     return replace(problem, likelihood=ScoreCache.of(likelihood))
 
 
-def make_scorer(problem: Problem, limit: int | None) -> ConjugateScorer | BlackBoxScorer:
+def make_scorer(
+    problem: Problem, limit: int | None, candidates: Candidates | None = None
+) -> ConjugateScorer | BlackBoxScorer:
     """The scorer of a problem, before the first fragment.
 
     Args:
         problem: likelihood, surrogate and M, as `shared` gives it.
         limit: how many joins the resampler can use, None for all.
+        candidates: what the problem's index leads to; None makes them, if there is an index.
 
     """
     likelihood, surrogate = problem.likelihood, problem.surrogate
-    candidates = None if problem.index is None else Candidates(problem.index)
+    if candidates is None and problem.index is not None:
+        candidates = Candidates(problem.index)
     if surrogate is not None:
         table = Table(surrogate, candidates)
         return BlackBoxScorer(likelihood, problem.max_evals, table, candidates)
@@ -134,7 +138,10 @@ class ConjugateScorer:
     def settle(self, regrouped: Regrouped) -> None:
         self.evaluations += len(regrouped.made.scores)
         self.table.settle(regrouped)
-        for number in regrouped.removed:
+        self.forget(regrouped.removed)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
             del self.fragments[number]
 
     def count(self, other: Scorer | Reading) -> None:
@@ -260,9 +267,10 @@ class BlackBoxScorer:
             self.table.settle(regrouped)
         elif self.candidates is not None:
             self.candidates.settle(regrouped.before, regrouped.clusters, regrouped.keys)
-        gone = {
-            self._numbers.pop(number): self.fragments.pop(number) for number in regrouped.removed
-        }
+        self.forget(regrouped.removed)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        gone = {self._numbers.pop(number): self.fragments.pop(number) for number in numbers}
         for number in gone.keys() & set(self._numbers.values()):
             del gone[number]
         if gone:

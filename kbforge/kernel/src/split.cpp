@@ -1,7 +1,8 @@
 // Split: what has grown falls apart into blocks that no particle connects.
 //
-// Fragments are connected if they share a cluster on any particle. The clusters are visited along
-// their lists of members; where two clusters grew from the same one, what they share is visited once.
+// Fragments are connected if they share a cluster on any particle. The clusters are followed along
+// their lists of members, the newest fragment of all of them first, until all are connected or no two
+// of them can meet any more. So what has long been settled is not gone through at every step.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -40,8 +41,6 @@ bool Step::falls_apart(const Block& grown) {
   const auto n = static_cast<std::int32_t>(grown.slots.size());
   parent_of_.resize(n);
   std::iota(parent_of_.begin(), parent_of_.end(), 0);
-  ++stamp_;
-  if (visits_.size() < state_.blocks.size()) visits_.resize(2 * state_.blocks.size());
   std::int32_t left = n;
   const auto connect = [&](std::int32_t a, std::int32_t b) {
     a = root(a);
@@ -51,24 +50,28 @@ bool Step::falls_apart(const Block& grown) {
       --left;
     }
   };
+  // nodes are numbered as their fragments came: the largest has the newest fragment
+  walks_.clear();
   for (std::int32_t place = 0; place < n; ++place) {
-    std::int32_t at = state_.clusters[grown.slots[place]].node;
-    while (at != kNone) {
-      Node& node = state_.nodes[at];
-      if (node.stamp == stamp_) {
-        connect(place, node.component);
-        break;
-      }
-      node.stamp = stamp_;
-      node.component = place;
-      Visit& visit = visits_[node.fragment];
-      if (visit.stamp == stamp_) {
-        connect(place, visit.component);
-      } else {
-        visit = Visit{stamp_, place};
-      }
-      at = node.before;
+    walks_.emplace_back(state_.clusters[grown.slots[place]].node, place);
+  }
+  std::make_heap(walks_.begin(), walks_.end());
+  Walk last{kNone, kNone};
+  while (left > 1) {
+    std::pop_heap(walks_.begin(), walks_.end());
+    const Walk here = walks_.back();
+    walks_.pop_back();
+    const Node& node = state_.nodes[here.first];
+    const bool same = last.first != kNone && state_.nodes[last.first].fragment == node.fragment;
+    if (same) connect(here.second, last.second);
+    if (here.first != last.first && node.before != kNone) {
+      walks_.emplace_back(node.before, here.second);
+      std::push_heap(walks_.begin(), walks_.end());
     }
+    last = here;
+    if (walks_.empty()) break;
+    // the one that is left may still be at the fragment of the last one, and meets nobody after it
+    if (walks_.size() == 1 && state_.nodes[walks_[0].first].fragment != node.fragment) break;
   }
   if (left == 1) return false;
   n_components_ = left;

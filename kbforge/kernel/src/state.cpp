@@ -4,6 +4,12 @@
 
 namespace kbforge {
 
+namespace {
+
+constexpr std::size_t kRoom = 1 << 12;  // more nodes than a step makes
+
+}  // namespace
+
 State::~State() {
   for (Block* block : blocks) delete block;
 }
@@ -36,7 +42,7 @@ Slot State::place(Number x, Slot parent, double score) {
     made.first = grown.first;
     before = grown.node;
   }
-  nodes.push_back(Node{before, x, kNone, kNone});
+  nodes.push_back(Node{before, x});
   made.node = static_cast<std::int32_t>(nodes.size()) - 1;
   made.owner = kNone;
   made.live = true;
@@ -62,6 +68,33 @@ void State::release(Slot slot) {
   }
   if (gone.next != kNone) clusters[gone.next].previous = gone.previous;
   free.push_back(slot);
+}
+
+void State::tidy() {
+  if (nodes.size() < most_nodes_) return;
+  std::vector<std::int32_t> moved(nodes.size(), kNone);
+  for (const Cluster& cluster : clusters) {
+    if (!cluster.live) continue;
+    std::int32_t at = cluster.node;
+    while (at != kNone && moved[at] == kNone) {
+      moved[at] = at;
+      at = nodes[at].before;
+    }
+  }
+  std::int32_t kept = 0;
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    if (moved[at] == kNone) continue;
+    const Node& node = nodes[at];
+    const std::int32_t before = node.before == kNone ? kNone : moved[node.before];
+    nodes[kept] = Node{before, node.fragment};
+    moved[at] = kept++;
+  }
+  for (Cluster& cluster : clusters) {
+    if (cluster.live) cluster.node = moved[cluster.node];
+  }
+  nodes.resize(kept);
+  most_nodes_ = std::max(most_nodes_, nodes.size() + nodes.size() / 2);
+  nodes.reserve(most_nodes_ + kRoom);
 }
 
 void State::install(Number name, Block* block) {

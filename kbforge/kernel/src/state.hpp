@@ -34,7 +34,6 @@ struct Cluster {
 struct Node {
   std::int32_t before;
   Number fragment;
-  std::int32_t stamp, component;  // scratch of a step
 };
 
 // A subproblem: its particles as rows of slots, heaviest first.
@@ -76,12 +75,18 @@ class State {
   // Take a subproblem out; the caller owns it now.
   Block* remove(Number name);
 
+  // Forget the nodes that no cluster leads to any more, when they have become many. The others keep
+  // their order.
+  void tidy();
+
   bool in_heaviest(const Cluster& cluster) const;
   bool family_in_heaviest(Number family) const;
   void members(Slot slot, std::vector<Number>& out) const;  // ascending
 
  private:
   Slot take_slot();
+
+  std::size_t most_nodes_ = 1 << 14;
 };
 
 }  // namespace kbforge

@@ -10,6 +10,7 @@ Outcome Step::take_in(const std::vector<Slot>& slots, const double* predictive, 
   const Outcome outcome = propose_joins(slots, predictive);
   if (outcome != Outcome::kDone) return outcome;
   if (std::isnan(alone) || alone == -kNever) return Outcome::kBadAlone;
+  state_.tidy();
   const Number x = state_.n_fragments();
   if (pool_.empty() && (rules_.splits || !state_.n_subproblems)) {
     if (alone == kNever) return Outcome::kNoPlace;

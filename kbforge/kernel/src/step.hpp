@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "state.hpp"
@@ -71,10 +72,8 @@ class Step {
     bool waits;  // whether `left` is of those in which x has not been placed
   };
 
-  // Which component a fragment was seen in, in the step of that stamp.
-  struct Visit {
-    std::int32_t stamp = 0, component = kNone;
-  };
+  // A node of a cluster's list of members, and the cluster's place.
+  using Walk = std::pair<std::int32_t, std::int32_t>;
   // A distinct row of a component: its log density in units of the grid, its range of cells.
   struct Row {
     std::int64_t units;
@@ -112,10 +111,10 @@ class Step {
   std::vector<std::int32_t> mine_;
   std::vector<Slot> parents_, children_, old_slots_;
   std::vector<std::int32_t> parent_of_, component_;
-  std::vector<Visit> visits_;  // by fragment
+  std::vector<Walk> walks_;
   std::vector<Row> rows_;
   std::vector<Slot> cells_;
-  std::int32_t n_components_ = 0, stamp_ = 0;
+  std::int32_t n_components_ = 0;
 };
 
 }  // namespace kbforge

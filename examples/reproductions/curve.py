@@ -1,0 +1,138 @@
+"""Time against the number of fragments: with the kernel, without it, Splink and dedupe.
+
+    python examples/reproductions/curve.py FILE --sizes 1000,3000,10000 -o curve.svg
+    python examples/reproductions/curve.py FILE --rivals /tmp/rivals/bin/python --sizes ...
+
+Every program goes from the file to its clusters in a process of its own, the smallest file first; a
+program that took longer than --seconds gets no larger one. Splink and dedupe need labels or
+settings: see `splink_side.py` and `dedupe_side.py`. They are no part of this project, and run in an
+environment of their own, whose interpreter --rivals names. It is made so (BTrees 6 lacks what
+dedupe 3.0.3 calls):
+
+    python3 -m venv /tmp/rivals
+    /tmp/rivals/bin/pip install splink duckdb pyarrow dedupe 'BTrees<6'
+
+The load of the machine is printed with the table: compare curves of one run only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from shell import table
+
+from kbforge.bench.figures import seconds_by_size
+from kbforge.bench.scale.running import measure_all, write_parts
+from kbforge.errors import KBForgeError
+from kbforge.jobs.choices import Choices
+from kbforge.kernel.library import SWITCH, kernel_status
+from kbforge.pictures.canvas import save
+
+SIDES = {"Splink": "splink_side.py", "dedupe": "dedupe_side.py"}
+
+
+class Point(NamedTuple):
+    """What one file took a program."""
+
+    seconds: float
+    cpu: float
+    mib: float
+
+
+def main() -> None:
+    """Measure, print the table, draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", help="JSON lines file of fragments")
+    parser.add_argument("--sizes", default="1000,3000,10000,30000")
+    parser.add_argument("--likelihood", default="attributes")
+    parser.add_argument("--rivals", metavar="PYTHON", help="interpreter that has Splink and dedupe")
+    parser.add_argument("--seconds", type=float, default=300.0, help="that end a curve")
+    parser.add_argument("-o", "--output", default="curve.svg")
+    given = parser.parse_args()
+    sizes = sorted({int(part) for part in given.sizes.split(",")})
+    print(f"{kernel_status()}; load {os.getloadavg()[0]:.1f} before\n", flush=True)
+    curves: dict[str, dict[int, Point]] = {}
+    choices = Choices(likelihood=given.likelihood)
+    for name, switch in (("kernel", "1"), ("NumPy", "0")):
+
+        def ours(size: int, switch: str = switch) -> Point:
+            (one,) = measure_all(given.file, [size], choices, environment={SWITCH: switch})
+            return Point(one.seconds, sum(one.cpu.values()), one.peak_mib or 0.0)
+
+        curves[name] = curve(ours, sizes, given.seconds)
+    if given.rivals:
+        with tempfile.TemporaryDirectory() as folder:
+            write_parts(given.file, sizes, "first", 0, Path(folder))
+            for name, script in SIDES.items():
+                side = [given.rivals, str(Path(__file__).with_name(script))]
+
+                def theirs(size: int, side: list[str] = side, name: str = name) -> Point:
+                    return rival(name, [*side, f"{folder}/{size}.jsonl"])
+
+                curves[name] = curve(theirs, sizes, given.seconds)
+    print(shown(curves, sizes))
+    print(f"\nload {os.getloadavg()[0]:.1f} after")
+    drawn = {name: [(n, p.seconds) for n, p in found.items()] for name, found in curves.items()}
+    figure = seconds_by_size(drawn)
+    if figure is not None:
+        save(figure, given.output)
+
+
+def curve(run: Callable[[int], Point], sizes: list[int], most: float) -> dict[int, Point]:
+    """The points of a program, until one takes too long or fails."""
+    found: dict[int, Point] = {}
+    for size in sizes:
+        try:
+            found[size] = run(size)
+        except KBForgeError as error:
+            print(error, flush=True)
+            break
+        if found[size].seconds > most:
+            break
+    return found
+
+
+def rival(name: str, command: list[str]) -> Point:
+    """Run a program of others.
+
+    Raises:
+        KBForgeError: it failed.
+
+    """
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing said"])[-1]
+        raise KBForgeError(f"{name}, {Path(command[-1]).stem} fragments: {last}")
+    found = json.loads(done.stdout)
+    return Point(found["seconds"], found["cpu_seconds"], found["peak_mib"])
+
+
+def shown(curves: dict[str, dict[int, Point]], sizes: list[int]) -> str:
+    """A row a size: seconds on the wall, of the processor, MiB."""
+    rows = []
+    for size in sizes:
+        row = [f"{size:,}"]
+        for found in curves.values():
+            point = found.get(size)
+            row.append(
+                f"{point.seconds:,.1f} ({point.cpu:,.1f}), {point.mib:,.0f}" if point else "-"
+            )
+        rows.append(row)
+    return table(["fragments", *(f"{name}: s (processor), MiB" for name in curves)], rows)
+
+
+if __name__ == "__main__":
+    main()

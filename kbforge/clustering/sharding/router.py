@@ -1,0 +1,246 @@
+"""The router: which shard takes in a fragment, and what must be handed over to it before.
+
+A step looks at the subproblems that hold a family to which one of the fragment's keys leads, and at
+nothing else. So steps with no such subproblem in common may be taken in any order, on any machine.
+The router has all of those that a step may look at on one shard before the step is taken there.
+
+It knows where keys lead as of the last report. Fragments that were routed since are *pending*: what
+they do is not known, but it is bounded. A pending fragment may have connected all that it may look
+at, and its keys may lead to any of that. So what is handed over is closed under pending fragments:
+with one thing that a pending fragment may look at, all things go that it may.
+
+Reports are heard in the order of the fragments. If it is also fixed how many fragments are pending
+when one is routed, routes do not depend on how fast shards are.
+
+Nothing here knows of processes or machines: `kbforge.clustering.sharding.simulation` runs a router
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kbforge.clustering.sharding.messages import Move, Report, Route
+from kbforge.errors import UsageError
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a router has asked of its shards.
+
+    Attributes:
+        fragments: routed to each shard, shape [shards].
+        crossing: fragments that had to look at subproblems of several shards.
+        moves: hand-overs, each from one shard to another.
+        moved: subproblems and pending fragments that these were asked to take along.
+
+    """
+
+    fragments: list[int]
+    crossing: int = 0
+    moves: int = 0
+    moved: int = 0
+
+    @property
+    def messages(self) -> int:
+        """One a fragment and one a hand-over; who sends several at once sends fewer."""
+        return sum(self.fragments) + self.moves
+
+    @property
+    def skew(self) -> float:
+        """Fragments of the busiest shard, as a multiple of the mean; 1 is none."""
+        total = sum(self.fragments)
+        return max(self.fragments) * len(self.fragments) / total if total else 1.0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A fragment of which no report was heard: its keys, and all that it may look at or be in."""
+
+    keys: Sequence[int]
+    nodes: set[int] = field(default_factory=set)
+
+
+class Router:
+    """Knows, on the safe side, which subproblems every key leads to, and on which shard they are.
+
+    A *node* is a subproblem by name, or a pending fragment by number. Both are numbers of
+    fragments, and stand for whatever subproblem holds that fragment.
+
+    Args:
+        shards: how many there are, >= 1.
+        families: of the index: how many a key leads to before it may be closed.
+
+    Attributes:
+        counts: what was asked so far.
+
+    Raises:
+        UsageError: there is no shard.
+
+    """
+
+    def __init__(self, shards: int, families: int) -> None:
+        if shards < 1:
+            raise UsageError(f"workers: expected at least 1, got {shards}")
+        self.counts = Counts([0] * shards)
+        self._most = families
+        self._pending: dict[int, _Pending] = {}
+        self._asking: dict[int, set[int]] = {}  # by key, the pending fragments that have it
+        self._touching: dict[int, set[int]] = {}  # by node, the pending fragments it is a node of
+        self._at: dict[int, int] = {}  # by node, its shard
+        # as of the last report
+        self._led: dict[int, list[int]] = {}  # by key, families
+        self._closed: set[int] = set()
+        self._home: dict[int, int] = {}  # by live family, the subproblem
+        self._families: dict[int, tuple[int, ...]] = {}  # by subproblem, its live families
+        self._next = 0
+
+    @property
+    def n_pending(self) -> int:
+        """How many fragments were routed and not reported."""
+        return len(self._pending)
+
+    def route(self, keys: Sequence[int]) -> Route:
+        """Where the next fragment goes.
+
+        Args:
+            keys: the fragment's, distinct.
+
+        """
+        number = self._next
+        self._next += 1
+        nodes = self._reached(keys)
+        shard, moves = self._placed(nodes)
+        self.counts.fragments[shard] += 1
+        self.counts.crossing += bool(moves)
+        self.counts.moves += len(moves)
+        nodes.add(number)
+        self._at[number] = shard
+        self._pending[number] = _Pending(keys, nodes)
+        for key in keys:
+            self._asking.setdefault(key, set()).add(number)
+        for node in nodes:
+            self._touching.setdefault(node, set()).add(number)
+        closed = tuple(key for key in keys if key in self._closed)
+        return Route(number, shard, moves, closed)
+
+    def hear(self, report: Report) -> None:
+        """Take note of what the first pending fragment did."""
+        number = report.fragment
+        assert number == next(iter(self._pending)), (
+            "reports are heard in the order of the fragments"
+        )
+        step = self._pending.pop(number)
+        for key in step.keys:
+            _discard(self._asking, key, number)
+        for node in step.nodes:
+            _discard(self._touching, node, number)
+        self._rename(number, report)
+        for name in report.before:
+            for family in self._families.pop(name):
+                self._home.pop(family)
+        for name, families in report.after:
+            self._families[name] = families
+            self._home.update(dict.fromkeys(families, name))
+        self._closed.update(report.closed)
+        for key in step.keys:
+            if key not in self._closed:
+                led = self._led.setdefault(key, [])
+                led += [family for family in report.led if family not in led]
+
+    def _rename(self, number: int, report: Report) -> None:
+        """What is pending may look at what has taken the place of what it might have looked at."""
+        shard = self._at[number]
+        after = [name for name, _ in report.after]
+        gone = {number, *report.before}.difference(after)
+        waiting: set[int] = set()
+        for node in (number, *report.before):
+            waiting |= self._touching.get(node, set())
+        for other in waiting:
+            nodes = self._pending[other].nodes
+            nodes.difference_update(gone)
+            nodes.update(after)
+        for node in gone:
+            del self._at[node]
+            self._touching.pop(node, None)
+        for name in after:
+            self._at[name] = shard
+            if waiting:
+                self._touching.setdefault(name, set()).update(waiting)
+
+    def _reached(self, keys: Sequence[int]) -> set[int]:
+        """All nodes that a step may look at which takes in a fragment with these keys.
+
+        Closed keys are followed only where open ones lead nowhere. One leads somewhere for sure if
+        it does by now and cannot be closed meanwhile: then no pending fragment has it, and it leads
+        to few families. A key that leads to a family goes on to lead to a live one: the fragment
+        that made it do so stays in clusters of those families that it came to.
+        """
+        nodes: set[int] = set()
+        sure = False
+        for key in keys:
+            if key in self._closed:
+                continue
+            families, pending = self._families_of(key), self._asking.get(key)
+            nodes.update(self._home[family] for family in families)
+            if pending:
+                nodes |= pending
+            elif families and len(families) <= self._most:
+                sure = True
+        if not sure:
+            for key in self._closed.intersection(keys):
+                nodes.update(self._home[family] for family in self._families_of(key))
+        return nodes
+
+    def _families_of(self, key: int) -> Sequence[int]:
+        """The families that a key leads to and that live, as of the last report."""
+        led = self._led.get(key)
+        if led is None:
+            return ()
+        home = self._home
+        if not all(family in home for family in led):
+            led = self._led[key] = [family for family in led if family in home]
+        return led
+
+    def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Move, ...]]:
+        """The shard that has most of these, or else the idlest; and what it lacks."""
+        by_shard: dict[int, list[int]] = {}
+        for node in nodes:
+            by_shard.setdefault(self._at[node], []).append(node)
+        if not by_shard:
+            given = self.counts.fragments
+            return given.index(min(given)), ()
+        if len(by_shard) == 1:
+            return next(iter(by_shard)), ()
+        whole = {shard: self._connected(held) for shard, held in by_shard.items()}
+        target = max(whole, key=lambda shard: (len(whole[shard]), -shard))
+        moves = []
+        for source in sorted(whole):
+            if source != target:
+                moved = tuple(sorted(whole[source]))
+                self._at.update(dict.fromkeys(moved, target))
+                self.counts.moved += len(moved)
+                moves.append(Move(source, target, moved))
+        return target, tuple(moves)
+
+    def _connected(self, nodes: Iterable[int]) -> set[int]:
+        """These, and all that pending fragments may have connected with them."""
+        found, left = set(nodes), list(nodes)
+        seen: set[int] = set()
+        while left:
+            for step in self._touching.get(left.pop(), ()):
+                if step not in seen:
+                    seen.add(step)
+                    new = self._pending[step].nodes - found
+                    found |= new
+                    left += new
+        return found
+
+
+def _discard(sets: dict[int, set[int]], key: int, number: int) -> None:
+    """Take a number out of a set, and the set away with the last one."""
+    held = sets[key]
+    held.discard(number)
+    if not held:
+        del sets[key]

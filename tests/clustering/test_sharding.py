@@ -1,0 +1,209 @@
+"""Shards and their router against one session: the same to the last bit, however it is cut."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.clustering.paging.reading import posterior_of
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.rules import Rules
+from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.sharding.messages import Report
+from kbforge.clustering.sharding.router import Counts, Router
+from kbforge.clustering.sharding.shard import Shard, require_shardable
+from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, steps_of
+from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
+from kbforge.errors import UsageError
+from kbforge.testing import BlackBox
+from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.names import Names
+from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers.multinomial import Multinomial
+from tests.clustering.test_candidates import Keys
+from tests.clustering.toys import Chain, normal
+from tests.people import people
+
+
+def local(problem: Problem, rules: Rules, fragments: Sequence[Fragment]) -> Posterior:
+    session = OnlineSession(problem, rules, np.random.default_rng(0))
+    session.add(fragments)
+    return session.posterior()
+
+
+def sharded(
+    problem: Problem,
+    rules: Rules,
+    fragments: Sequence[Fragment],
+    shards: int,
+    ahead: int,
+    rng: random.Random | None = None,
+) -> tuple[Posterior, Counts]:
+    """A run on shards that report late; now and then one goes on from what it had saved."""
+    index = problem.index
+    assert index is not None
+    router = Router(shards, index.families)
+    held = [Shard(problem, rules, fragments[0]) for _ in range(shards)]
+    waiting: list[Report] = []
+    for x in fragments:
+        while len(waiting) > ahead:
+            router.hear(waiting.pop(0))
+        route = router.route(index.keys(x))
+        for move in route.moves:
+            held[move.target].take(held[move.source].give(move.fragments))
+        waiting.append(held[route.shard].add(route.fragment, x, route.closed))
+        if rng is not None and rng.random() < 0.1:
+            which = rng.randrange(shards)
+            held[which] = Shard(problem, rules, fragments[0], held[which].save())
+    assert router.n_pending == len(waiting) <= ahead + 1
+    pages = sorted((page for shard in held for page in shard.pages()), key=lambda page: page.name)
+    evaluations = sum(shard.evaluations for shard in held)
+    prior = DirichletProcess(problem.alpha)
+    return posterior_of(pages, prior, len(fragments), evaluations), router.counts
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    keys=st.lists(st.lists(st.integers(-3, 9), unique=True, max_size=4), min_size=1, max_size=45),
+    spread=st.integers(0, 3),
+    families=st.integers(1, 4),
+    shared=st.integers(1, 3),
+    compared=st.integers(0, 3),
+    shards=st.integers(1, 4),
+    ahead=st.sampled_from([0, 1, 3, 10, 100]),
+    particles=st.sampled_from([1, 2, 6]),
+    weights=st.sampled_from(["target", "marginal"]),
+    seed=st.integers(0, 1000),
+)
+def test_any_stream(
+    keys: list[list[int]],
+    spread: int,
+    families: int,
+    shared: int,
+    compared: int,
+    shards: int,
+    ahead: int,
+    particles: int,
+    weights: str,
+    seed: int,
+) -> None:
+    """Keys that close, merges, splits, families that die: what is random is how it is cut."""
+    fragments = [
+        Fragment(f"f{i}", {"key": tuple(map(str, held))} if held else {}, (float(i * spread % 7),))
+        for i, held in enumerate(keys)
+    ]
+    index = Keys(families=families, shared=shared)
+    index.compared = compared
+    problem = Problem(Chain(normal(2.0, 3.0)), 0.5, index=index)
+    rules = Rules(particles, Greedy(), splits=True, weights=weights)  # type: ignore[arg-type]
+    posterior, counts = sharded(problem, rules, fragments, shards, ahead, random.Random(seed))
+    assert posterior == local(problem, rules, fragments)
+    assert sum(counts.fragments) == len(fragments)
+    assert counts.moves == 0 or shards > 1
+
+
+@pytest.mark.parametrize("ahead", [0, 2, 6])
+def test_keys_that_close_while_fragments_are_pending(ahead: int) -> None:
+    """A fragment whose open keys close before its turn is compared by those closed before."""
+    rules = Rules(4, Greedy(), splits=True)
+    for seed in range(60):
+        rng = random.Random(seed)
+        fragments = [
+            Fragment(
+                f"f{i}",
+                {"key": tuple(map(str, rng.sample(range(6), 2)))},
+                (40.0 * rng.randrange(5),),
+            )
+            for i in range(30)
+        ]
+        index = Keys(families=rng.randint(1, 2))
+        problem = Problem(Chain(normal(2.0, 90.0)), 0.5, index=index)
+        posterior, _ = sharded(problem, rules, fragments, 3, ahead)
+        assert posterior == local(problem, rules, fragments)
+
+
+@pytest.mark.parametrize("model", [Attributes, Names], ids=lambda model: str(model.__name__))
+@pytest.mark.parametrize("shards", [2, 3])
+def test_records_of_people(model: type[ConjugateLikelihood], shards: int) -> None:
+    fragments = people(150, 3)
+    likelihood = model()
+    likelihood.fit(fragments)
+    problem = Problem(likelihood, 50.0, index=likelihood.index)
+    rules = Rules(100, Greedy(), splits=True)
+    posterior, counts = sharded(problem, rules, fragments, shards, 16, random.Random(1))
+    assert posterior == local(problem, rules, fragments)
+    assert min(counts.fragments) > 0
+    assert (counts.moves > 0) == (model is Attributes)
+    assert counts.messages == len(fragments) + counts.moves
+
+
+@pytest.mark.parametrize("surrogate", [False, True])
+def test_a_black_box(surrogate: bool) -> None:
+    """Evaluations are left out: a set that went with its fragments may be asked for again."""
+    fragments = people(40, 5)
+    likelihood = Attributes()
+    likelihood.fit(fragments)
+    problem = Problem(
+        BlackBox(likelihood), 50.0, likelihood if surrogate else None, index=likelihood.index
+    )
+    rules = Rules(10, Greedy(), splits=True)
+    one, _ = sharded(problem, rules, fragments, 3, 8, random.Random(1))
+    other = local(problem, rules, fragments)
+    assert one.subproblems == other.subproblems
+    assert one.log_posterior == other.log_posterior
+
+
+def test_a_simulation_counts_what_a_run_does() -> None:
+    fragments = people(120, 4)
+    likelihood = Attributes()
+    likelihood.fit(fragments)
+    problem = Problem(likelihood, 50.0, index=likelihood.index)
+    rules = Rules(20, Greedy(), splits=True)
+    _, real = sharded(problem, rules, fragments, 3, 15)
+    assert likelihood.index is not None
+    families = likelihood.index.families
+    steps = list(steps_of(fragments, problem, rules))
+    assert simulate(steps, families, 3, 16) == real
+    alone = simulate(steps, families, 1, 16)
+    assert (alone.fragments, alone.moves, alone.skew) == ([len(fragments)], 0, 1.0)
+    assert simulate([], families, 3, 16).skew == 1.0
+
+
+def test_a_simulation_of_groups() -> None:
+    """0 and 1 are one, 2 is another; 3 has a key of both, and 4 one that has led too far."""
+    keys = [(1, 9), (1,), (2, 9), (1, 2), (9,)]
+    steps = list(steps_in_groups(keys, [0, 0, 2, 0, 4], 1))
+    assert [report.before for _, report in steps] == [(), (0,), (), (0,), ()]
+    assert [report.closed for _, report in steps] == [(), (), (), (), (9,)]
+    counts = simulate(steps, 1, 2, 1)
+    # 2 has a key of 0, so that both are on one shard; so is what asks for both
+    assert counts.fragments == [5, 0]
+    assert counts.skew == 2
+
+
+def test_unconnected_fragments_are_spread_evenly() -> None:
+    counts = simulate(steps_in_groups([(i,) for i in range(90)], range(90), 8), 8, 3, 10)
+    assert counts.fragments == [30, 30, 30]
+    assert (counts.moves, counts.crossing, counts.messages) == (0, 0, 90)
+
+
+def test_what_cannot_be_sharded_is_refused() -> None:
+    chain = Chain(normal())
+    problem = Problem(chain, 1.0, index=Keys())
+    rules = Rules(3, Greedy(), splits=True)
+    require_shardable(problem, rules)
+    for bad, how, said in (
+        (problem, Rules(3, Greedy(), splits=False), "plain smc"),
+        (problem, Rules(3, Multinomial(), splits=True, weights="marginal"), "random numbers"),
+        (Problem(chain, 1.0), rules, "--index"),
+        (Problem(chain, 1.0, index=Keys(), constraints=Constraints((), "x")), rules, "--link"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            require_shardable(bad, how)
+    with pytest.raises(UsageError, match="workers: expected at least 1, got 0"):
+        Router(0, 8)
