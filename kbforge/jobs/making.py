@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,7 +53,11 @@ class Models:
 
     def problem(self, alpha: float, choices: Choices) -> Problem:
         """What to cluster by, at the temperature chosen."""
-        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, self.index)
+        index = self.index
+        if index is not None and choices.exact:
+            index = copy(index)  # it may be the user's own; what it learned is shared
+            index.compared = 0
+        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index)
         linked = Constraints(link=choices.link)
         return replace(tempered(problem, choices.temperature), constraints=linked)
 
@@ -170,6 +175,11 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
     if options and chosen in (None, NO_INDEX):
         raise UsageError(
             f"--set index.{next(iter(options))}: there is no index; name one with --index"
+        )
+    if choices.exact and "compared" in options:
+        raise UsageError(
+            "--exact and --set index.compared both say how many clusters a fragment is compared "
+            "with; choose one"
         )
     if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
