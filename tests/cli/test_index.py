@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,27 @@ def test_options_reach_the_index(program: Run, tmp_path: Path) -> None:
     assert few["model_evaluations"] < many["model_evaluations"]
     everything = program(*job, "--index", "none").json
     assert many["model_evaluations"] == everything["model_evaluations"]
+
+
+def test_many_names_get_an_index_by_themselves(program: Run, tmp_path: Path) -> None:
+    path = tmp_path / "names.jsonl"
+    rng = random.Random(1)
+    names = ["".join(rng.choices("abcdefghijklmnopqrst", k=6)) for _ in range(700)]
+    path.write_text(
+        "".join(
+            json.dumps({"id": f"f{i}", "properties": {"name": [names[i % 700]]}}) + "\n"
+            for i in range(2001)
+        )
+    )
+    job = ("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json")
+    said = "index ngrams, as there are more than 2,000 fragments"
+    ran = program(*job, "--alpha", 1000)
+    assert said in ran.err
+    named = program(*job, "--alpha", 1000, "--index", "ngrams")
+    assert said not in named.err
+    assert named.json["log_posterior"] == ran.json["log_posterior"]
+    for more in (("--exact",), ("--index", "none"), ("--limit", 2000)):
+        assert "index" not in program(*job, "--alpha", 1000, *more).err
 
 
 def many(tmp_path: Path) -> tuple[object, ...]:

@@ -12,3 +12,12 @@ class TestSelective(IndexContract):
 class TestSelectiveWithARule(IndexContract):
     name = "selective"
     options: ClassVar = {"rules": ("name+colour",), "common": 1}
+
+
+class TestNgrams(IndexContract):
+    name = "ngrams"
+
+
+class TestNgramsOfNamesAlone(IndexContract):
+    name = "ngrams"
+    options: ClassVar = {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}
