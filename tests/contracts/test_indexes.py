@@ -21,3 +21,21 @@ class TestNgrams(IndexContract):
 class TestNgramsOfNamesAlone(IndexContract):
     name = "ngrams"
     options: ClassVar = {"attributes": ("name",), "order": 4, "common": 1, "rarest": 5}
+
+
+class TestMinHash(IndexContract):
+    name = "minhash"
+
+
+class TestMinHashOfCharacters(IndexContract):
+    name = "minhash"
+    options: ClassVar = {"unit": "character", "order": 4, "weighted": False, "rows": 1}
+
+
+class TestProjection(IndexContract):
+    name = "projection"
+
+
+class TestProjectionByAngles(IndexContract):
+    name = "projection"
+    options: ClassVar = {"angles": True, "tables": 10, "rows": 3}

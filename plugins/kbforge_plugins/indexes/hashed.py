@@ -119,13 +119,55 @@ def grams_of(said: Sequence[Said], order: int, most: int) -> Parts:
     ends = begins[1:].repeat(counts)
     by_name = {name: digest_of(name) for name in {name for name, _ in said}}
     of_attribute = np.array([by_name[name] for name, _ in said], dtype=np.uint64)
-    hashes = of_attribute.repeat(counts)
-    for offset in range(order):
+    return Parts(starts, _runs(characters, places, ends, order, of_attribute.repeat(counts)))
+
+
+def _runs(units: Hashes, places: IntArray, ends: IntArray, order: int, first: Hashes) -> Hashes:
+    """The hashes of runs of units, each from a place on and not beyond an end.
+
+    Args:
+        units: all of them.
+        places: where the runs begin, shape [runs].
+        ends: where the text of each ends, shape [runs].
+        order: units of a run.
+        first: what each hash begins with, shape [runs].
+
+    """
+    hashes = first
+    for offset in range(order if len(units) else 0):
         at = places + offset
-        inside = at < ends
-        here = characters[np.minimum(at, max(len(characters) - 1, 0))] + np.uint64(1)
-        hashes = np.where(inside, mixed(hashes ^ here), hashes)
-    return Parts(starts, hashes)
+        here = units[np.minimum(at, len(units) - 1)] + np.uint64(1)
+        hashes = np.where(at < ends, mixed(hashes ^ here), hashes)
+    return hashes
+
+
+def words_of(said: Sequence[Said], order: int, most: int) -> Parts:
+    """By value, the hashes of each `order` words in a row; fewer are one, too.
+
+    Args:
+        said: attributes and values.
+        order: words of one hash.
+        most: characters of a value that are read.
+
+    """
+    number: dict[Said, int] = {}
+    of_value = [
+        [number.setdefault((name, word), len(number)) for word in normalised(value[:most]).split()]
+        for name, value in said
+    ]
+    of_word = np.array([digest_of("\0".join(one)) for one in number], dtype=np.uint64)
+    lengths = np.array([len(words) for words in of_value], dtype=np.int64)
+    begins = starts_of(lengths)
+    words = of_word[np.fromiter((w for words in of_value for w in words), np.int64)]
+    counts = np.where(lengths > 0, np.maximum(lengths - order + 1, 1), 0)
+    starts = starts_of(counts)
+    places = np.arange(starts[-1]) + (begins[:-1] - starts[:-1]).repeat(counts)
+    return Parts(
+        starts,
+        _runs(
+            words, places, begins[1:].repeat(counts), order, np.zeros_like(places, dtype=np.uint64)
+        ),
+    )
 
 
 class Values:
@@ -148,6 +190,11 @@ class Values:
             for f in fragments
         ]
         self.said = list(place)
+
+
+def different(fragments: Iterable[Fragment], attributes: Sequence[str]) -> Iterator[Said]:
+    """What fragments say, each value once; of them all."""
+    return iter(dict.fromkeys(one for f in fragments for one in _said(f, attributes)))
 
 
 def _said(fragment: Fragment, attributes: Sequence[str]) -> Iterator[Said]:

@@ -32,6 +32,7 @@ from kbforge_plugins.indexes.hashed import (
     Parts,
     Said,
     Values,
+    different,
     distinct,
     first_of_each,
     grams_of,
@@ -103,7 +104,7 @@ class Ngrams(CandidateIndex):
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Count how many different values have each n-gram."""
-        said = iter(Values(fragments, self.attributes).said)
+        said = different(fragments, self.attributes)
         grams, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         while part := list(islice(said, _AT_ONCE)):
             more = distinct(self._grams_of(part)).numbers
