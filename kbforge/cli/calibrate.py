@@ -34,6 +34,7 @@ def calibrate(
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
     index: options.Index = None,
+    exact: options.Exact = False,
     clusterer: options.Clusterer = "split-smc",
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,

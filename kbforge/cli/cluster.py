@@ -35,6 +35,7 @@ def cluster(
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
     index: options.Index = None,
+    exact: options.Exact = False,
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
     alpha: Annotated[

@@ -27,6 +27,14 @@ Index: TypeAlias = Annotated[
         show_default="the likelihood's own, if any",
     ),
 ]
+Exact: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Compare with all clusters that share a key, however many, and with all clusters if "
+        "the likelihood brings no index; slower.",
+    ),
+]
 Clusterer: TypeAlias = Annotated[
     str,
     typer.Option(

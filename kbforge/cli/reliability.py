@@ -53,6 +53,7 @@ def reliability(
     likelihood: options.Likelihood = None,
     surrogate: options.Surrogate = None,
     index: options.Index = None,
+    exact: options.Exact = False,
     particles: options.Particles = None,
     max_evals: options.MaxEvals = None,
     alpha: Annotated[

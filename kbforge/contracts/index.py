@@ -14,13 +14,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
+
+if TYPE_CHECKING:
+    from kbforge.contracts.likelihood import Likelihood
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -40,6 +43,17 @@ class CandidateIndex(ABC):
     families: int = 8
     shared: int = 1
     compared: int = 0
+
+    @classmethod
+    def suited(cls, likelihood: Likelihood) -> Self | None:
+        """One for a likelihood that brings none, where it is to cluster many fragments.
+
+        Returns:
+            An index with its usual options, still to be fitted, or None if it leaves out what the
+            likelihood would put together.
+
+        """
+        return None
 
     @abstractmethod
     def keys(self, fragment: Fragment) -> Sequence[int]:

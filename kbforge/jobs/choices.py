@@ -34,6 +34,8 @@ class Choices:
             likelihood brings, if any.
         index: name of the index that says which clusters a fragment is compared with, or an index;
             "none" compares with all; None takes the one the likelihood brings, if any.
+        exact: whether a fragment is compared with all clusters that its keys lead to, however many;
+            an index that the likelihood does not bring is used only if it is named.
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None takes the calibration's, else what suits the file.
@@ -62,6 +64,7 @@ class Choices:
     likelihood: str | Likelihood | None = None
     surrogate: str | ConjugateLikelihood | None = None
     index: str | CandidateIndex | None = None
+    exact: bool = False
     particles: int | None = None
     max_evals: int | None = None
     alpha: float | None = None

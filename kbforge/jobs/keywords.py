@@ -43,6 +43,7 @@ class Chosen(TypedDict, total=False):
     likelihood: str | Path | Likelihood | None
     surrogate: str | Path | ConjugateLikelihood | None
     index: str | CandidateIndex | None
+    exact: bool
     particles: int | None
     max_evals: int | None
     alpha: float | None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 Plugin = TypeVar("Plugin")
 
+MANY = 2000
+"""With more fragments, a likelihood that brings no index gets one if there is one for it."""
+
+_OF_MANY = ("ngrams",)
 _GREEDY_MAX_EVALS = 100
 
 
@@ -52,7 +57,11 @@ class Models:
 
     def problem(self, alpha: float, choices: Choices) -> Problem:
         """What to cluster by, at the temperature chosen."""
-        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, self.index)
+        index = self.index
+        if index is not None and choices.exact:
+            index = copy(index)  # it may be the user's own; what it learned is shared
+            index.compared = 0
+        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index)
         linked = Constraints(link=choices.link)
         return replace(tempered(problem, choices.temperature), constraints=linked)
 
@@ -83,7 +92,11 @@ class Prepared:
 
 
 def make_models(
-    choices: Choices, clusterer: Clusterer, notes: list[str], fitted: Likelihood | None = None
+    choices: Choices,
+    clusterer: Clusterer,
+    notes: list[str],
+    fitted: Likelihood | None = None,
+    many: bool = False,
 ) -> Models:
     """The plugins that the choices name, still to be fitted.
 
@@ -92,6 +105,7 @@ def make_models(
         clusterer: that will cluster by them.
         notes: sentences for the user are added to them.
         fitted: a likelihood to take instead.
+        many: whether there are so many fragments that a likelihood without an index gets one.
 
     Raises:
         KBForgeError: an unknown plugin or option, no usable GPU.
@@ -103,7 +117,11 @@ def make_models(
         max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
     else:
         max_evals = choices.max_evals
-    return Models(likelihood, surrogate, _index(choices, likelihood, clusterer), max_evals)
+    index = _index(choices, likelihood, clusterer)
+    by_itself = choices.index is None and not choices.exact and not clusterer.unindexed
+    if index is None and many and by_itself:
+        index = _index_of_many(likelihood, notes)
+    return Models(likelihood, surrogate, index, max_evals)
 
 
 def default_options(name: str, defaults: str | None) -> dict[str, Any]:
@@ -171,6 +189,11 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
         raise UsageError(
             f"--set index.{next(iter(options))}: there is no index; name one with --index"
         )
+    if choices.exact and "compared" in options:
+        raise UsageError(
+            "--exact and --set index.compared both say how many clusters a fragment is compared "
+            "with; choose one"
+        )
     if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
             raise UsageError(
@@ -186,6 +209,21 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
         return _own(chosen, CandidateIndex, "index", options)
     made: CandidateIndex = registry.create("indexes", chosen, options)
     return made
+
+
+def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex | None:
+    """The index for a likelihood that brings none and is to cluster many fragments, if any."""
+    for name in _OF_MANY:
+        if name not in registry.names("indexes"):
+            continue
+        index: CandidateIndex | None = registry.load("indexes", name).suited(likelihood)
+        if index is not None:
+            notes.append(
+                f"index {name}, as there are more than {MANY:,} fragments: each is compared with "
+                f"at most {index.compared} clusters, those most like it; --exact compares with all"
+            )
+            return index
+    return None
 
 
 def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:

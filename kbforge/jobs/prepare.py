@@ -14,7 +14,7 @@ from kbforge.jobs.answered import answers_for
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.choose import Chosen, FromFile, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
-from kbforge.jobs.making import Models, Prepared, make_clusterer, make_models
+from kbforge.jobs.making import MANY, Models, Prepared, make_clusterer, make_models
 from kbforge.models.answers.reading import Answered
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.calibration import Calibration
@@ -51,7 +51,8 @@ def prepare(
             choices = replace(choices, likelihood=chosen.name)
             notes += [chosen.note] if chosen.note else []
         fitted = None if chosen is None else chosen.likelihood
-        models = make_models(choices, clusterer, notes, fitted)
+        many = len(fragments) > MANY
+        models = make_models(choices, clusterer, notes, fitted, many)
     _fit(models, fragments, choices, fitted is not None, notes)
     from_file = FromFile(fragments, chosen, choices.defaults, answers)
     alpha = alpha_of(models.likelihood, choices, named, from_file, notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,73 @@ def test_options_reach_the_index(program: Run, tmp_path: Path) -> None:
     assert few["model_evaluations"] < many["model_evaluations"]
     everything = program(*job, "--index", "none").json
     assert many["model_evaluations"] == everything["model_evaluations"]
+
+
+def test_many_names_get_an_index_by_themselves(program: Run, tmp_path: Path) -> None:
+    path = tmp_path / "names.jsonl"
+    rng = random.Random(1)
+    names = ["".join(rng.choices("abcdefghijklmnopqrst", k=6)) for _ in range(700)]
+    path.write_text(
+        "".join(
+            json.dumps({"id": f"f{i}", "properties": {"name": [names[i % 700]]}}) + "\n"
+            for i in range(2001)
+        )
+    )
+    job = ("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json")
+    said = "index ngrams, as there are more than 2,000 fragments"
+    ran = program(*job, "--alpha", 1000)
+    assert said in ran.err
+    named = program(*job, "--alpha", 1000, "--index", "ngrams")
+    assert said not in named.err
+    assert named.json["log_posterior"] == ran.json["log_posterior"]
+    for more in (("--exact",), ("--index", "none"), ("--limit", 2000)):
+        assert "index" not in program(*job, "--alpha", 1000, *more).err
+
+
+def many(tmp_path: Path) -> tuple[object, ...]:
+    """A run in which every fragment shares its town with all others, and nothing else."""
+    path = tmp_path / "many.jsonl"
+    names = (chr(97 + i) * 4 for i in range(20))
+    path.write_text(
+        "".join(
+            json.dumps({"id": f"f{i}", "properties": {"name": [name], "town": ["Lund"]}}) + "\n"
+            for i, name in enumerate(names)
+        )
+    )
+    return (
+        *("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json"),
+        *("--set", "clusterer.floor=0", "--set", "index.families=20", "--alpha", 1000),
+    )
+
+
+def test_exact_leaves_out_the_bound(program: Run, tmp_path: Path) -> None:
+    job = (*many(tmp_path), "--index", "selective")
+    bounded, exact, zero = (
+        program(*job, *more).json["model_evaluations"]
+        for more in (
+            ("--set", "index.compared=2"),
+            ("--exact", "--set", "index.shared=1"),
+            ("--set", "index.compared=0"),
+        )
+    )
+    assert bounded < exact == zero
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_exact_and_a_bound_contradict_each_other(program: Run, fragments: Path, verb: str) -> None:
+    job = (verb, fragments, "--likelihood", "bigram", "--index", "selective", *VERBS[verb])
+    ran = program(*job, "--exact", "--set", "index.compared=5")
+    assert ran.code == 2
+    assert "--exact and --set index.compared both say how many clusters" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_what_compares_with_all_is_exact_already(program: Run, fragments: Path) -> None:
+    plain = groups(program, fragments, *TOGETHER)
+    assert groups(program, fragments, *TOGETHER, "--exact") == plain
+    assert groups(program, fragments, *TOGETHER, "--exact", "--index", "none") == plain
+    job = (fragments, *TOGETHER, "--clusterer", "agglomerative")
+    assert groups(program, *job, "--exact") == groups(program, *job)
 
 
 @pytest.mark.parametrize("verb", VERBS)

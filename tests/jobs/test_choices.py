@@ -37,6 +37,7 @@ VALUES = {
     "likelihood": "bigram",
     "surrogate": "trigram",
     "index": "selective",
+    "exact": True,
     "particles": 7,
     "max_evals": 9,
     "alpha": 2.5,
@@ -59,7 +60,9 @@ def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
     values = {name: value for name, value in VALUES.items() if name in declared}
     assert {"likelihood", "alpha"} & values.keys()
     given = [
-        w for name, value in values.items() for w in (f"--{name.replace('_', '-')}", str(value))
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
     ]
     found = choices_of(context_of(verb, *given))
     assert replace(found, options={}) == Choices(**values)

@@ -138,7 +138,8 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
     named = replace(choices, likelihood=name, options=options, max_evals=frozen["max_evals"])
     clusterer = make_clusterer(named)
     with bundles_read_once():
-        models = make_models(named, clusterer, notes)
+        many = frozen["kept"].get("index") is not None
+        models = make_models(named, clusterer, notes, many=many)
     _take_up(models.likelihood, _kept(store, "likelihood"))
     if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
         _take_up(models.surrogate, _kept(store, "surrogate"))

@@ -1,0 +1,204 @@
+"""Index of long texts and of sets of many features, by MinHash with bands.
+
+A hash function orders all features at random, and the first feature of a set is its minimum. Two
+sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's similarity
+(Broder, "On the resemblance and containment of documents", 1997). `rows` minima together are a
+key, and there are `bands` keys, so that two fragments share one with the probability
+
+    1 - (1 - J^rows)^bands
+
+Where the file was looked at, a feature that few fragments have comes earlier, at an exponential
+rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
+similarity w(A & B) / w(A | B), as the least of independent exponential times is each one's with a
+probability in proportion to its rate. So what nearly all say does not hide what few say.
+
+The features of a fragment are its words, or its character n-grams, each with its attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Literal
+
+import numpy as np
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.contracts.kept import Kept
+from kbforge.contracts.likelihood import FloatArray
+from kbforge.errors import UsageError
+from kbforge.models.keeping import TakenUp
+from kbforge_plugins.indexes.hashed import (
+    Hashes,
+    Parts,
+    Values,
+    distinct,
+    first_of_each,
+    grams_of,
+    mixed,
+    seeds,
+    starts_of,
+    taken,
+    words_of,
+)
+
+_MOST_CHARACTERS = 65_536  # of a value that are read
+_MOST_FEATURES = 4096  # of a fragment: those of the smallest numbers, which are drawn at random
+_MOST_ORDER = 8
+_MOST_KEYS = 512
+_MOST_ROWS = 16
+_AT_ONCE = 512  # fragments of which features are counted at once
+_SCALE = 2.0**-53
+_SHIFT = np.uint64(11)
+
+
+class MinHash(CandidateIndex):
+    """Keys by the minima of random orders of a fragment's words or n-grams.
+
+    Args:
+        families: most families of clusters that a key may lead to; one that leads to more is
+            closed: it is followed only for fragments that no other key leads anywhere.
+        shared: keys that must lead to a family of clusters, if any family is led to by so many.
+        compared: most families that a fragment is compared with, those that most of its keys lead
+            to; 0 is no bound.
+        rows: K, minima that are a key together: the more, the more alike two fragments must be.
+        bands: L, keys of a fragment: the more, the fewer are missed.
+        order: words in a row, or characters, that are one feature.
+        unit: whether features are of words or of characters.
+        weighted: whether features that few fragments have count for more.
+        attributes: the attributes to read; none reads all.
+        seed: of the orders.
+
+    Raises:
+        UsageError: a number out of range.
+
+    """
+
+    def __init__(
+        self,
+        families: int = 64,
+        shared: int = 1,
+        compared: int = 64,
+        rows: int = 2,
+        bands: int = 40,
+        order: int = 1,
+        unit: Literal["word", "character"] = "word",
+        weighted: bool = True,
+        attributes: tuple[str, ...] = (),
+        seed: int = 0,
+    ) -> None:
+        if min(families, shared) < 1:
+            raise UsageError("index minhash: families and shared must be at least 1")
+        if compared < 0 or seed < 0:
+            raise UsageError("index minhash: compared and seed must not be negative")
+        for name, value, most in (
+            ("rows", rows, _MOST_ROWS),
+            ("bands", bands, _MOST_KEYS),
+            ("order", order, _MOST_ORDER),
+        ):
+            if not 1 <= value <= most:
+                raise UsageError(f"index minhash: {name}: expected 1 to {most}, got {value}")
+        self.families, self.shared, self.compared = families, shared, compared
+        self.rows, self.bands, self.order, self.unit = rows, bands, order, unit
+        self.weighted, self.seed = weighted, seed
+        self.attributes = tuple(sorted(set(attributes)))
+        self._orders = seeds(seed, rows * bands)
+        self._use(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), 0)
+
+    def _use(self, features: Hashes, counts: IntArray, n: int) -> None:
+        self._features, self._counts, self._n = features, counts, n
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Count how many fragments have each feature, if they are weighted by that."""
+        if not self.weighted:
+            return None
+        features, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+        left = iter(fragments)
+        while part := list(islice(left, _AT_ONCE)):
+            more = self._features_of(part).numbers
+            features, places = np.unique(np.concatenate([features, more]), return_inverse=True)
+            weights = np.concatenate([counts, np.ones(len(more), dtype=np.int64)])
+            counts = np.zeros(len(features), dtype=np.int64)
+            np.add.at(counts, places.ravel(), weights)
+        self._use(features, counts, len(fragments))
+        return None
+
+    def like(self, other: CandidateIndex) -> bool:
+        """See `kbforge.contracts.index`; the bounds do not matter."""
+        if type(other) is not type(self):
+            return False
+        one, two = (
+            (i.rows, i.bands, i.order, i.unit, i.weighted, i.attributes, i.seed)
+            for i in (self, other)
+        )
+        return one == two
+
+    def kept(self) -> Kept:
+        """The features of the file, and how many fragments have each."""
+        arrays = {"features": self._features, "counts": self._counts}
+        return Kept({"fragments": self._n}, arrays)
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.index`."""
+        read = TakenUp(kept, "index minhash")
+        n: int = read.only("fragments").get("fragments", int, "a whole number")
+        if n < 0:
+            raise read.wrong("fragments", "a whole number from 0", str(n))
+        features = read.array("features", np.uint64, ascending=True)
+        counts = read.array("counts", np.int64, len(features), least=1, most=max(n, 1))
+        self._use(features, counts, n)
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        """See `kbforge.contracts.index`."""
+        found: list[int] = self.keys_of((fragment,))[1].tolist()
+        return found
+
+    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+        """See `kbforge.contracts.index`; fragments without features have no keys."""
+        features = self._features_of(fragments)
+        having = np.diff(features.starts) > 0
+        starts = starts_of(having * self.bands)
+        if not having.any():
+            return starts, np.zeros(0, dtype=np.int64)
+        begins, rates = features.starts[:-1][having], self._rates(features.numbers)
+        keys = np.empty((len(begins), self.bands), dtype=np.uint64)
+        for band in range(self.bands):
+            key = np.full(len(begins), band, dtype=np.uint64)
+            for row in range(band * self.rows, (band + 1) * self.rows):
+                drawn = mixed(features.numbers ^ self._orders[row])
+                key = mixed(key ^ _minima(drawn, rates, begins))
+            keys[:, band] = key
+        return starts, keys.ravel().view(np.int64)
+
+    def _features_of(self, fragments: Sequence[Fragment]) -> Parts:
+        """The different features of each fragment, a bounded number."""
+        values = Values(fragments, self.attributes)
+        found = grams_of if self.unit == "character" else words_of
+        of_values = found(values.said, self.order, _MOST_CHARACTERS)
+        return first_of_each(distinct(taken(of_values, values.of_fragment)), _MOST_FEATURES)
+
+    def _rates(self, features: Hashes) -> FloatArray | None:
+        """By feature, at which rate it comes; None: all at the same."""
+        if not self._n:
+            return None
+        places = np.minimum(np.searchsorted(self._features, features), len(self._features) - 1)
+        known = self._features[places] == features
+        counts = np.where(known, self._counts[places], 0)
+        return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
+
+
+def _minima(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> Hashes:
+    """By owner, which of its features comes first, told by the time when it comes.
+
+    Args:
+        drawn: a random number for each feature.
+        rates: of the features; None is that all have the same.
+        begins: where each owner's features begin.
+
+    """
+    if rates is None:
+        return np.asarray(np.minimum.reduceat(drawn, begins))
+    uniform = ((drawn >> _SHIFT).astype(np.float64) + 0.5) * _SCALE
+    first = np.minimum.reduceat(-np.log(uniform) / rates, begins)
+    return np.asarray(first).view(np.uint64)

@@ -1,0 +1,178 @@
+"""Keys by rare n-grams: which texts are compared, and that the keys hang on nothing else."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge import registry
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError
+from kbforge_plugins.indexes.ngrams import Ngrams
+from kbforge_plugins.indexes.recall import recall_of
+from tests.people import people
+
+TEXTS = st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4)
+
+
+def named(*names: str, identity: str = "x") -> Fragment:
+    return Fragment(identity, {"name": names})
+
+
+def fitted(fragments: list[Fragment], **options: object) -> Ngrams:
+    index = Ngrams(**options)  # type: ignore[arg-type]
+    index.fit(fragments)
+    return index
+
+
+def in_common(index: Ngrams, one: Fragment, other: Fragment) -> int:
+    return len(set(index.keys(one)) & set(index.keys(other)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("Ann Lee", "ann  LEE", True),
+        ("Annabel", "Anabel", True),
+        ("Łódź", "Lódz", True),
+        ("Ann", "Bob", False),
+        ("北京大学", "北京", True),
+        ("!!!", "...", True),  # both say nothing, and a model of names cannot tell them apart
+        ("!!!", "Ann", False),
+    ],
+)
+def test_names_that_are_compared(one: str, other: str, alike: bool) -> None:
+    index = fitted(people(30, 1))
+    assert bool(in_common(index, named(one), named(other))) is alike
+
+
+def test_equal_texts_share_all_keys_and_the_nearest_most() -> None:
+    index = fitted(people(100, 1))
+    one = named("Annabel Lee")
+    counts = [
+        in_common(index, one, named(other))
+        for other in ("ANNABEL LEE", "Annabel Lea", "Annabel Poe", "Edgar Poe")
+    ]
+    assert counts[0] == len(index.keys(one))
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) == 4
+
+
+def test_the_rarest_are_kept() -> None:
+    fragments = [named(f"common {chr(97 + i)}x{chr(97 + i)}", identity=str(i)) for i in range(20)]
+    index = fitted(fragments, rarest=2)
+    # the beginning is everyone's, the last word nobody else's
+    assert in_common(index, fragments[0], fragments[1]) == 0
+    assert in_common(index, fragments[0], named("axa")) > 0
+
+
+def test_two_common_ones_together_are_a_key() -> None:
+    fragments = people(60, 2)
+    plain, paired = fitted(fragments, common=10**6), fitted(fragments, common=1)
+    for fragment in fragments[:20]:
+        assert set(plain.keys(fragment)) <= set(paired.keys(fragment))
+    more = [(len(paired.keys(f)) - len(plain.keys(f))) / len(f.properties) for f in fragments]
+    assert 0 < max(more) <= 15, "of each value"
+
+
+def test_attributes_share_no_key_and_only_those_named_are_read() -> None:
+    index = fitted(people(30, 1))
+    assert not in_common(index, named("york"), Fragment("y", {"town": ("york",)}))
+    only = fitted(people(30, 1), attributes=("name",))
+    assert only.keys(Fragment("y", {"town": ("york",)})) == []
+    assert only.keys(Fragment("y", {"town": ("york",), "name": ("ann",)})) == only.keys(
+        named("ann")
+    )
+
+
+@given(names=st.lists(TEXTS, min_size=1, max_size=8))
+def test_keys_do_not_depend_on_who_was_asked_about(names: list[list[str]]) -> None:
+    index = fitted(people(20, 1), common=2)
+    fragments = [named(*some, identity=str(i)) for i, some in enumerate(names)]
+    starts, keys = index.keys_of(fragments)
+    assert starts.dtype == keys.dtype == np.int64
+    for i, fragment in enumerate(fragments):
+        of_one = keys[starts[i] : starts[i + 1]].tolist()
+        assert of_one == index.keys(fragment)
+        assert len(set(of_one)) == len(of_one) > 0
+
+
+def test_fitting_again_forgets() -> None:
+    index = fitted(people(20, 3))
+    fragments = people(20, 4)
+    index.fit(fragments)
+    again = fitted(fragments[::-1])
+    assert [index.keys(f) for f in fragments] == [again.keys(f) for f in fragments]
+
+
+def test_it_works_unfitted_and_without_fragments() -> None:
+    index = Ngrams()
+    assert in_common(index, named("Ann Lee"), named("ann lee"))
+    starts, keys = index.keys_of(())
+    assert starts.tolist() == [0]
+    assert not len(keys)
+
+
+def test_the_bounds_do_not_make_it_another() -> None:
+    assert Ngrams(compared=0, families=9).like(Ngrams())
+    assert not Ngrams(order=4).like(Ngrams())
+    assert not Ngrams(attributes=("name",)).like(Ngrams())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"families": 0}, "families, shared, rarest and common: at least 1 each"),
+        ({"compared": -1}, "compared must not be negative, got -1"),
+        ({"order": 1}, "order: expected 2 to 8, got 1"),
+        ({"order": 9}, "order: expected 2 to 8, got 9"),
+    ],
+)
+def test_bad_options(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Ngrams(**options)  # type: ignore[arg-type]
+    assert str(error.value) == f"index ngrams: {sentence}"
+
+
+def test_long_texts_and_many_values_are_bounded() -> None:
+    rng = random.Random(1)
+    letters = "".join(rng.choices("abcdefghij ", k=1_000_000))
+    index = fitted([named(letters)])
+    tracemalloc.start()
+    keys = index.keys(named(letters))
+    many = index.keys(named(*(letters[i : i + 60] for i in range(0, 600_000, 60))))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 1 <= len(keys) <= 64 + 15 + 1
+    assert len(many) == 512
+    assert peak < 1 << 26
+
+
+def test_recall_on_slips_of_the_pen() -> None:
+    fragments = people(400, 7, error=0.4)
+    found = recall_of(fitted(fragments, attributes=("name",)), fragments)
+    with_name = [f for f in fragments if "name" in f.properties]
+    only = recall_of(fitted(with_name, attributes=("name",)), with_name)
+    assert only.recall > 0.98
+    assert only.candidates < 70
+    assert found.recall > 0.85, "some records have no name"
+
+
+def test_equal_fragments_lead_to_their_one_entity() -> None:
+    same = [Fragment(str(i), {"name": ("Ann Lee",)}, label="ann") for i in range(10_000)]
+    found = recall_of(fitted(same), same)
+    assert (found.recall, found.entities) == (1.0, 1)
+    assert found.candidates <= 1
+
+
+def test_it_suits_the_models_of_names() -> None:
+    bigram = registry.create("likelihoods", "bigram", {"attributes": ("name", "born")})
+    index = Ngrams.suited(bigram)
+    assert index is not None
+    assert index.attributes == ("born", "name")
+    assert Ngrams.suited(registry.create("likelihoods", "gaussian")) is None

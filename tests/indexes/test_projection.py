@@ -1,0 +1,172 @@
+"""Random projections: how often two vectors share a cell is what the formulas say."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError
+from kbforge_plugins.indexes.projection import Projection, together_at
+from kbforge_plugins.indexes.recall import recall_of
+
+NUMBER = st.floats(-1e6, 1e6)
+
+
+def point(*numbers: float, identity: str = "x", label: str | None = None) -> Fragment:
+    return Fragment(identity, {}, tuple(map(float, numbers)), label=label)
+
+
+def shared(index: Projection, one: Fragment, other: Fragment) -> int:
+    return len(set(index.keys(one)) & set(index.keys(other)))
+
+
+def clouds(n: int, dimensions: int, seed: int = 1) -> list[Fragment]:
+    """Points of clusters of three, ten times as far from each other as wide."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(0, 10, (n, dimensions))
+    out = [
+        point(*(centre + rng.normal(size=dimensions)), identity=f"{i}-{k}", label=str(i))
+        for i, centre in enumerate(centres)
+        for k in range(3)
+    ]
+    random.Random(seed).shuffle(out)
+    return out
+
+
+@pytest.mark.parametrize("degrees", [0, 10, 45, 90, 135, 180])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_signs_agree_as_often_as_the_angle_says(degrees: int, rows: int) -> None:
+    """Within four standard errors, over 512 tables; the lengths do not matter."""
+    index = Projection(angles=True, tables=512, rows=rows)
+    angle = math.radians(degrees)
+    one, other = point(1, 0, 0), point(7 * math.cos(angle), 7 * math.sin(angle), 0)
+    p = (1 - angle / math.pi) ** rows
+    assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: int) -> None:
+    index = Projection(tables=512, rows=rows)  # not fitted: all cells are 1 wide
+    one = point(0.3, -2.0, 5.0, 1.0)
+    other = point(0.3, -2.0 + distance * 0.6, 5.0 - distance * 0.8, 1.0)
+    p = float(together_at(np.array([distance]), 1.0)[0]) ** rows
+    assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
+
+
+@settings(max_examples=40)
+@given(
+    vectors=st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=2, max_size=9),
+    angles=st.booleans(),
+)
+def test_keys_do_not_depend_on_who_was_asked_about(
+    vectors: list[list[float]], angles: bool
+) -> None:
+    index = Projection(angles=angles)
+    fragments = [point(*vector, identity=str(i)) for i, vector in enumerate(vectors)]
+    index.fit(fragments[1:])
+    starts, keys = index.keys_of(fragments)
+    assert np.diff(starts).tolist() == [32] * len(fragments)
+    for i, fragment in enumerate(fragments):
+        of_one = keys[starts[i] : starts[i + 1]].tolist()
+        assert of_one == index.keys(fragment)
+        assert len(set(of_one)) == 32
+
+
+@pytest.mark.parametrize("dimensions", [2, 8, 40])
+def test_recall_on_clusters(dimensions: int) -> None:
+    fragments = clouds(300, dimensions)
+    index = Projection()
+    index.fit(fragments)
+    found = recall_of(index, fragments)
+    assert found.recall > 0.98
+    assert found.candidates < 70
+
+
+def test_the_units_of_a_dimension_do_not_matter() -> None:
+    plain = clouds(100, 3)
+    scaled = [point(f.vector[0], f.vector[1] * 1024, f.vector[2], identity=f.id) for f in plain]  # type: ignore[index]
+    one, other = Projection(), Projection()
+    one.fit(plain)
+    other.fit(scaled)
+    assert [one.keys(f) for f in plain] == [other.keys(f) for f in scaled]
+    apart = Projection(standardised=False)
+    apart.fit(scaled)
+    assert [apart.keys(f) for f in scaled] != [one.keys(f) for f in plain]
+
+
+def test_other_lengths_and_none_share_nothing() -> None:
+    index = Projection()
+    index.fit(clouds(20, 2))
+    some = (point(1, 2), Fragment("y", {"name": ("a",)}), point(1, 2, 3))
+    starts, keys = index.keys_of(some)
+    assert np.diff(starts).tolist() == [32, 0, 32]
+    assert len({*keys.tolist()}) == 64
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [(1.0, 2.0)] * 5,
+        [(0.0,), (1e308,), (-1e308,), (1e-308,), (5.0,)],
+        [(0.0, 0.0), (0.0, 1e300), (1e300, 0.0), (1e-300, 1.0), (1.0, 1.0)],
+        [(1.0, 2.0)],
+    ],
+)
+def test_vectors_that_are_equal_or_huge(vectors: list[tuple[float, ...]]) -> None:
+    index = Projection()
+    fragments = [point(*vector, identity=str(i)) for i, vector in enumerate(vectors)]
+    index.fit(fragments)
+    for fragment in fragments:
+        assert len(index.keys(fragment)) == 32
+        assert shared(index, fragment, point(*(fragment.vector or ()))) == 32
+
+
+def test_very_many_dimensions() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(4, 20_000))
+    fragments = [
+        point(*(centres[i % 4] + 0.1 * rng.normal(size=20_000)), identity=str(i), label=str(i % 4))
+        for i in range(16)
+    ]
+    index = Projection(tables=8)
+    index.fit(fragments)
+    found = recall_of(index, fragments)
+    assert (found.recall, found.entities) == (1.0, 4)
+    assert shared(index, fragments[0], fragments[1]) < shared(index, fragments[0], fragments[4])
+
+
+def test_equal_fragments_lead_to_their_one_entity() -> None:
+    same = [point(1, 2, identity=str(i), label="x") for i in range(10_000)]
+    index = Projection(tables=4)
+    index.fit(same)
+    found = recall_of(index, same)
+    assert (found.recall, found.entities) == (1.0, 1)
+
+
+def test_seeds_draw_other_directions() -> None:
+    one, other = Projection(seed=1), Projection(seed=2)
+    assert one.keys(point(1, 2)) != other.keys(point(1, 2))
+    assert not one.like(other)
+    assert one.like(Projection(seed=1, families=9))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"families": 0}, "families and shared must be at least 1"),
+        ({"compared": -1}, "compared and seed must not be negative"),
+        ({"tables": 6}, "tables: expected 1 to 512, a multiple of 4 unless by angles, got 6"),
+        ({"rows": 25}, "rows: expected 0 to 24, got 25"),
+    ],
+)
+def test_bad_options(options: dict[str, int], sentence: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Projection(**options)  # type: ignore[arg-type]
+    assert str(error.value) == f"index projection: {sentence}"
