@@ -5,24 +5,28 @@
 namespace kbforge {
 
 namespace {
-constexpr std::size_t kMany = 64;      // clusters asked for at once, from which on rows are walked
+constexpr std::size_t kMany = 64;      // fewer clusters are walked one by one, in any case
+constexpr std::size_t kShare = 4;      // and fewer than one in so many
 constexpr std::size_t kSpare = 1024;   // cells beside twice those of live clusters
 }  // namespace
 
 void CountTable::add_rows(std::int64_t n, std::int64_t width, const double* factors) {
-  for (std::int64_t k = 0; k < n; ++k) {
-    factors_.emplace_back(factors + k * width, factors + (k + 1) * width);
-  }
-  asked_.resize(factors_.size());
+  width_ = width;
+  few_.insert(few_.end(), factors, factors + n * width);
+  more_factors_.resize(more_factors_.size() + n);
+  asked_.resize(more_factors_.size());
 }
 
-double CountTable::worked_out(std::int32_t row, std::int64_t n) {
-  auto& known = factors_[row];
+double CountTable::more_factor(std::int32_t row, std::int64_t n) {
+  auto& known = more_factors_[row];
   const auto begin = static_cast<std::int64_t>(known.size());
-  const std::int64_t end = std::max(n + 1, 2 * begin);
-  known.resize(end);
-  more_(row, begin, end - begin, known.data() + begin);
-  return known[n];
+  const std::int64_t wanted = n - width_ + 1;
+  if (begin < wanted) {
+    const std::int64_t end = std::max(wanted, 2 * begin);
+    known.resize(end);
+    more_(row, width_ + begin, end - begin, known.data() + begin);
+  }
+  return known[n - width_];
 }
 
 bool CountTable::knows(const Record& x) const {
@@ -31,9 +35,10 @@ bool CountTable::knows(const Record& x) const {
 
 // Only rows that the fragment shares with a cluster change what it is worth alone.
 void CountTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
-  if (slots.size() > kMany) {
+  if (slots.size() > kMany && slots.size() > held_.size() / kShare) {
     ask_all(x, slots, out);
   } else {
+    posted_ = false;
     ask_each(x, slots, out);
   }
 }
@@ -54,7 +59,7 @@ void CountTable::ask_each(const Record& x, const std::vector<Slot>& slots, doubl
 
 void CountTable::ask_all(const Record& x, const std::vector<Slot>& slots, double* out) {
   if (!posted_ || gains_.size() > 2 * n_live_ + kSpare) post_all();
-  postings_.resize(factors_.size());
+  postings_.resize(n_rows());
   std::fill(gains_.begin(), gains_.end(), log_predictive_new(x));
   for (std::size_t k = 0; k < x.n; ++k) {
     const std::int32_t row = x.attributes[k], more = x.values[k];
@@ -72,7 +77,7 @@ void CountTable::ask_all(const Record& x, const std::vector<Slot>& slots, double
 void CountTable::post_all() {
   posted_ = true;
   for (auto& row : postings_) row.clear();
-  postings_.resize(factors_.size());
+  postings_.resize(n_rows());
   gains_.assign(1, 0.0);  // of clusters that have no rows
   n_live_ = 0;
   for (std::size_t slot = 0; slot < held_.size(); ++slot) post(slot);
@@ -117,7 +122,7 @@ void CountTable::extend(const Record& x, const std::vector<std::int64_t>& parent
     child.shrink_to_fit();
     held_[children[k]] = std::move(child);
     if (posted_) {
-      postings_.resize(factors_.size());
+      postings_.resize(n_rows());
       post(children[k]);
     }
   }

@@ -19,8 +19,9 @@ class CountTable : public Table {
  public:
   explicit CountTable(MoreFactors more) : more_(more) {}
 
-  std::int64_t n_rows() const { return static_cast<std::int64_t>(factors_.size()); }
-  // Further rows, and the factors of counts 0 to width - 1 of each; shape [n, width], width > 1.
+  std::int64_t n_rows() const { return static_cast<std::int64_t>(more_factors_.size()); }
+  // Further rows, and the factors of counts 0 to width - 1 of each; shape [n, width], width > 1,
+  // the same each time.
   void add_rows(std::int64_t n, std::int64_t width, const double* factors);
 
   // A record's attributes are rows, ascending, and its values how often it counts in each.
@@ -44,10 +45,9 @@ class CountTable : public Table {
 
   // F of a row at a count, nats.
   double factor(std::int32_t row, std::int64_t n) {
-    const auto& known = factors_[row];
-    return n < static_cast<std::int64_t>(known.size()) ? known[n] : worked_out(row, n);
+    return n < width_ ? few_[row * width_ + n] : more_factor(row, n);
   }
-  double worked_out(std::int32_t row, std::int64_t n);
+  double more_factor(std::int32_t row, std::int64_t n);
   // What a row that a cluster counts in n times adds if a fragment counts in it, too.
   double gain(std::int32_t row, std::int32_t n, std::int32_t more) {
     const double both = factor(row, std::int64_t{n} + more);
@@ -59,7 +59,9 @@ class CountTable : public Table {
   void post(std::size_t slot);
 
   MoreFactors more_;
-  std::vector<std::vector<double>> factors_;  // by row and count
+  std::int64_t width_ = 0;
+  std::vector<double> few_;                       // factors of counts below `width_`, by row
+  std::vector<std::vector<double>> more_factors_;  // those from there on, by row
   std::vector<std::vector<Count>> held_;      // by slot: the counts of its cluster, by row
   std::vector<std::int32_t> asked_;           // by row: how often the fragment counts in it
   // where clusters are, from the first time on that many were asked for
