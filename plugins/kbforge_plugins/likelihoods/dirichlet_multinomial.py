@@ -34,7 +34,7 @@ from kbforge.models.keeping import TakenUp
 from kbforge_plugins.models.digests import LARGEST, Places, digests_of
 from kbforge_plugins.models.dirichlet.compiled import CompiledRows
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
-from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowCounts
+from kbforge_plugins.models.dirichlet.rows import DirichletRows
 from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
@@ -167,26 +167,28 @@ class _ValueRows(DirichletRows):
         self._vocabulary = vocabulary
         self._row_of: dict[tuple[str, str | None], int] = {}
 
-    def encode(self, fragment: Fragment) -> RowCounts:
+    def count(self, fragment: Fragment) -> Counter[int]:
         """The values of a fragment; none if it has none of the attributes."""
         counts: Counter[int] = Counter()
         for attribute, values in _read(fragment, self._attributes).items():
             counts[self._row(attribute, None)] += len(values)
             for value in values:
                 counts[self._row(attribute, value)] += 1
-        return self._counted(counts)
+        return counts
 
     def _row(self, attribute: str, value: str | None) -> int:
         row = self._row_of.get((attribute, value))
         if row is None:
-            row = self._row_of[attribute, value] = self.size
-            known: Known = self._vocabulary.get(attribute, frozenset())
-            share = self._concentration / (len(known) + 1)
-            if value is None:
-                self._append([(self._concentration, -1.0)])
-            else:
-                self._append([(share if value in known else share / _UNSEEN_VALUES, 1.0)])
+            made = self._pseudo_count_and_sign(attribute, value)
+            row = self._row_of[attribute, value] = self._made(*made)
         return row
+
+    def _pseudo_count_and_sign(self, attribute: str, value: str | None) -> tuple[float, float]:
+        if value is None:
+            return self._concentration, -1.0
+        known: Known = self._vocabulary.get(attribute, frozenset())
+        share = self._concentration / (len(known) + 1)
+        return (share if value in known else share / _UNSEEN_VALUES), 1.0
 
 
 class _CountRows(DirichletRows):
@@ -196,7 +198,7 @@ class _CountRows(DirichletRows):
         super().__init__()
         self._concentration = concentration
 
-    def encode(self, fragment: Fragment) -> RowCounts:
+    def count(self, fragment: Fragment) -> Mapping[int, int]:
         """The counts of a fragment's vector."""
         dimensions = self.size - 1 if self.size else None
         vector = vector_of(fragment, dimensions, "dirichlet-multinomial")
@@ -208,8 +210,10 @@ class _CountRows(DirichletRows):
             )
         if not self.size:
             each = self._concentration / len(vector)
-            self._append([(each, 1.0)] * len(vector) + [(self._concentration, -1.0)])
+            for _ in vector:
+                self._made(each, 1.0)
+            self._made(self._concentration, -1.0)
         counts = {d: int(v) for d, v in enumerate(vector.tolist()) if v}
         if counts:
             counts[self.size - 1] = sum(counts.values())
-        return self._counted(counts)
+        return counts

@@ -39,7 +39,7 @@ class CompiledRows:
 
     def encode(self, fragments: Sequence[Fragment]) -> Encoded:
         """See `kbforge.contracts.CompiledClusters`."""
-        held = [self._rows.encode(fragment).pairs for fragment in fragments]
+        held = self._rows.pairs_of(fragments)
         starts = np.zeros(len(held) + 1, dtype=np.int64)
         np.cumsum([len(pairs) for pairs in held], out=starts[1:])
         flat = chain.from_iterable(chain.from_iterable(held))

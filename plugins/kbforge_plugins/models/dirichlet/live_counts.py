@@ -67,6 +67,11 @@ class LiveRows(LiveClusters):
         # "clip" lets NumPy write straight into `out`; cells are never out of range
         return by_cell.take(self._cell_of[1 : slots + 1], out=self._out[:slots], mode="clip")
 
+    def log_predictive_of(self, x: RowCounts, slots: IntArray) -> FloatArray:
+        """L(C + x) - L(C) of these slots: the rows that x and each of them share."""
+        shared = self._shared_gains(x.rows, x.counts, slots)
+        return shared + x.log_marginal
+
     def extend(self, x: RowCounts, parents: IntArray, children: IntArray) -> None:
         """Make cluster children[k] := parents[k] + x, all k at once."""
         k = len(children)
@@ -124,7 +129,10 @@ class LiveRows(LiveClusters):
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and these D: the rows that both have."""
         self._fit_slots(int(slots.max(initial=-1)) + 1)
-        rows, counts = self._held(slot)
+        return self._shared_gains(*self._held(slot), slots)
+
+    def _shared_gains(self, rows: IntArray, counts: IntArray, slots: IntArray) -> FloatArray:
+        """What the rows that each cluster has in common with these counts add, shape [slots]."""
         own = np.zeros(self._rows.size, dtype=np.int64)
         own[rows] = counts
         owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))

@@ -53,11 +53,27 @@ class DirichletRows:
         self._signs = np.zeros(0)
         self._factors = np.zeros((0, _TABULATED))
         self._gains_of_one = np.zeros((0, _TABULATED))
-        self.size = 0
+        self._settled = 0
+        self._unsettled: list[tuple[float, float]] = []
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self._settled + len(self._unsettled)
+
+    def count(self, fragment: Fragment) -> Mapping[int, int]:
+        """How often a fragment counts in rows; new rows are made as needed, by `_made`."""
+        raise NotImplementedError
 
     def encode(self, fragment: Fragment) -> RowCounts:
-        """The rows and counts of a fragment; new rows are made as needed."""
-        raise NotImplementedError
+        """The rows and counts of a fragment."""
+        return self._counted(self.pairs_of((fragment,))[0])
+
+    def pairs_of(self, fragments: Sequence[Fragment]) -> list[list[tuple[int, int]]]:
+        """By fragment, its (row, count), ascending."""
+        pairs = [sorted(self.count(fragment).items()) for fragment in fragments]
+        self._settle()
+        return pairs
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
@@ -71,28 +87,34 @@ class DirichletRows:
             np.add.at(out, owners, self.factors(rows, counts))
         return out
 
-    def _counted(self, counts: Mapping[int, int]) -> RowCounts:
-        pairs = sorted(counts.items())
+    def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         rows, numbers = both[:, 0].copy(), both[:, 1].copy()
         return RowCounts(rows, numbers, pairs, float(self.factors(rows, numbers).sum()))
 
-    def _append(self, new: Sequence[tuple[float, float]]) -> None:
-        """Make rows size, size + 1, ... of these (pseudo-count, sign)."""
-        begin, self.size = self.size, self.size + len(new)
-        if self.size > len(self._signs):
-            capacity = capacity_for(self.size, len(self._signs))
+    def _made(self, pseudo_count: float, sign: float) -> int:
+        """The number of a new row."""
+        self._unsettled.append((pseudo_count, sign))
+        return self.size - 1
+
+    def _settle(self) -> None:
+        """Have the factors of all rows; those of several are worked out at once."""
+        if not self._unsettled:
+            return
+        begin, end = self._settled, self.size
+        if end > len(self._signs):
+            capacity = capacity_for(end, len(self._signs))
             self._pseudo_counts = grown(self._pseudo_counts, capacity)
             self._signs = grown(self._signs, capacity)
             self._factors = grown(self._factors, capacity)
             self._gains_of_one = grown(self._gains_of_one, capacity)
-        pseudo_counts, signs = zip(*new, strict=True)
-        self._pseudo_counts[begin : self.size] = pseudo_counts
-        self._signs[begin : self.size] = signs
-        rows = np.arange(begin, self.size)[:, None]
-        factors = self._compute(rows, np.arange(_TABULATED + 1))
-        self._factors[begin : self.size] = factors[:, :-1]
-        self._gains_of_one[begin : self.size] = factors[:, 1:] - factors[:, :-1] - factors[:, 1:2]
+        pseudo_counts, signs = zip(*self._unsettled, strict=True)
+        self._pseudo_counts[begin:end] = pseudo_counts
+        self._signs[begin:end] = signs
+        factors = self._compute(np.arange(begin, end)[:, None], np.arange(_TABULATED + 1))
+        self._factors[begin:end] = factors[:, :-1]
+        self._gains_of_one[begin:end] = factors[:, 1:] - factors[:, :-1] - factors[:, 1:2]
+        self._settled, self._unsettled = end, []
 
     def _compute(self, rows: IntArray, counts: IntArray) -> FloatArray:
         a = self._pseudo_counts[rows]

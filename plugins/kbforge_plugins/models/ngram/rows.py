@@ -37,24 +37,22 @@ class NgramRows(DirichletRows):
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[values] = self._encode(values)
+            found = self._known[values] = super().encode(fragment)
         return found
 
-    def _encode(self, values: tuple[tuple[str, ...], ...]) -> RowCounts:
+    def count(self, fragment: Fragment) -> Counter[int]:
+        """The n-grams of a fragment's values, and the histories that they come after."""
         counts: Counter[int] = Counter()
-        new: list[tuple[float, float]] = []
-        for (attribute, row_of), texts in zip(self._row_of.items(), values, strict=True):
-            for text in texts:
+        for attribute, row_of in self._row_of.items():
+            for text in fragment.properties.get(attribute, ()):
                 for gram, count in ngrams(text, self._order).items():
                     for key in (gram, gram[:-1]):
                         row = row_of.get(key)
                         if row is None:
-                            row = row_of[key] = self.size + len(new)
-                            new.append(self._pseudo_count_and_sign(attribute, key))
+                            made = self._pseudo_count_and_sign(attribute, key)
+                            row = row_of[key] = self._made(*made)
                         counts[row] += count
-        if new:
-            self._append(new)
-        return self._counted(counts)
+        return counts
 
     def _pseudo_count_and_sign(self, attribute: str, key: str) -> tuple[float, float]:
         if len(key) < self._order:
