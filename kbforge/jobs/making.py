@@ -34,7 +34,7 @@ Plugin = TypeVar("Plugin")
 MANY = 2000
 """With more fragments, a likelihood that brings no index gets one if there is one for it."""
 
-_OF_MANY = ("ngrams",)
+_OF_MANY = ("ngrams", "projection")
 _GREEDY_MAX_EVALS = 100
 
 

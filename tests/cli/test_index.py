@@ -80,7 +80,9 @@ def test_options_reach_the_index(program: Run, tmp_path: Path) -> None:
     assert many["model_evaluations"] == everything["model_evaluations"]
 
 
-def test_many_names_get_an_index_by_themselves(program: Run, tmp_path: Path) -> None:
+@pytest.fixture
+def many_names(tmp_path: Path) -> Path:
+    """2,001 fragments with 700 names."""
     path = tmp_path / "names.jsonl"
     rng = random.Random(1)
     names = ["".join(rng.choices("abcdefghijklmnopqrst", k=6)) for _ in range(700)]
@@ -90,7 +92,13 @@ def test_many_names_get_an_index_by_themselves(program: Run, tmp_path: Path) -> 
             for i in range(2001)
         )
     )
-    job = ("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json")
+    return path
+
+
+def test_many_names_get_an_index_by_themselves(
+    program: Run, tmp_path: Path, many_names: Path
+) -> None:
+    job = ("cluster", many_names, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json")
     said = "index ngrams, as there are more than 2,000 fragments"
     ran = program(*job, "--alpha", 1000)
     assert said in ran.err
@@ -99,6 +107,26 @@ def test_many_names_get_an_index_by_themselves(program: Run, tmp_path: Path) -> 
     assert named.json["log_posterior"] == ran.json["log_posterior"]
     for more in (("--exact",), ("--index", "none"), ("--limit", 2000)):
         assert "index" not in program(*job, "--alpha", 1000, *more).err
+
+
+def test_a_store_goes_on_with_the_index_that_it_was_made_with(
+    program: Run, tmp_path: Path, many_names: Path
+) -> None:
+    more = tmp_path / "more.jsonl"
+    lines = many_names.read_text().splitlines()
+    more.write_text(lines[5].replace('"f5"', '"g5"') + "\n")
+    job = ("--likelihood", "bigram", "--alpha", 1e6, "--json")
+    indexed, exact = (tmp_path / name for name in ("indexed.sqlite", "exact.sqlite"))
+    made = program("cluster", many_names, "--into", indexed, *job)
+    assert made.code == 0, made.err
+    assert program("cluster", many_names, "--into", exact, *job, "--exact").code == 0
+    for store in (indexed, exact):
+        again = program("cluster", more, "--into", store, "--json")
+        assert again.code == 0, again.err
+        assert again.json["entities"] == made.json["entities"]
+    refused = program("cluster", more, "--into", indexed, "--exact")
+    assert refused.code == 2
+    assert "--exact" in refused.err
 
 
 def many(tmp_path: Path) -> tuple[object, ...]:

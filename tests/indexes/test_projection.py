@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.projection import Projection, together_at
@@ -60,7 +61,7 @@ def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: i
     assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     vectors=st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=2, max_size=9),
     angles=st.booleans(),
@@ -148,6 +149,11 @@ def test_equal_fragments_lead_to_their_one_entity() -> None:
     index.fit(same)
     found = recall_of(index, same)
     assert (found.recall, found.entities) == (1.0, 1)
+
+
+def test_it_suits_gaussian_clusters() -> None:
+    assert isinstance(Projection.suited(registry.create("likelihoods", "gaussian")), Projection)
+    assert Projection.suited(registry.create("likelihoods", "bigram")) is None
 
 
 def test_seeds_draw_other_directions() -> None:
