@@ -137,8 +137,7 @@ def test_what_a_bundle_brings(
     fragments: list[Fragment], model: LanguageModel, tmp_path: Path
 ) -> None:
     counts = NgramCounts.empty(2, ("name",))
-    for fragment in fragments:
-        counts.add(fragment)
+    counts.add(fragments)
     files = {COUNTS_FILE: counts.to_bytes()}
     whole = write(model, tmp_path / "whole", files)
     found = Calibration(123.5, "bcubed", 0.9, "", "whole", 505, "0" * 64)
@@ -160,8 +159,7 @@ def test_the_surrogate_votes_by_its_weight(
     fragments: list[Fragment], model: LanguageModel, tmp_path: Path
 ) -> None:
     counts = NgramCounts.empty(2, ("name",))
-    for fragment in fragments:
-        counts.add(fragment)
+    counts.add(fragments)
     whole = write(model, tmp_path / "whole", {COUNTS_FILE: counts.to_bytes()})
     sets = [[], fragments[:1], fragments[3:7], fragments[3:7], [Fragment("v", {}, vector=(1.0,))]]
     alone = Gpt.from_bundle(whole, precision="fp32", surrogate_weight=0.0)

@@ -159,7 +159,7 @@ def _counting(
 ) -> Iterator[Fragment]:
     """Pass the fragments through, counting them on the way."""
     for fragment in fragments:
-        counts.add(fragment)
+        counts.add((fragment,))
         if with_labels and fragment.label is not None:
             cluster = clusters.setdefault(fragment.label, {})
             for attribute in counts.by_attribute:

@@ -129,8 +129,7 @@ class _NgramLikelihood(ConjugateLikelihood):
                 "(the option attributes names others)"
             )
         counts = NgramCounts.empty(self.order, self.attributes)
-        for fragment in fragments:
-            counts.add(fragment)
+        counts.add(fragments)
         self._use(counts)
         return (
             f"{type(self).__name__.lower()}: no trained counts, so the prior is fitted to the "

@@ -50,8 +50,7 @@ def language_model(grammar: str = "canonical-json", pieces: int = 270) -> Langua
 
 def counts() -> bytes:
     counted = NgramCounts.empty(2, ("name",))
-    for fragment in PEOPLE:
-        counted.add(fragment)
+    counted.add(PEOPLE)
     return counted.to_bytes()
 
 

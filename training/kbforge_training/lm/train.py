@@ -263,8 +263,7 @@ def _bundle(
 ) -> Bundle:
     counts = NgramCounts.empty(2, ("name",))
     for entity in entities:
-        for fragment in entity:
-            counts.add(fragment)
+        counts.add(entity)
     files = {**metrics_and_picture(work, say), COUNTS_FILE: counts.to_bytes()}
     about = {"fragments": len(data.train), "sha256": fingerprint(data.train)}
     return to_bundle(model, about, files)

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.models.keeping import TakenUp
-from kbforge_plugins.models.ngram.text import ngrams, normalised
+from kbforge_plugins.models.ngram.text import ngrams_of_all, normalised
 
 COUNTS_FILE = "counts.json"
 ALPHABET = sys.maxunicode + 1 + 1  # every code point, and the end symbol
 KAPPA = 1.0
+_AT_ONCE = 10_000
+"""Values whose n-grams are counted at once."""
 
 
 @dataclass
@@ -64,12 +67,19 @@ class NgramCounts:
         """How many different (normalised) values `add` has counted."""
         return len(self._seen)
 
-    def add(self, fragment: Fragment) -> None:
-        """Count the values of one fragment that are new."""
+    def add(self, fragments: Sequence[Fragment]) -> None:
+        """Count the values of some fragments that are new."""
         for attribute, counter in self.by_attribute.items():
-            for value in fragment.properties.get(attribute, ()):
-                if self._seen.add(f"{attribute}\0{normalised(value)}".encode()):
-                    counter.update(ngrams(value, self.order))
+            values = dict.fromkeys(
+                value for f in fragments for value in f.properties.get(attribute, ())
+            )
+            new = (
+                text
+                for text in map(normalised, values)
+                if self._seen.add(f"{attribute}\0{text}".encode())
+            )
+            while some := list(islice(new, _AT_ONCE)):
+                counter.update(ngrams_of_all(some, self.order))
 
     def kept(self, values: Mapping[str, Any]) -> Kept:
         """The counts, and further values, as `taken_up` reads them."""

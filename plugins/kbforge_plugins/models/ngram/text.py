@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 
 START = "\x02"
 END = "\x03"
@@ -50,3 +51,14 @@ def ngrams(value: str, order: int) -> Counter[str]:
     """
     text = START * (order - 1) + normalised(value) + END
     return Counter(text[i : i + order] for i in range(len(text) - order + 1))
+
+
+def ngrams_of_all(texts: Iterable[str], order: int) -> Counter[str]:
+    """The n-grams of some normalised values together, as `ngrams` has those of one."""
+    text = "".join(f"{START * (order - 1)}{value}{END}" for value in texts)
+    counts = Counter(map("".join, zip(*(text[i:] for i in range(order)), strict=False)))
+    for gram in [
+        gram for gram in counts if END in gram[:-1]
+    ]:  # it begins in one and ends in another
+        del counts[gram]
+    return counts
