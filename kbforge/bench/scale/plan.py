@@ -11,7 +11,8 @@ Workers share the clustering; one process does the rest. So W workers take
     reading + preparing + writing + clustering * skew / W,
 
 where skew is the work of the busiest worker over the mean. Each of them holds its share of the
-memory. The interval of a sum adds the ends of its parts' intervals: their errors go together.
+memory, the busiest one as much more. The interval of a sum adds the ends of its parts' intervals:
+their errors go together.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
     gib = None if fits.memory is None else _memory(fits.memory, n)
     by_memory = None
     if gib is not None:
-        by_memory = Between(*(float(max(1, math.ceil(value / wishes.gib))) for value in gib))
+        by_memory = Between(*(_holders(value, wishes) for value in gib))
     alone = sum(found.value for part, found in parts.items() if part != SHARED)
     left = _SECONDS_AN_HOUR * wishes.hours - alone
     shared = parts[SHARED].value
@@ -155,6 +156,11 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
         workers,
         _sum(parts if workers == 1 else _shared(parts, workers, wishes.skew)),
     )
+
+
+def _holders(gib: float, wishes: Wishes) -> float:
+    """How many workers hold so much, if the busiest one has no more than it may."""
+    return 1.0 if gib <= wishes.gib else float(math.ceil(gib * wishes.skew / wishes.gib))
 
 
 def _memory(fitted: Line, n: int) -> Between:

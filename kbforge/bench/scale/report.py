@@ -10,7 +10,11 @@ from kbforge import __version__
 from kbforge.bench.scale.fit import Between, Growth, Line
 from kbforge.bench.scale.measuring import PARTS, Measured, figures
 from kbforge.bench.scale.plan import AHEAD, SHARED, Fits, Needs, Wishes, needs
+from kbforge.bench.scale.shards import AHEAD as PENDING
+from kbforge.bench.scale.shards import Routed
+from kbforge.words import percent
 
+_UNKNOWN = 1_000.0  # times the value: an interval up to there has no upper end
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
@@ -54,7 +58,8 @@ class Scaled:
 
 def grids(scaled: Scaled) -> list[Grid]:
     """The tables."""
-    return [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
+    tables = [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
+    return [*tables, *([_routed(routed)] if (routed := scaled.sizes[-1].routed) else [])]
 
 
 def _measured(sizes: Sequence[Measured]) -> Grid:
@@ -115,6 +120,22 @@ def _planned(plans: Sequence[Needs]) -> Grid:
     return Grid("planned", [*head, "time with workers"], rows)
 
 
+def _routed(found: Sequence[Routed]) -> Grid:
+    head = ["shards", "messages a fragment", "crossing", "hand-overs a fragment", "skew"]
+    rows = [
+        [
+            f"{one.shards:,}",
+            f"{one.messages / one.fragments:.3f}",
+            f"{100 * one.crossing / one.fragments:.1f} %",
+            f"{one.moves / one.fragments:.3f}",
+            f"{one.skew:.2f}",
+            f"{one.fragments / max(one.seconds, 1e-9):,.0f}",
+        ]
+        for one in found
+    ]
+    return Grid("routed", [*head, "router, fragments/s"], rows)
+
+
 def duration(seconds: Between) -> str:
     """A time and its interval, in the unit that suits it."""
     size, unit = next(one for one in _UNITS if seconds.value >= one[0])
@@ -123,7 +144,12 @@ def duration(seconds: Between) -> str:
 
 def _within(found: Between, unit: float) -> str:
     value, low, high = (_digits(one / unit) for one in found)
-    return f"{value} ({low} to {high})"
+    return f"{value} ({low} to {high if _is_known(found) else '?'})"
+
+
+def _is_known(found: Between) -> bool:
+    """Whether the interval says anything of its upper end."""
+    return found.high < _UNKNOWN * found.value
 
 
 def _whole(found: Between) -> str:
@@ -152,7 +178,8 @@ def sentences(scaled: Scaled) -> Iterator[str]:
     yield (
         "In brackets are 90 % intervals of a new measurement, if the fit holds. Whether it holds a "
         "thousand times beyond the last size, no interval can say: measure as large a part as you "
-        "can with --sizes."
+        "can with --sizes. A question mark is an upper end of more than a thousand times the "
+        "value: more sizes, or a quieter machine, would narrow it."
     )
     yield (
         "What grows with the fragments: the input, which is held; the distinct values and keys; "
@@ -160,15 +187,24 @@ def sentences(scaled: Scaled) -> Iterator[str]:
         "a fragment is compared with (the index bounds them) and the particles of a subproblem."
     )
     yield (
-        f"A worker has {wishes.gib:g} GiB and holds its share of everything: fragments, "
-        "keys and subproblems. What several workers hold twice, such as values that occur at all "
-        "of them, is not counted."
+        f"A worker has {wishes.gib:g} GiB and holds its share of everything (the busiest "
+        "one, its larger share): fragments, keys and subproblems. What several workers hold "
+        "twice, such as values that occur at all of them, is not counted."
     )
     yield (
         f"Workers share the {SHARED} alone, at a skew of {wishes.skew:.2f} (work of the busiest "
         "over the mean); reading, preparing and writing stay in one process. Messages between "
         f"machines cost nothing here. By time means: done within {wishes.hours:g} hours."
     )
+    if last.routed:
+        yield (
+            f"The router was simulated on the {last.fragments:,} fragments, {PENDING} of them "
+            "pending at a time, from the subproblems that the run ended with: what was connected "
+            "for a while is left out, so messages and hand-overs are counted from below. Of "
+            f"{last.routed[-1].shards:,} shards the busiest takes "
+            f"{percent(last.routed[-1].skew / last.routed[-1].shards)} of the fragments; that skew "
+            "is taken for any number of workers."
+        )
     yield from _bounds(scaled.plans)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kbforge.bench.scale.plan import Fits, Wishes, needs
 from kbforge.bench.scale.report import Scaled, grids, markdown, sentences, summary
+from kbforge.bench.scale.shards import Routed
 from tests.bench.scale.sizes import size
 
 NS = (1_000, 10_000, 100_000)
@@ -40,7 +43,8 @@ def test_memory_asks_for_workers_and_they_share_the_clustering() -> None:
     assert (found.workers, found.bound) == (10, "memory")
     assert found.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
     skewed = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0, skew=2.0))
-    assert skewed.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 200)
+    assert skewed.workers == 20
+    assert skewed.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
 
 
 def test_time_asks_for_workers_until_none_are_enough() -> None:
@@ -78,6 +82,16 @@ def test_what_is_told_of_a_plan() -> None:
     figures = summary(scaled)
     assert figures["plans"][0]["workers"] == 7
     assert figures["memory_mib"]["a_fragment"] == pytest.approx(0.01)
+
+
+def test_a_router_is_told_of_and_an_interval_without_an_end() -> None:
+    sizes = [size(n, lambda n: (3e-4 if n == NS[1] else 1e-5) * n) for n in NS]
+    routed = Routed(64, 1_000, 1_010, 10, 10, 32.0, 0.5)
+    scaled = Scaled("x", "y", [*sizes[:-1], replace(sizes[-1], routed=[routed])], Wishes())
+    table = grids(scaled)[-1]
+    assert table.rows == [["64", "1.010", "1.0 %", "0.010", "32.00", "2,000"]]
+    assert "Of 64 shards the busiest takes 50 % of the fragments" in " ".join(sentences(scaled))
+    assert "to ?)" in grids(scaled)[2].rows[0][1]
 
 
 def test_what_was_measured_is_not_planned() -> None:
