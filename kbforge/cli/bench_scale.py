@@ -110,7 +110,7 @@ def scale(
         "made-up people" if file is None else quoted(file, 400),
         "three records a person" if file is None else f"{draw} fragments",
         measured,
-        Wishes(gib, hours, routed[-1].skew if routed else 1.0),
+        Wishes(gib, hours, routed[-1].busiest if routed else 0.0),
     )
     if output is not None:
         with open_output(output) as out:

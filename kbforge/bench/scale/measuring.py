@@ -78,10 +78,18 @@ class Measured:
         """On the wall, all parts together."""
         return sum(self.wall.values())
 
+    def own(self, part: str) -> float:
+        """Seconds that a part took by itself.
+
+        They are those on the wall, or of the processor where that is less: then the process waited
+        for others of the machine.
+        """
+        return min(self.wall[part], self.cpu[part])
+
     @property
     def engine_per_second(self) -> float:
         """Fragments a second of the clustering alone."""
-        return self.fragments / max(self.wall["clustering"], 1e-9)
+        return self.fragments / max(self.own("clustering"), 1e-9)
 
 
 def measured(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from kbforge.bench.scale.shards import AHEAD as PENDING
 from kbforge.bench.scale.shards import Routed
 from kbforge.words import percent
 
+_NONE = "none are enough"
 _UNKNOWN = 1_000.0  # times the value: an interval up to there has no upper end
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
@@ -63,14 +65,14 @@ def grids(scaled: Scaled) -> list[Grid]:
 
 
 def _measured(sizes: Sequence[Measured]) -> Grid:
-    head = ["fragments", "seconds", *PARTS, "processor s", "engine/s", "peak MiB"]
+    head = ["fragments", "on the wall", *PARTS, "processor s", "engine/s", "peak MiB"]
     rows = []
     for one in sizes:
         rows.append(
             [
                 f"{one.fragments:,}",
                 _digits(one.seconds),
-                *(_digits(one.wall[part]) for part in PARTS),
+                *(_digits(one.own(part)) for part in PARTS),
                 _digits(sum(one.cpu.values())),
                 f"{one.engine_per_second:,.0f}",
                 "-" if one.peak_mib is None else f"{one.peak_mib:,.0f}",
@@ -112,7 +114,7 @@ def _planned(plans: Sequence[Needs]) -> Grid:
             duration(one.seconds),
             "-" if one.gib is None else f"{_within(one.gib, 1)} GiB",
             "-" if one.by_memory is None else _whole(one.by_memory),
-            "none are enough" if one.by_time is None else f"{one.by_time:,}",
+            _NONE if one.by_time is None else f"{one.by_time:,}",
             f"{duration(one.with_workers)} on {one.workers:,}",
         ]
         for one in plans
@@ -153,7 +155,9 @@ def _is_known(found: Between) -> bool:
 
 
 def _whole(found: Between) -> str:
-    value, low, high = (f"{one:,.0f}" for one in found)
+    value, low, high = (_NONE if math.isinf(one) else f"{one:,.0f}" for one in found)
+    if value == _NONE:
+        return _NONE
     return f"{value} ({low} to {high})"
 
 
@@ -167,8 +171,8 @@ def sentences(scaled: Scaled) -> Iterator[str]:
     wishes, last = scaled.wishes, scaled.sizes[-1]
     yield (
         f"Measured on {scaled.source} ({scaled.draw}), likelihood {last.likelihood}, KBForge "
-        f"{__version__}, {last.kernel}; seconds are on the wall, and other programs of the machine "
-        "count as far as they slow it down."
+        f"{__version__}, {last.kernel}. The seconds of a part are those on the wall, or of the "
+        "processor where that is less: then it waited for other programs of the machine."
     )
     yield (
         "The seconds of each part are fitted as c N^b on the sizes from the largest one's "
@@ -192,9 +196,9 @@ def sentences(scaled: Scaled) -> Iterator[str]:
         "twice, such as values that occur at all of them, is not counted."
     )
     yield (
-        f"Workers share the {SHARED} alone, at a skew of {wishes.skew:.2f} (work of the busiest "
-        "over the mean); reading, preparing and writing stay in one process. Messages between "
-        f"machines cost nothing here. By time means: done within {wishes.hours:g} hours."
+        f"Workers share the {SHARED} alone; reading, preparing and writing stay in one process. "
+        f"The shares are {'even' if not wishes.share else 'as the router was simulated'}. Messages "
+        f"between machines cost nothing here. By time means: done within {wishes.hours:g} hours."
     )
     if last.routed:
         yield (
@@ -202,8 +206,8 @@ def sentences(scaled: Scaled) -> Iterator[str]:
             "pending at a time, from the subproblems that the run ended with: what was connected "
             "for a while is left out, so messages and hand-overs are counted from below. Of "
             f"{last.routed[-1].shards:,} shards the busiest takes "
-            f"{percent(last.routed[-1].skew / last.routed[-1].shards)} of the fragments; that skew "
-            "is taken for any number of workers."
+            f"{percent(last.routed[-1].busiest)} of the fragments; no "
+            "number of workers is taken to do better."
         )
     yield from _bounds(scaled.plans)
 
@@ -212,12 +216,13 @@ def _bounds(plans: Sequence[Needs]) -> Iterator[str]:
     for bound, why in (
         ("memory", "memory asks for more workers than time does"),
         ("time", "time asks for more workers than memory does"),
+        ("one worker", "the busiest worker holds too much, however many there are"),
         ("one process", "what one process does alone takes longer than it may"),
         ("neither", "one process is enough"),
     ):
         where = [f"{one.fragments:,}" for one in plans if one.bound == bound]
         if where:
-            yield f"At {' and '.join(where)} fragments {why}."
+            yield f"At {', '.join(where)} fragments {why}."
 
 
 def markdown(scaled: Scaled) -> str:
@@ -259,7 +264,7 @@ def summary(scaled: Scaled) -> dict[str, Any]:
             for name, found in growths.items()
         },
         "memory_mib": None if memory is None else _straight(memory),
-        "worker": {"gib": wishes.gib, "hours": wishes.hours, "skew": wishes.skew},
+        "worker": {"gib": wishes.gib, "hours": wishes.hours, "share": wishes.share},
         "plans": [_plan(one) for one in scaled.plans],
         "assumptions": list(sentences(scaled)),
     }

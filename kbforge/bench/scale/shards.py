@@ -40,6 +40,11 @@ class Routed:
     skew: float
     seconds: float
 
+    @property
+    def busiest(self) -> float:
+        """The share of all fragments that the busiest shard takes."""
+        return self.skew / self.shards
+
 
 def routed(
     fragments: Sequence[Fragment],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -38,13 +39,31 @@ def test_one_process() -> None:
     assert found.with_workers == found.seconds
 
 
+def test_what_others_of_the_machine_took_does_not_count() -> None:
+    busy = [size(n, lambda n: 1e-4 * n) for n in NS]
+    waited = [replace(one, wall={part: 3 * s for part, s in one.wall.items()}) for one in busy]
+    threads = [replace(one, cpu={part: 2 * s for part, s in one.cpu.items()}) for one in busy]
+    for sizes in (waited, threads):
+        assert needs(Fits.of(sizes), 10**7, Wishes()).seconds.value == pytest.approx(3_001)
+
+
 def test_memory_asks_for_workers_and_they_share_the_clustering() -> None:
     found = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0))
     assert (found.workers, found.bound) == (10, "memory")
     assert found.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
-    skewed = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0, skew=2.0))
-    assert skewed.workers == 20
-    assert skewed.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
+    uneven = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0, share=0.1005))
+    assert uneven.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100.5)
+
+
+def test_a_worker_that_takes_all_cannot_be_helped() -> None:
+    found = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=0.6, share=0.99))
+    assert found.by_memory is not None
+    assert math.isinf(found.by_memory.value)
+    assert (found.by_time, found.workers, found.bound) == (None, 1, "one worker")
+    scaled = Scaled(
+        "x", "y", [size(n, lambda n: 1e-4 * n, 100 + 0.01 * n) for n in NS], Wishes(share=1.0)
+    )
+    assert grids(scaled)[2].rows[0][3] == "none are enough"
 
 
 def test_time_asks_for_workers_until_none_are_enough() -> None:
@@ -77,7 +96,7 @@ def test_what_is_told_of_a_plan() -> None:
     page = markdown(scaled)
     assert "| 10,000,000 | 50 (" in page
     said = " ".join(sentences(scaled))
-    assert "At 10,000,000 and 100,000,000 fragments memory asks for more workers" in said
+    assert "At 10,000,000, 100,000,000 fragments memory asks for more workers" in said
     assert "what one process does alone takes longer" in said
     figures = summary(scaled)
     assert figures["plans"][0]["workers"] == 7
