@@ -4,7 +4,7 @@
     python examples/reproductions/curve.py FILE --rivals /tmp/rivals/bin/python --sizes ...
 
 Every program goes from the file to its clusters in a process of its own, the smallest file first; a
-program that took longer than --seconds gets no larger one. Splink and dedupe need labels or
+program that takes longer than --seconds gets no larger one. Splink and dedupe need labels or
 settings: see `splink_side.py` and `dedupe_side.py`. They are no part of this project, and run in an
 environment of their own, whose interpreter --rivals names. It is made so (BTrees 6 lacks what
 dedupe 3.0.3 calls):
@@ -74,7 +74,7 @@ def main() -> None:
                 side = [given.rivals, str(Path(__file__).with_name(script))]
 
                 def theirs(size: int, side: list[str] = side, name: str = name) -> Point:
-                    return rival(name, [*side, f"{folder}/{size}.jsonl"])
+                    return rival(name, [*side, f"{folder}/{size}.jsonl"], given.seconds)
 
                 curves[name] = curve(theirs, sizes, given.seconds)
     print(shown(curves, sizes))
@@ -99,23 +99,28 @@ def curve(run: Callable[[int], Point], sizes: list[int], most: float) -> dict[in
     return found
 
 
-def rival(name: str, command: list[str]) -> Point:
+def rival(name: str, command: list[str], most: float) -> Point:
     """Run a program of others.
 
     Raises:
-        KBForgeError: it failed.
+        KBForgeError: it failed, or took more than so many seconds.
 
     """
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    about = f"{name}, {Path(command[-1]).stem} fragments"
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            timeout=most,
+        )
+    except subprocess.TimeoutExpired:
+        raise KBForgeError(f"{about}: ended after {most:g} seconds") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["nothing said"])[-1]
-        raise KBForgeError(f"{name}, {Path(command[-1]).stem} fragments: {last}")
+        raise KBForgeError(f"{about}: {last}")
     found = json.loads(done.stdout)
     return Point(found["seconds"], found["cpu_seconds"], found["peak_mib"])
 

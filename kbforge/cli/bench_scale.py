@@ -48,6 +48,14 @@ def scale(
     ] = "first",
     gib: Annotated[float, typer.Option("--gib", help="Memory of a worker, GiB.")] = 16.0,
     hours: Annotated[float, typer.Option("--hours", help="How long it all may take.")] = 24.0,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            help="Simulate a router for so many shards, with commas between, on the largest part; "
+            "such as 2,8,64.",
+            show_default="none",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Write the report to this file, as Markdown."),
@@ -91,13 +99,18 @@ def scale(
         require_apart(output, [] if file is None else [file])
         require_writable(output)
     choices = choices_of(context)
-    wanted = sizes_of(None if file is None else count_fragments(file), _numbers(sizes))
-    measured = list(_followed(file, wanted, choices, draw))
+    over = _numbers("shards", shards) or []
+    if min(over, default=1) < 1:
+        raise UsageError(f"--shards: expected numbers from 1, got {shards}")
+    named = _numbers("sizes", sizes)
+    wanted = sizes_of(None if file is None else count_fragments(file), named)
+    measured = list(_followed(file, wanted, choices, draw, sorted(over)))
+    routed = measured[-1].routed
     scaled = Scaled(
         "made-up people" if file is None else quoted(file, 400),
         "three records a person" if file is None else f"{draw} fragments",
         measured,
-        Wishes(gib, hours),
+        Wishes(gib, hours, routed[-1].busiest if routed else 0.0),
     )
     if output is not None:
         with open_output(output) as out:
@@ -108,20 +121,20 @@ def scale(
         _print(scaled)
 
 
-def _numbers(text: str | None) -> list[int] | None:
-    """What `--sizes` names."""
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """The numbers that an option names, if it was given."""
     if text is None:
         return None
     try:
         return [int(part.replace("_", "")) for part in text.split(",")]
     except ValueError:
         raise UsageError(
-            f"--sizes: expected whole numbers with commas between, got {quoted(text)}"
+            f"--{option}: expected whole numbers with commas between, got {quoted(text)}"
         ) from None
 
 
 def _followed(
-    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw
+    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw, shards: Sequence[int]
 ) -> Iterator[Measured]:
     """The measurements, with a bar of the fragments that are through."""
     from kbforge.bench.scale.measuring import PARTS
@@ -135,7 +148,7 @@ def _followed(
             done = (PARTS.index(part) + min(share, 1.0)) / len(PARTS)
             bar.update(through + int(done * size), part=part, of=f"{size:,}", last=last)
 
-        for one in measure_all(file, sizes, choices, draw, on_part):
+        for one in measure_all(file, sizes, choices, draw, on_part, shards=shards):
             through += one.fragments
             last = f"{one.fragments:,} took {one.seconds:,.1f} s"
             yield one

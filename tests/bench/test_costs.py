@@ -26,7 +26,9 @@ def test_a_system_that_says_nothing_is_no_error(
 ) -> None:
     monkeypatch.setattr(costs, "_STATUS", tmp_path / "none")
     assert costs.peak_mib() is None
-    (tmp_path / "none").write_text("VmRSS: 12 kB\n")
+    assert costs.resident_mib() is None
+    (tmp_path / "none").write_text("VmRSS: 512 kB\n")
     assert costs.peak_mib() is None
+    assert costs.resident_mib() == 0.5
     (tmp_path / "none").write_text("Name: x\nVmHWM:\t  2048 kB\n")
     assert costs.peak_mib() == 2.0

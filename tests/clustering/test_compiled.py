@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbforge.bench.scale.people import records
 from kbforge.clustering.compiled.session import CompiledSession, can_compile
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
@@ -105,6 +107,15 @@ def test_merging_and_splitting_streams(particles: int, splits: bool) -> None:
         assert reference.n_fragments == len(points)
     assert (merged > 0) == (splits and particles > 1)
     assert (split > 0) == (splits and particles > 1)
+
+
+def test_a_few_people_for_ever() -> None:
+    """What the kernel forgets of clusters that are gone is nothing that the others have."""
+    fragments = list(islice(records(8, spellings=2), 1_800))
+    problem = fitted(Attributes(), fragments, 4.0)
+    _, compiled = run(problem, fragments, Rules(100, Greedy(), splits=True), 150)
+    made = compiled.snapshot().totals.evaluations
+    assert made > 4 * 2**10  # clusters: it forgets from 2^10 nodes on
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,14 +13,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from kbforge.bench.costs import Clocks, peak_mib, resident_mib
+from kbforge.bench.scale.shards import Routed, routed
 from kbforge.contracts import OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import held, read_fragments
@@ -53,6 +54,7 @@ class Measured:
         likelihood: that was used.
         kernel: which one there was.
         written: bytes of the knowledge base.
+        routed: what a router would send, for each number of shards that was asked for.
 
     """
 
@@ -69,20 +71,38 @@ class Measured:
     likelihood: str
     kernel: str
     written: int
+    routed: Sequence[Routed] = ()
 
     @property
     def seconds(self) -> float:
         """On the wall, all parts together."""
         return sum(self.wall.values())
 
+    def own(self, part: str) -> float:
+        """Seconds that a part took by itself.
+
+        They are those on the wall, or of the processor where that is less: then the process waited
+        for others of the machine.
+        """
+        return min(self.wall[part], self.cpu[part])
+
     @property
     def engine_per_second(self) -> float:
         """Fragments a second of the clustering alone."""
-        return self.fragments / max(self.wall["clustering"], 1e-9)
+        return self.fragments / max(self.own("clustering"), 1e-9)
 
 
-def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measured:
+def measured(
+    file: str, output: str, choices: Choices, shards: Sequence[int], tell: Tell
+) -> Measured:
     """Go all the way from a file to a knowledge base.
+
+    Args:
+        file: of fragments.
+        output: the knowledge base to write.
+        choices: of the run.
+        shards: numbers of them to simulate a router for; without an index there is none.
+        tell: is told how far it has come.
 
     Raises:
         KBForgeError: as `kbforge.jobs.cluster.cluster`.
@@ -113,6 +133,7 @@ def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measured:
     knowledge.write(output)
     stages.end("writing")
     peak = peak_mib()  # what follows is not part of the way
+    index = prepared.problem.index
     return Measured(
         fragments=len(fragments),
         **_found(posterior),
@@ -124,6 +145,7 @@ def measured(file: str, output: str, choices: Choices, tell: Tell) -> Measured:
         likelihood=prepared.likelihood,
         kernel=kernel_status(),
         written=Path(output).stat().st_size,
+        routed=routed(fragments, index, posterior, shards) if index and shards else (),
     )
 
 
@@ -180,7 +202,13 @@ def _found(posterior: Posterior) -> dict[str, int]:
 
 def figures(one: Measured) -> dict[str, Any]:
     """As JSON has them."""
-    return {name: getattr(one, name) for name in one.__slots__}
+    out = {field.name: getattr(one, field.name) for field in fields(one)}
+    return out | {"routed": [asdict(costs) for costs in one.routed]}
+
+
+def read_figures(told: Mapping[str, Any]) -> Measured:
+    """What `figures` wrote."""
+    return Measured(**{**told, "routed": [Routed(**costs) for costs in told["routed"]]})
 
 
 def main() -> None:
@@ -192,7 +220,8 @@ def main() -> None:
 
     try:
         choices = Choices(**job["choices"])
-        tell({"measured": figures(measured(job["file"], job["output"], choices, tell))})
+        done = measured(job["file"], job["output"], choices, job["shards"], tell)
+        tell({"measured": figures(done)})
     except BrokenPipeError:
         os._exit(1)  # nobody waits for it
     except KBForgeError as error:

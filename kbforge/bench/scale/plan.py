@@ -8,10 +8,13 @@
 
 Workers share the clustering; one process does the rest. So W workers take
 
-    reading + preparing + writing + clustering * skew / W,
+    reading + preparing + writing + clustering * max(1 / W, share),
 
-where skew is the work of the busiest worker over the mean. Each of them holds its share of the
-memory. The interval of a sum adds the ends of its parts' intervals: their errors go together.
+where share is the part of all fragments that the busiest worker takes however many there are: 0, or
+as it was simulated. The busiest one holds as large a part of the memory.
+
+The interval of a sum adds the ends of its parts' intervals:
+their errors go together.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class Fits:
     """How costs grow.
 
     Attributes:
-        time: of each part, seconds on the wall.
+        time: of each part, its own seconds.
         memory: MiB by fragments; None where the system does not say.
         counts: entities and subproblems.
 
@@ -57,7 +60,7 @@ class Fits:
         peaks = [one.peak_mib for one in sizes if one.peak_mib is not None]
         return cls(
             {
-                part: growth(ns, [max(one.wall[part], _LEAST_SECONDS) for one in sizes])
+                part: growth(ns, [max(one.own(part), _LEAST_SECONDS) for one in sizes])
                 for part in PARTS
             },
             line(ns, peaks) if len(peaks) == len(ns) else None,
@@ -75,13 +78,13 @@ class Wishes:
     Attributes:
         gib: memory of a worker.
         hours: from the file to the knowledge base.
-        skew: work of the busiest worker over the mean.
+        share: of all fragments that the busiest worker takes, however many workers there are.
 
     """
 
     gib: float = 16.0
     hours: float = 24.0
-    skew: float = 1.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,10 @@ class Needs:
         seconds: in one process.
         parts: of these, by part.
         gib: in one process, None where memory is not known.
-        by_memory: workers for the memory, None where it is not known.
+        by_memory: workers for the memory, None where it is not known; infinitely many if none are
+            enough: the busiest one would hold too much.
         by_time: workers for the time, None if none are enough: what one process does takes longer.
-        workers: the larger of both; of what is known, and at least one.
+        workers: the larger of both; of what is known and enough, and at least one.
         with_workers: seconds with so many.
 
     """
@@ -113,11 +117,13 @@ class Needs:
     def bound(self) -> str:
         """What asks for more workers: "memory", "time" or "neither".
 
-        It is "one process" where none are enough.
+        It is "one process" or "one worker" where none are enough: for the time, for the memory.
         """
+        by_memory = 0.0 if self.by_memory is None else self.by_memory.value
+        if math.isinf(by_memory):
+            return "one worker"
         if self.by_time is None:
             return "one process"
-        by_memory = 0.0 if self.by_memory is None else self.by_memory.value
         if max(by_memory, self.by_time) <= 1:
             return "neither"
         return "memory" if by_memory >= self.by_time else "time"
@@ -136,15 +142,16 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
     gib = None if fits.memory is None else _memory(fits.memory, n)
     by_memory = None
     if gib is not None:
-        by_memory = Between(*(float(max(1, math.ceil(value / wishes.gib))) for value in gib))
+        by_memory = Between(*(_holders(value, wishes) for value in gib))
     alone = sum(found.value for part, found in parts.items() if part != SHARED)
     left = _SECONDS_AN_HOUR * wishes.hours - alone
     shared = parts[SHARED].value
     if alone + shared <= _SECONDS_AN_HOUR * wishes.hours:
         by_time: int | None = 1
     else:
-        by_time = math.ceil(shared * wishes.skew / left) if left > 0 else None
-    workers = max(by_time or 1, 1 if by_memory is None else int(by_memory.value))
+        by_time = math.ceil(shared / left) if left > shared * wishes.share else None
+    holders = 1.0 if by_memory is None or math.isinf(by_memory.value) else by_memory.value
+    workers = max(by_time or 1, int(holders))
     return Needs(
         n,
         _sum(parts),
@@ -153,8 +160,15 @@ def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
         by_memory,
         by_time,
         workers,
-        _sum(parts if workers == 1 else _shared(parts, workers, wishes.skew)),
+        _sum(_shared(parts, max(1 / workers, wishes.share))),
     )
+
+
+def _holders(gib: float, wishes: Wishes) -> float:
+    """How many workers hold so much, if the busiest one has no more than it may."""
+    if gib <= wishes.gib:
+        return 1.0
+    return math.inf if gib * wishes.share > wishes.gib else float(math.ceil(gib / wishes.gib))
 
 
 def _memory(fitted: Line, n: int) -> Between:
@@ -163,11 +177,10 @@ def _memory(fitted: Line, n: int) -> Between:
     return Between(value, low, high)
 
 
-def _shared(parts: Mapping[str, Between], workers: int, skew: float) -> dict[str, Between]:
-    """The parts, with the clustering on so many workers."""
-    one = min(1.0, skew / workers)
+def _shared(parts: Mapping[str, Between], share: float) -> dict[str, Between]:
+    """The parts, with such a share of the clustering on the busiest worker."""
     return {
-        part: Between(*(one * value for value in found)) if part == SHARED else found
+        part: Between(*(share * value for value in found)) if part == SHARED else found
         for part, found in parts.items()
     }
 

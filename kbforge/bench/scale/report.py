@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,12 @@ from kbforge import __version__
 from kbforge.bench.scale.fit import Between, Growth, Line
 from kbforge.bench.scale.measuring import PARTS, Measured, figures
 from kbforge.bench.scale.plan import AHEAD, SHARED, Fits, Needs, Wishes, needs
+from kbforge.bench.scale.shards import AHEAD as PENDING
+from kbforge.bench.scale.shards import Routed
+from kbforge.words import percent
 
+_NONE = "none are enough"
+_UNKNOWN = 1_000.0  # times the value: an interval up to there has no upper end
 _UNITS = ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
@@ -54,18 +60,19 @@ class Scaled:
 
 def grids(scaled: Scaled) -> list[Grid]:
     """The tables."""
-    return [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
+    tables = [_measured(scaled.sizes), _fitted(scaled.fits), _planned(scaled.plans)]
+    return [*tables, *([_routed(routed)] if (routed := scaled.sizes[-1].routed) else [])]
 
 
 def _measured(sizes: Sequence[Measured]) -> Grid:
-    head = ["fragments", "seconds", *PARTS, "processor s", "engine/s", "peak MiB"]
+    head = ["fragments", "on the wall", *PARTS, "processor s", "engine/s", "peak MiB"]
     rows = []
     for one in sizes:
         rows.append(
             [
                 f"{one.fragments:,}",
                 _digits(one.seconds),
-                *(_digits(one.wall[part]) for part in PARTS),
+                *(_digits(one.own(part)) for part in PARTS),
                 _digits(sum(one.cpu.values())),
                 f"{one.engine_per_second:,.0f}",
                 "-" if one.peak_mib is None else f"{one.peak_mib:,.0f}",
@@ -107,12 +114,28 @@ def _planned(plans: Sequence[Needs]) -> Grid:
             duration(one.seconds),
             "-" if one.gib is None else f"{_within(one.gib, 1)} GiB",
             "-" if one.by_memory is None else _whole(one.by_memory),
-            "none are enough" if one.by_time is None else f"{one.by_time:,}",
+            _NONE if one.by_time is None else f"{one.by_time:,}",
             f"{duration(one.with_workers)} on {one.workers:,}",
         ]
         for one in plans
     ]
     return Grid("planned", [*head, "time with workers"], rows)
+
+
+def _routed(found: Sequence[Routed]) -> Grid:
+    head = ["shards", "messages a fragment", "crossing", "hand-overs a fragment", "skew"]
+    rows = [
+        [
+            f"{one.shards:,}",
+            f"{one.messages / one.fragments:.3f}",
+            f"{100 * one.crossing / one.fragments:.1f} %",
+            f"{one.moves / one.fragments:.3f}",
+            f"{one.skew:.2f}",
+            f"{one.fragments / max(one.seconds, 1e-9):,.0f}",
+        ]
+        for one in found
+    ]
+    return Grid("routed", [*head, "router, fragments/s"], rows)
 
 
 def duration(seconds: Between) -> str:
@@ -123,11 +146,18 @@ def duration(seconds: Between) -> str:
 
 def _within(found: Between, unit: float) -> str:
     value, low, high = (_digits(one / unit) for one in found)
-    return f"{value} ({low} to {high})"
+    return f"{value} ({low} to {high if _is_known(found) else '?'})"
+
+
+def _is_known(found: Between) -> bool:
+    """Whether the interval says anything of its upper end."""
+    return found.high < _UNKNOWN * found.value
 
 
 def _whole(found: Between) -> str:
-    value, low, high = (f"{one:,.0f}" for one in found)
+    value, low, high = (_NONE if math.isinf(one) else f"{one:,.0f}" for one in found)
+    if value == _NONE:
+        return _NONE
     return f"{value} ({low} to {high})"
 
 
@@ -141,8 +171,8 @@ def sentences(scaled: Scaled) -> Iterator[str]:
     wishes, last = scaled.wishes, scaled.sizes[-1]
     yield (
         f"Measured on {scaled.source} ({scaled.draw}), likelihood {last.likelihood}, KBForge "
-        f"{__version__}, {last.kernel}; seconds are on the wall, and other programs of the machine "
-        "count as far as they slow it down."
+        f"{__version__}, {last.kernel}. The seconds of a part are those on the wall, or of the "
+        "processor where that is less: then it waited for other programs of the machine."
     )
     yield (
         "The seconds of each part are fitted as c N^b on the sizes from the largest one's "
@@ -152,7 +182,8 @@ def sentences(scaled: Scaled) -> Iterator[str]:
     yield (
         "In brackets are 90 % intervals of a new measurement, if the fit holds. Whether it holds a "
         "thousand times beyond the last size, no interval can say: measure as large a part as you "
-        "can with --sizes."
+        "can with --sizes. A question mark is an upper end of more than a thousand times the "
+        "value: more sizes, or a quieter machine, would narrow it."
     )
     yield (
         "What grows with the fragments: the input, which is held; the distinct values and keys; "
@@ -160,15 +191,24 @@ def sentences(scaled: Scaled) -> Iterator[str]:
         "a fragment is compared with (the index bounds them) and the particles of a subproblem."
     )
     yield (
-        f"A worker has {wishes.gib:g} GiB and holds its share of everything: fragments, "
-        "keys and subproblems. What several workers hold twice, such as values that occur at all "
-        "of them, is not counted."
+        f"A worker has {wishes.gib:g} GiB and holds its share of everything (the busiest "
+        "one, its larger share): fragments, keys and subproblems. What several workers hold "
+        "twice, such as values that occur at all of them, is not counted."
     )
     yield (
-        f"Workers share the {SHARED} alone, at a skew of {wishes.skew:.2f} (work of the busiest "
-        "over the mean); reading, preparing and writing stay in one process. Messages between "
-        f"machines cost nothing here. By time means: done within {wishes.hours:g} hours."
+        f"Workers share the {SHARED} alone; reading, preparing and writing stay in one process. "
+        f"The shares are {'even' if not wishes.share else 'as the router was simulated'}. Messages "
+        f"between machines cost nothing here. By time means: done within {wishes.hours:g} hours."
     )
+    if last.routed:
+        yield (
+            f"The router was simulated on the {last.fragments:,} fragments, {PENDING} of them "
+            "pending at a time, from the subproblems that the run ended with: what was connected "
+            "for a while is left out, so messages and hand-overs are counted from below. Of "
+            f"{last.routed[-1].shards:,} shards the busiest takes "
+            f"{percent(last.routed[-1].busiest)} of the fragments; no "
+            "number of workers is taken to do better."
+        )
     yield from _bounds(scaled.plans)
 
 
@@ -176,12 +216,13 @@ def _bounds(plans: Sequence[Needs]) -> Iterator[str]:
     for bound, why in (
         ("memory", "memory asks for more workers than time does"),
         ("time", "time asks for more workers than memory does"),
+        ("one worker", "the busiest worker holds too much, however many there are"),
         ("one process", "what one process does alone takes longer than it may"),
         ("neither", "one process is enough"),
     ):
         where = [f"{one.fragments:,}" for one in plans if one.bound == bound]
         if where:
-            yield f"At {' and '.join(where)} fragments {why}."
+            yield f"At {', '.join(where)} fragments {why}."
 
 
 def markdown(scaled: Scaled) -> str:
@@ -223,7 +264,7 @@ def summary(scaled: Scaled) -> dict[str, Any]:
             for name, found in growths.items()
         },
         "memory_mib": None if memory is None else _straight(memory),
-        "worker": {"gib": wishes.gib, "hours": wishes.hours, "skew": wishes.skew},
+        "worker": {"gib": wishes.gib, "hours": wishes.hours, "share": wishes.share},
         "plans": [_plan(one) for one in scaled.plans],
         "assumptions": list(sentences(scaled)),
     }

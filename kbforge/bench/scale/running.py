@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from kbforge.bench.scale.measuring import Measured
+from kbforge.bench.scale.measuring import Measured, read_figures
 from kbforge.bench.scale.people import RECORDS_A_PERSON, records
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
@@ -87,6 +87,7 @@ def measure_all(
     draw: Draw = "first",
     on_part: OnPart | None = None,
     environment: Mapping[str, str] | None = None,
+    shards: Sequence[int] = (),
 ) -> Iterator[Measured]:
     """The costs of growing parts of a file, the smallest first.
 
@@ -98,6 +99,7 @@ def measure_all(
             fragments of the smaller ones.
         on_part: is told how far a size has come.
         environment: variables of the processes beside those of this one.
+        shards: numbers of them to simulate a router for, on the largest part.
 
     Raises:
         KBForgeError: the file is bad, or a run failed; the sentence says at which size.
@@ -108,7 +110,12 @@ def measure_all(
         write_parts(file, sizes, draw, choices.seed, folder)
         for size in sizes:
             source, output = folder / f"{size}.jsonl", folder / "kb.jsonl"
-            job = {"file": str(source), "output": str(output), "choices": asdict(choices)}
+            job = {
+                "file": str(source),
+                "output": str(output),
+                "choices": asdict(choices),
+                "shards": list(shards) if size == sizes[-1] else [],
+            }
             yield _measured(job, size, on_part, environment)
             source.unlink()
 
@@ -174,7 +181,7 @@ def _measured(
             if "error" in message:
                 raise KBForgeError(f"at {size:,} fragments: {message['error']}")
             if "measured" in message:
-                return Measured(**message["measured"])
+                return read_figures(message["measured"])
             if on_part is not None:
                 on_part(size, message["part"], message["done"] / message.get("of", size))
         code = process.wait(_SECONDS_TO_DIE)

@@ -86,7 +86,7 @@ class State {
  private:
   Slot take_slot();
 
-  std::size_t most_nodes_ = 1 << 14;
+  std::size_t most_nodes_ = 1 << 10;
 };
 
 }  // namespace kbforge

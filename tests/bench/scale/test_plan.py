@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from kbforge.bench.scale.plan import Fits, Wishes, needs
 from kbforge.bench.scale.report import Scaled, grids, markdown, sentences, summary
+from kbforge.bench.scale.shards import Routed
 from tests.bench.scale.sizes import size
 
 NS = (1_000, 10_000, 100_000)
@@ -35,12 +39,31 @@ def test_one_process() -> None:
     assert found.with_workers == found.seconds
 
 
+def test_what_others_of_the_machine_took_does_not_count() -> None:
+    busy = [size(n, lambda n: 1e-4 * n) for n in NS]
+    waited = [replace(one, wall={part: 3 * s for part, s in one.wall.items()}) for one in busy]
+    threads = [replace(one, cpu={part: 2 * s for part, s in one.cpu.items()}) for one in busy]
+    for sizes in (waited, threads):
+        assert needs(Fits.of(sizes), 10**7, Wishes()).seconds.value == pytest.approx(3_001)
+
+
 def test_memory_asks_for_workers_and_they_share_the_clustering() -> None:
     found = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0))
     assert (found.workers, found.bound) == (10, "memory")
     assert found.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100)
-    skewed = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0, skew=2.0))
-    assert skewed.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 200)
+    uneven = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=24.0, share=0.1005))
+    assert uneven.with_workers.value == pytest.approx(1 + 1_000 + 1_000 + 100.5)
+
+
+def test_a_worker_that_takes_all_cannot_be_helped() -> None:
+    found = needs(fits(1e-4), 10**7, Wishes(gib=10.0, hours=0.6, share=0.99))
+    assert found.by_memory is not None
+    assert math.isinf(found.by_memory.value)
+    assert (found.by_time, found.workers, found.bound) == (None, 1, "one worker")
+    scaled = Scaled(
+        "x", "y", [size(n, lambda n: 1e-4 * n, 100 + 0.01 * n) for n in NS], Wishes(share=1.0)
+    )
+    assert grids(scaled)[2].rows[0][3] == "none are enough"
 
 
 def test_time_asks_for_workers_until_none_are_enough() -> None:
@@ -73,11 +96,21 @@ def test_what_is_told_of_a_plan() -> None:
     page = markdown(scaled)
     assert "| 10,000,000 | 50 (" in page
     said = " ".join(sentences(scaled))
-    assert "At 10,000,000 and 100,000,000 fragments memory asks for more workers" in said
+    assert "At 10,000,000, 100,000,000 fragments memory asks for more workers" in said
     assert "what one process does alone takes longer" in said
     figures = summary(scaled)
     assert figures["plans"][0]["workers"] == 7
     assert figures["memory_mib"]["a_fragment"] == pytest.approx(0.01)
+
+
+def test_a_router_is_told_of_and_an_interval_without_an_end() -> None:
+    sizes = [size(n, lambda n: (3e-4 if n == NS[1] else 1e-5) * n) for n in NS]
+    routed = Routed(64, 1_000, 1_010, 10, 10, 32.0, 0.5)
+    scaled = Scaled("x", "y", [*sizes[:-1], replace(sizes[-1], routed=[routed])], Wishes())
+    table = grids(scaled)[-1]
+    assert table.rows == [["64", "1.010", "1.0 %", "0.010", "32.00", "2,000"]]
+    assert "Of 64 shards the busiest takes 50 % of the fragments" in " ".join(sentences(scaled))
+    assert "to ?)" in grids(scaled)[2].rows[0][1]
 
 
 def test_what_was_measured_is_not_planned() -> None:

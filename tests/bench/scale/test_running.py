@@ -77,6 +77,7 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
             Choices(likelihood="attributes"),
             on_part=lambda *part: told.append(part),
             environment={"KBFORGE_KERNEL": "0"},
+            shards=(1, 4),
         )
     )
     assert [one.fragments for one in found] == [20, 40, 80]
@@ -88,6 +89,12 @@ def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
         assert one.written > 0
         assert one.kernel.startswith("no kernel")
     assert [part for size, part, _ in told if size == 80] == list(PARTS)
+    assert [len(one.routed) for one in found] == [0, 0, 2]
+    alone, four = found[-1].routed
+    assert (alone.shards, alone.messages, alone.crossing, alone.skew) == (1, 80, 0, 1.0)
+    assert four.shards == 4
+    assert four.messages == 80 + four.moves
+    assert 1.0 <= four.skew <= 4.0
     assert os.environ.get("KBFORGE_KERNEL") != "0"
 
 
