@@ -30,7 +30,7 @@ def named(*values: str, attribute: str = "name") -> Fragment:
 def counted(order: int, texts: list[str], attribute: str = "name") -> NgramCounts:
     counts = NgramCounts.empty(order, (attribute,))
     for text in texts:
-        counts.add(named(text, attribute=attribute))
+        counts.add([named(text, attribute=attribute)])
     return counts
 
 
@@ -199,7 +199,7 @@ def test_trained_models_are_not_refitted() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     counts = NgramCounts.empty(2, ("name", "alias"))
-    counts.add(Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)}))
+    counts.add([Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)})])
     files = {COUNTS_FILE: counts.to_bytes()}
     write_bundle(tmp_path / "m", Bundle("likelihoods", "bigram", files, {"scale": 2.5}, {}))
     return tmp_path / "m"
@@ -210,7 +210,7 @@ def test_bundle_round_trip(folder: Path) -> None:
     assert (model.attributes, model.scale) == (("alias", "name"), 2.5)
     assert model.fit([named("x")]) is None
     counts = NgramCounts.empty(2, ("name", "alias"))
-    counts.add(Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)}))
+    counts.add([Fragment("f", {"name": ("Ann", "Łódź"), "alias": ("A",)})])
     same = Bigram.trained(counts, ("name", "alias"), 2.5)
     clusters = [[named("Anna Ł")], [named("A", attribute="alias")]]
     assert model.log_marginal(clusters).tolist() == same.log_marginal(clusters).tolist()

@@ -61,7 +61,7 @@ def test_clusters_that_say_nothing_of_the_scale_are_reported_at_the_edge() -> No
     """Copies of one long word want a scale of zero."""
     same = {"name": NgramCounts.empty(2, ("name",)).by_attribute["name"]}
     counts = NgramCounts.empty(2, ("name",))
-    counts.add(Fragment("f", {"name": ("abcdefgh",)}))
+    counts.add([Fragment("f", {"name": ("abcdefgh",)})])
     same["name"].update({gram: 50 * n for gram, n in counts.by_attribute["name"].items()})
     scale, _, edge = tune(evidence_of([same], counts))
     assert edge == "low"

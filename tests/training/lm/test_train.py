@@ -159,7 +159,7 @@ def test_the_surrogate_has_not_seen_what_was_held_out(here: Path) -> None:
     expected = NgramCounts.empty(2, ("name",))
     for entity in entities:
         for fragment in entity:
-            expected.add(fragment)
+            expected.add([fragment])
     assert counted.by_attribute == expected.by_attribute
 
 
