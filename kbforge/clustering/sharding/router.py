@@ -101,6 +101,11 @@ class Router:
         """How many fragments were routed and not reported."""
         return len(self._pending)
 
+    @property
+    def n_subproblems(self) -> int:
+        """How many there were as of the last report."""
+        return len(self._families)
+
     def route(self, keys: Sequence[int]) -> Route:
         """Where the next fragment goes.
 
