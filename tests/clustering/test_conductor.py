@@ -68,7 +68,7 @@ def test_losses_change_nothing(
     assert executor.crew.closed
 
 
-@pytest.mark.parametrize(("save", "deadly", "least"), [(10, 0.06, 8), (10**6, 0.015, 3)])
+@pytest.mark.parametrize(("save", "deadly", "least"), [(10, 0.06, 8), (10**6, 0.02, 3)])
 def test_many_losses(save: int, deadly: float, least: int) -> None:
     """Enough of them for what was saved, sent and handed over to be needed."""
     fragments, problem = of_people(120, 1)

@@ -13,7 +13,7 @@ that a shard which lacks one does not carry out the next.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,10 @@ class _Parcel:
 
 @dataclass(eq=False, slots=True)
 class _Letter:
-    """An order and what goes with it; `number` counts the letters of all shards."""
+    """An order and what goes with it; `number` counts the letters of all shards.
+
+    It is `done` once the worker that is there now is known to have carried it out.
+    """
 
     number: int
     worker: int
@@ -67,6 +70,7 @@ class _Letter:
     takes: list[_Parcel]
     parcel: _Parcel | None
     sent: Any = None
+    done: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -212,7 +216,7 @@ class Conductor:
 
     def _post(self, letter: _Letter) -> None:
         contents = [parcel.content() for parcel in letter.takes]
-        letter.sent = self._crew.send(letter.worker, letter.order, contents)
+        letter.sent, letter.done = self._crew.send(letter.worker, letter.order, contents), False
         if letter.parcel is not None:
             letter.parcel.sent = letter.sent
 
@@ -245,6 +249,7 @@ class Conductor:
 
     def _take_note(self, desk: _Desk, letter: _Letter, answer: Answer, parcel: Any) -> None:
         assert desk.unheard.popleft() is letter
+        letter.done = True
         self._in_vain = 0
         if letter.parcel is not None:
             letter.parcel.held = parcel
@@ -290,13 +295,17 @@ class Conductor:
         for letter in sorted(again, key=lambda letter: letter.number):
             self._post(letter)
 
-    def _not_done(self, desk: _Desk) -> Iterator[_Letter]:
-        """The letters to a worker that is there which it has not carried out."""
-        while desk.unheard:
-            letter = desk.unheard[0]
+    def _not_done(self, desk: _Desk) -> Sequence[_Letter]:
+        """The letters to a worker that is there which it has not carried out since it was made."""
+        letters = list(desk.letters)
+        for place, letter in enumerate(letters):
+            if letter.done:
+                continue
             try:
                 answer, parcel = self._crew.wait(letter.sent)
             except (WorkerLost, OutOfTurn):
-                yield from list(desk.unheard)
-                return
-            self._take_note(desk, letter, answer, parcel)
+                return letters[place:]
+            letter.done = True
+            if desk.unheard and desk.unheard[0] is letter:
+                self._take_note(desk, letter, answer, parcel)
+        return ()
