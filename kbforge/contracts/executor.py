@@ -51,6 +51,10 @@ class Crew(ABC):
     """Workers that were started. Orders are sent without waiting."""
 
     @abstractmethod
+    def __len__(self) -> int:
+        """How many there are."""
+
+    @abstractmethod
     def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> Any:
         """Send an order.
 

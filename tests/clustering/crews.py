@@ -62,6 +62,9 @@ class Here(Crew):
             self.kill(self._rng.randrange(len(self._workers)))
         return sent
 
+    def __len__(self) -> int:
+        return len(self._workers)
+
     def kill(self, worker: int) -> None:
         """Its last few answers never come."""
         if self._workers[worker] is None:

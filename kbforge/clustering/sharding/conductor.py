@@ -108,7 +108,6 @@ class Conductor:
 
     Args:
         crew: of shard workers.
-        workers: how many there are.
         families: of the index.
         pace: how much is on its way at once.
 
@@ -118,10 +117,10 @@ class Conductor:
 
     """
 
-    def __init__(self, crew: Crew, workers: int, families: int, pace: Pace) -> None:
+    def __init__(self, crew: Crew, families: int, pace: Pace) -> None:
         self._crew, self._pace = crew, pace
-        self._router = Router(workers, families)
-        self._desks = [_Desk() for _ in range(workers)]
+        self._router = Router(len(crew), families)
+        self._desks = [_Desk() for _ in range(len(crew))]
         self._where: deque[int] = deque()  # the workers of the pending fragments
         self._heard = 0
         self._reports: dict[int, Report] = {}

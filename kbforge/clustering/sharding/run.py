@@ -34,7 +34,7 @@ _Keyed: TypeAlias = tuple[Fragment, Sequence[int]]
 
 def cluster_on_workers(
     executor: Executor,
-    workers: int,
+    workers: int | None,
     rules: Rules,
     fragments: Sequence[Fragment],
     problem: Problem,
@@ -47,7 +47,7 @@ def cluster_on_workers(
 
     Args:
         executor: starts the workers.
-        workers: how many.
+        workers: how many; None leaves it to the executor.
         rules: how to cluster.
         fragments: in order, one at least.
         problem: what to cluster by, its models fitted.
@@ -65,7 +65,7 @@ def cluster_on_workers(
     assert index is not None
     crew = executor.start(partial(ShardWorker, problem, rules, fragments[0]), workers)
     try:
-        conductor = Conductor(crew, workers, index.families, pace or Pace())
+        conductor = Conductor(crew, index.families, pace or Pace())
         ended, taken = Ending.DONE, 0
         try:
             for x, keys in _keyed(fragments, index):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kbforge.contracts.executor import Crew, Executor, Worker, WorkerLost
@@ -69,7 +69,7 @@ class Ray(Executor):
         if self._address is not None:
             try:
                 ray.init(address=self._address, **quiet)
-            except Exception as error:  # it may be anything, from anywhere
+            except (Exception, SystemExit) as error:  # it may be anything, from anywhere
                 said = quoted(f"{type(error).__name__}: {error}", 200)
                 raise KBForgeError(
                     f"no Ray cluster answers at {quoted(self._address)} ({said}); ray status "
@@ -110,14 +110,21 @@ class _Crew(Crew):
             raise KBForgeError(f"the models cannot be sent to other processes: {said}") from error
         self._actors = [self._started() for _ in range(workers)]
 
+    def __len__(self) -> int:
+        return len(self._actors)
+
     def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> _Sent:
         given = [parcel.parcel if isinstance(parcel, _Sent) else parcel for parcel in parcels]
         do = self._actors[worker].do.options(num_returns=2)
         return _Sent(*do.remote(order, *given))
 
     def wait(self, sent: Any) -> tuple[Any, Any]:
-        with self._losses():
+        try:
             answer, parcel = self._ray.get([sent.answer, sent.parcel])
+        except self._ray.exceptions.RayError as error:
+            raise WorkerLost("a worker was lost, or what it was to get was") from error
+        if isinstance(answer, _Failed):
+            raise answer.error or WorkerLost("what a worker was to get never came")
         return answer, parcel
 
     def lost(self) -> Sequence[int]:
@@ -167,19 +174,11 @@ class _Crew(Crew):
             return False
         return True
 
-    @contextlib.contextmanager
-    def _losses(self) -> Iterator[None]:
-        """What Ray raises is what the worker raised, or a loss."""
-        errors = self._ray.exceptions
-        try:
-            yield
-        except errors.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, errors.RayError):  # of what it was to get
-                raise WorkerLost("what a worker was to get never came") from error
-            raise (cause or error) from error
-        except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
-            raise WorkerLost("a worker was lost") from error
+
+class _Failed(NamedTuple):
+    """In place of an answer and a parcel: what a worker raised, None if it was not asked."""
+
+    error: Exception | None
 
 
 class _Place:
@@ -192,14 +191,19 @@ class _Place:
         return os.getpid()
 
     def do(self, order: Any, *parcels: Any) -> tuple[Any, Any]:
-        return self._worker.do(order, parcels)
+        if any(isinstance(parcel, _Failed) for parcel in parcels):
+            return _Failed(None), _Failed(None)
+        try:
+            return self._worker.do(order, parcels)
+        except Exception as error:  # it is raised again where the answer is asked for
+            return _Failed(error), _Failed(None)
 
 
 def _ray() -> Any:
     """The library.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: it is not installed; the message says how to.
 
     """
     try:
