@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "matplotlib", "PIL", "lightgbm"),
-    *("followthemoney", "rdflib"),
+    *("followthemoney", "rdflib", "ray"),
 }
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (
@@ -52,7 +52,7 @@ RANKS = {
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
     *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("exporters", "suites"),
+    *("executors", "exporters", "suites"),
 }
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kbforge.jobs.choices import Choices
 
-_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator")
+_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator", "executor")
 
 
 def choices_of(context: typer.Context) -> Choices:

@@ -17,6 +17,7 @@ from kbforge.cli.saving import save
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
+    from kbforge.jobs.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
@@ -74,6 +75,27 @@ def cluster(
     temperature: options.Temperature = 1.0,
     seed: options.Seed = 0,
     limit: options.Limit = None,
+    executor: Annotated[
+        str | None,
+        typer.Option("--executor", help="Cluster on workers: ray or a plugin's; same result."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            help="With --executor: of the cluster.",
+            show_default="this machine",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            help="With --executor: how many.",
+            show_default="as there are cores",
+        ),
+    ] = None,
     gpu: options.Gpu = False,
     device: options.Device = None,
     workers: options.Workers = None,
@@ -95,6 +117,8 @@ def cluster(
         kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
 
         kbforge cluster new.jsonl --into kb.sqlite
+
+        kbforge cluster fragments.jsonl --executor ray --workers 4
     """
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import held, read_fragments
@@ -103,21 +127,23 @@ def cluster(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
+    _require_executor(executor, into, address, workers, choices)
     if into is not None:
         _require_no_output(context)
         files = [fragments, calibration, confidence_map, answers]
         take_in(into, fragments, choices, on_duplicate, limit, json, files)
         return
     from kbforge.jobs.cluster import cluster as run
-    from kbforge.jobs.cluster import partial_name
+    from kbforge.jobs.cluster import make_workers, partial_name
 
     inputs = [fragments, calibration, confidence_map, answers]
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
+    crew = None if executor is None else make_workers(executor, choices, address, workers)
     everything = held(read_fragments(fragments, limit=limit))
     with stoppable() as on_step:
-        kb = run(everything, choices, on_step)
+        kb = run(everything, choices, on_step, crew)
     for sentence in (*kb.notes, *_doubts(kb)):
         console.note(f"note: {sentence}")
     target = kb.target(output)
@@ -146,6 +172,31 @@ def _require_no_output(context: typer.Context) -> None:
     if source is not None and source.name == "COMMANDLINE":
         raise UsageError(
             "--into and -o exclude each other: kbforge export STORE -o FILE writes what a store has"
+        )
+
+
+def _require_executor(
+    executor: str | None,
+    into: str | None,
+    address: str | None,
+    workers: int | None,
+    choices: Choices,
+) -> None:
+    """Refuse options of an executor where there is none, and an executor beside a store.
+
+    Raises:
+        UsageError: names the option.
+
+    """
+    if executor is None:
+        given = {"--address": address, "--workers": workers}
+        named = [option for option, value in given.items() if value is not None]
+        named += [f"--set executor.{option}" for option in choices.of("executor")]
+        if named:
+            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
+    elif into is not None:
+        raise UsageError(
+            "--executor and --into exclude each other: a store takes in fragments by itself"
         )
 
 

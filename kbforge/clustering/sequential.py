@@ -17,6 +17,11 @@ class SequentialMonteCarlo(OnlineClusterer):
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
+    @property
+    def rules(self) -> Rules:
+        """What it does."""
+        return self._rules
+
     def open(
         self,
         problem: Problem,

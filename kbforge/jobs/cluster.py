@@ -19,9 +19,14 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
+from kbforge.clustering.sequential import SequentialMonteCarlo
+from kbforge.clustering.sharding.run import cluster_on_workers
 from kbforge.contracts import Cluster, Entity, Fragment, OnStep, Posterior
+from kbforge.contracts.executor import Executor
+from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.making import Prepared
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
@@ -32,7 +37,10 @@ from kbforge.words import counted
 
 
 def cluster(
-    fragments: Sequence[Fragment], choices: Choices, on_step: OnStep | None = None
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    on_step: OnStep | None = None,
+    crew: Workers | None = None,
 ) -> KnowledgeBase:
     """Cluster fragments, in the order given.
 
@@ -40,17 +48,21 @@ def cluster(
         fragments: distinct ids.
         choices: likelihood, clusterer, alpha and the rest.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        crew: where to cluster; None is here. The result is the same.
 
     Raises:
-        KBForgeError: as `prepare`.
+        KBForgeError: as `prepare`, or the workers cannot be started.
+        UsageError: the clusterer cannot be run on workers.
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
     prepared = prepare(fragments, choices)
     begin = time.perf_counter()
-    posterior = prepared.clusterer.cluster(
-        fragments, prepared.problem, np.random.default_rng(choices.seed), on_step
-    )
+    if crew is None:
+        rng = np.random.default_rng(choices.seed)
+        posterior = prepared.clusterer.cluster(fragments, prepared.problem, rng, on_step)
+    else:
+        posterior = _elsewhere(fragments, prepared, choices, crew, on_step)
     seconds = time.perf_counter() - begin
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
@@ -66,6 +78,49 @@ def cluster(
     )
 
 
+def make_workers(
+    executor: str, choices: Choices, address: str | None, number: int | None
+) -> Workers:
+    """Where to cluster.
+
+    Args:
+        executor: name of the plugin.
+        choices: have its other options.
+        address: its option of that name, unless None.
+        number: of workers; None leaves it to the executor.
+
+    Raises:
+        UsageError: an unknown executor or option, or the address is given twice.
+
+    """
+    options = choices.of("executor")
+    if address is not None:
+        if "address" in options:
+            raise UsageError("--address and --set executor.address mean the same; choose one")
+        options["address"] = address
+    return Workers(registry.create("executors", executor, options), number)
+
+
+def _elsewhere(
+    fragments: Sequence[Fragment],
+    prepared: Prepared,
+    choices: Choices,
+    crew: Workers,
+    on_step: OnStep | None,
+) -> Posterior:
+    clusterer = prepared.clusterer
+    if not isinstance(clusterer, SequentialMonteCarlo) or clusterer.finishes:
+        name = choices.clusterer_name
+        why = "revises in the end" if isinstance(clusterer, SequentialMonteCarlo) else "does not"
+        raise UsageError(
+            f"workers take in one fragment after another, and {name} {why}; take --clusterer "
+            "split-smc or greedy without revise, or leave out the executor"
+        )
+    return cluster_on_workers(
+        crew.executor, crew.number, clusterer.rules, fragments, prepared.problem, on_step
+    )
+
+
 def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
     """What to say of subproblems that have no consensus."""
     if choices.estimate == "map":
@@ -76,6 +131,14 @@ def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
             f"--estimate {choices.estimate}: {counted(len(large), 'subproblem')} of more than "
             f"{MOST:,} fragments kept the most probable grouping"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """An executor, and how many workers it is to start; None leaves it to the executor."""
+
+    executor: Executor
+    number: int | None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from kbforge.contracts import (
     Serializer,
     Source,
 )
+from kbforge.contracts.executor import Executor
 from kbforge.contracts.suite import Suite
 from kbforge.errors import PluginError
 from kbforge.registry.options import option_parameters
@@ -44,6 +45,7 @@ BASES: Mapping[str, type] = {
     "resamplers": Resampler,
     "calibrators": Calibrator,
     "exporters": Exporter,
+    "executors": Executor,
     "suites": Suite,
 }
 """The base class of each kind whose plugins are classes."""

@@ -12,7 +12,7 @@ then becomes a test of your plugin:
 import pytest
 
 _MODULES = (
-    *("calibrator", "clusterer", "command", "exporter", "grammar", "index"),
+    *("calibrator", "clusterer", "command", "executor", "exporter", "grammar", "index"),
     *("likelihood", "resampler", "serializer", "source", "suite"),
 )
 # so that a failing assert shows its values, as in the author's own tests
@@ -22,6 +22,7 @@ from kbforge.testing.calibrator import CalibratorContract  # noqa: E402
 from kbforge.testing.clusterer import ClustererContract, OnlineClustererContract  # noqa: E402
 from kbforge.testing.command import CommandContract  # noqa: E402
 from kbforge.testing.contract import Contract  # noqa: E402
+from kbforge.testing.executor import ExecutorContract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
@@ -40,6 +41,7 @@ __all__ = [
     "ClustererContract",
     "CommandContract",
     "Contract",
+    "ExecutorContract",
     "ExporterContract",
     "GrammarContract",
     "IndexContract",

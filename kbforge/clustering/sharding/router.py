@@ -101,6 +101,11 @@ class Router:
         """How many fragments were routed and not reported."""
         return len(self._pending)
 
+    @property
+    def n_subproblems(self) -> int:
+        """How many there were as of the last report."""
+        return len(self._families)
+
     def route(self, keys: Sequence[int]) -> Route:
         """Where the next fragment goes.
 
@@ -218,11 +223,18 @@ class Router:
         moves = []
         for source in sorted(whole):
             if source != target:
-                moved = tuple(sorted(whole[source]))
+                moved = whole[source]
                 self._at.update(dict.fromkeys(moved, target))
                 self.counts.moved += len(moved)
-                moves.append(Move(source, target, moved))
+                moves.append(Move(source, target, self._fragments_of(moved)))
         return target, tuple(moves)
+
+    def _fragments_of(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """Fragments of which every subproblem has one that these may have fallen apart into.
+
+        Each part has a live family: one of before, or one that a pending fragment has begun.
+        """
+        return tuple(sorted({f for node in nodes for f in self._families.get(node, (node,))}))
 
     def _connected(self, nodes: Iterable[int]) -> set[int]:
         """These, and all that pending fragments may have connected with them."""

@@ -152,6 +152,10 @@ class Selective(CandidateIndex):
         self._kinds = {name: cast(Kind, kinds.choice(name, KINDS)) for name in kinds}
         self._use(common.tolist())
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what another process makes for itself: digests begun, the kernel's keys."""
+        return {**self.__dict__, "_made": None, "_begun": {}}
+
     def _use(self, common: Iterable[int]) -> None:
         self._common = {digest: number for number, digest in enumerate(sorted(set(common)))}
         self._of_value.clear()

@@ -94,6 +94,14 @@ class Urns:
         self._singles: dict[int, Urn] = {}
         self._log_rising = [0.0]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the urns that are at hand; another process makes its own."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_known", "_singles")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._known, self._singles = WeakValueDictionary(), {}
+
     def urn(self, values: tuple[int, ...], counts: tuple[int, ...]) -> Urn:
         """The urn with these values, ascending, and how often each was seen."""
         key = (values, counts)

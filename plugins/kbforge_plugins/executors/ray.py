@@ -1,0 +1,216 @@
+"""Workers as actors of Ray, on this machine or on a cluster.
+
+An actor is not restarted by Ray: who sent its orders knows what it must be told again. Orders go to
+an actor in the order in which they were sent, and a parcel goes from actor to actor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kbforge.contracts.executor import Crew, Executor, Worker, WorkerLost
+from kbforge.errors import KBForgeError, UsageError, quoted
+
+_STORE = 1 << 28
+"""Bytes for what is on its way, where Ray is started here."""
+_PATIENCE = 120.0
+"""Seconds to wait for a place on a cluster."""
+
+
+class Ray(Executor):
+    """Workers as actors of Ray, which this machine or a cluster runs.
+
+    Args:
+        address: of a cluster, such as ray://head:10001, or auto for the one that this machine is
+            part of; none starts Ray on this machine, and ends it afterwards.
+        cpus: cores that a worker takes.
+        gpus: GPUs that a worker takes, perhaps a part of one.
+
+    Raises:
+        UsageError: a number below 0.
+
+    """
+
+    def __init__(self, address: str | None = None, cpus: float = 1, gpus: float = 0) -> None:
+        for name, number in (("cpus", cpus), ("gpus", gpus)):
+            if not 0 <= number < float("inf"):
+                raise UsageError(f"executor ray: {name}: expected a number from 0, got {number}")
+        self._address, self._cpus, self._gpus = address, cpus, gpus
+
+    def start(self, make: Callable[[], Worker], workers: int | None = None) -> Crew:
+        """See `kbforge.contracts.executor`."""
+        ray = _ray()
+        if ray.is_initialized():
+            ours = False
+        else:
+            ours = True
+            self._connect(ray, workers)
+        try:
+            places = int(ray.cluster_resources().get("CPU", 1) // max(self._cpus, 1))
+            return _Crew(
+                ray,
+                make,
+                workers or max(places, 1),
+                {"num_cpus": self._cpus, "num_gpus": self._gpus},
+                ours,
+            )
+        except BaseException:
+            if ours:
+                ray.shutdown()
+            raise
+
+    def _connect(self, ray: Any, workers: int | None) -> None:
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        # nobody is told that somebody uses Ray
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        if self._address is not None:
+            try:
+                ray.init(address=self._address, **quiet)
+            except (Exception, SystemExit) as error:  # it may be anything, from anywhere
+                said = quoted(f"{type(error).__name__}: {error}", 200)
+                raise KBForgeError(
+                    f"no Ray cluster answers at {quoted(self._address)} ({said}); ray status "
+                    "--address ADDRESS says which one does"
+                ) from error
+            return
+        cores = max(1, round((workers or os.cpu_count() or 1) * self._cpus))
+        ray.init(
+            address="local",
+            num_cpus=cores,
+            object_store_memory=_STORE,
+            include_dashboard=False,
+            **quiet,
+        )
+
+
+class _Sent(NamedTuple):
+    """An order: references to the answer and to the parcel."""
+
+    answer: Any
+    parcel: Any
+
+
+class _Crew(Crew):
+    def __init__(
+        self,
+        ray: Any,
+        make: Callable[[], Worker],
+        workers: int,
+        needs: dict[str, float],
+        ours: bool,
+    ) -> None:
+        self._ray, self._needs, self._ours = ray, needs, ours
+        try:
+            self._make = ray.put(make)
+        except Exception as error:  # pickling raises whatever an object's own methods do
+            said = quoted(f"{type(error).__name__}: {error}", 200)
+            raise KBForgeError(f"the models cannot be sent to other processes: {said}") from error
+        self._actors = [self._started() for _ in range(workers)]
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> _Sent:
+        given = [parcel.parcel if isinstance(parcel, _Sent) else parcel for parcel in parcels]
+        do = self._actors[worker].do.options(num_returns=2)
+        return _Sent(*do.remote(order, *given))
+
+    def wait(self, sent: Any) -> tuple[Any, Any]:
+        try:
+            answer, parcel = self._ray.get([sent.answer, sent.parcel])
+        except self._ray.exceptions.RayError as error:
+            raise WorkerLost("a worker was lost, or what it was to get was") from error
+        if isinstance(answer, _Failed):
+            raise answer.error or WorkerLost("what a worker was to get never came")
+        return answer, parcel
+
+    def lost(self) -> Sequence[int]:
+        return [worker for worker, actor in enumerate(self._actors) if not self._is_there(actor)]
+
+    def replace(self, worker: int) -> None:
+        self._actors[worker] = self._started()
+
+    def close(self) -> None:
+        for actor in self._actors:
+            with contextlib.suppress(Exception):  # it may be gone, and so may the cluster
+                self._ray.kill(actor)
+        if self._ours:
+            self._ray.shutdown()
+
+    def process_ids(self) -> list[int]:
+        """Of the workers' processes, each on its machine."""
+        found: list[int] = self._ray.get([actor.process_id.remote() for actor in self._actors])
+        return found
+
+    def _started(self) -> Any:
+        """An actor that is there.
+
+        Raises:
+            KBForgeError: there is no place for it.
+
+        """
+        ray = self._ray
+        kind = ray.remote(max_restarts=0, max_task_retries=0, **self._needs)(_Place)
+        actor = kind.remote(self._make)
+        try:
+            ray.get(actor.process_id.remote(), timeout=_PATIENCE)
+        except ray.exceptions.GetTimeoutError as error:
+            ray.kill(actor)
+            raise KBForgeError(
+                f"Ray has no place for a worker with {self._needs['num_cpus']:g} cores and "
+                f"{self._needs['num_gpus']:g} GPUs; take fewer --workers, or a larger cluster"
+            ) from error
+        except ray.exceptions.RayTaskError as error:
+            raise (error.cause or error) from error
+        return actor
+
+    def _is_there(self, actor: Any) -> bool:
+        try:
+            self._ray.get(actor.process_id.remote())
+        except self._ray.exceptions.RayError:
+            return False
+        return True
+
+
+class _Failed(NamedTuple):
+    """In place of an answer and a parcel: what a worker raised, None if it was not asked."""
+
+    error: Exception | None
+
+
+class _Place:
+    """What Ray makes an actor of."""
+
+    def __init__(self, make: Callable[[], Worker]) -> None:
+        self._worker = make()
+
+    def process_id(self) -> int:
+        return os.getpid()
+
+    def do(self, order: Any, *parcels: Any) -> tuple[Any, Any]:
+        if any(isinstance(parcel, _Failed) for parcel in parcels):
+            return _Failed(None), _Failed(None)
+        try:
+            return self._worker.do(order, parcels)
+        except Exception as error:  # it is raised again where the answer is asked for
+            return _Failed(error), _Failed(None)
+
+
+def _ray() -> Any:
+    """The library.
+
+    Raises:
+        UsageError: it is not installed; the message says how to.
+
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError(
+            "the executor ray needs the library ray, which is not installed; run pip install "
+            "'kbforge[ray]'"
+        ) from error
+    return ray

@@ -1,0 +1,80 @@
+"""`kbforge cluster --executor ray` against the same without, on a real Ray of this machine."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import random
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbforge.clustering.sharding.conductor import Pace
+from kbforge.clustering.sharding.run import cluster_on_workers
+from kbforge.contracts import Progress
+from kbforge.errors import UsageError
+from kbforge_plugins.executors.ray import Ray
+from tests.clustering.test_conductor import RULES, local, of_people
+from tests.people import write_people
+from tests.program import Run
+
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason="ray is not installed: kbforge[ray]"
+)
+
+
+@needs_ray
+def test_two_workers_write_the_same_bytes(tmp_path: Path, program: Run) -> None:
+    records = write_people(tmp_path / "people.jsonl", 60)
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    plain = ["cluster", str(records), "--likelihood", "attributes", "--alpha", "30"]
+    program(*plain, "-o", str(one))
+    program(*plain, "-o", str(other), "--executor", "ray", "--workers", "2")
+    assert one.read_bytes() == other.read_bytes()
+
+
+@needs_ray
+def test_killed_actors_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fragments, problem = of_people(150, 1)
+    rng = random.Random(1)
+    crews: list[Any] = []
+    start = Ray.start
+
+    def started(self: Ray, *given: Any) -> Any:
+        crews.append(start(self, *given))
+        return crews[-1]
+
+    monkeypatch.setattr(Ray, "start", started)
+    killed = []
+
+    def on_step(progress: Progress) -> None:
+        if progress.fragments % 128 == 0 and len(killed) < 3:
+            victim = rng.choice(crews[0].process_ids())
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    found = cluster_on_workers(Ray(), 2, RULES, fragments, problem, on_step, Pace(20, 8, 60))
+    assert len(set(killed)) == 3
+    assert found == local(problem, fragments)
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def lacking(name: str, *given: Any, **named: Any) -> Any:
+        if name == "ray":
+            raise ImportError(name)
+        return real(name, *given, **named)
+
+    monkeypatch.setattr(builtins, "__import__", lacking)
+    with pytest.raises(UsageError, match=r"pip install 'kbforge\[ray\]'"):
+        Ray().start(object, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"cpus": -1.0}, {"gpus": float("nan")}])
+def test_numbers_that_are_none(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="expected a number from 0"):
+        Ray(**options)  # type: ignore[arg-type]
