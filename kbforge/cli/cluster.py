@@ -87,18 +87,9 @@ def cluster(
             show_default="this machine",
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            min=1,
-            help="With --executor: how many.",
-            show_default="as there are cores",
-        ),
-    ] = None,
+    workers: options.Workers = None,
     gpu: options.Gpu = False,
     device: options.Device = None,
-    workers: options.Workers = None,
     settings: options.Settings = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -123,11 +114,14 @@ def cluster(
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_writable
+    from kbforge.kernel.library import use_workers
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
-    _require_executor(executor, into, address, workers, choices)
+    _require_executor(executor, into, address, choices)
+    if workers is not None and executor is None:
+        use_workers(workers)
     if into is not None:
         _require_no_output(context)
         files = [fragments, calibration, confidence_map, answers]
@@ -179,7 +173,6 @@ def _require_executor(
     executor: str | None,
     into: str | None,
     address: str | None,
-    workers: int | None,
     choices: Choices,
 ) -> None:
     """Refuse options of an executor where there is none, and an executor beside a store.
@@ -189,8 +182,7 @@ def _require_executor(
 
     """
     if executor is None:
-        given = {"--address": address, "--workers": workers}
-        named = [option for option, value in given.items() if value is not None]
+        named = [] if address is None else ["--address"]
         named += [f"--set executor.{option}" for option in choices.of("executor")]
         if named:
             raise UsageError(f"{named[0]}: there is no executor; name one with --executor")

@@ -97,24 +97,14 @@ Device: TypeAlias = Annotated[
     Literal["cpu", "cuda"] | None,
     typer.Option("--device", help="Where a neural likelihood runs.", show_default="cpu"),
 ]
-
-
-def _use_workers(workers: int | None) -> None:
-    from kbforge.kernel.library import use_workers
-
-    if workers is not None:
-        use_workers(workers)
-
-
 Workers: TypeAlias = Annotated[
     int | None,
     typer.Option(
         "--workers",
         min=1,
         max=256,
-        callback=_use_workers,
-        help="Threads of the compiled kernel; the result is the same for any number.",
-        show_default="KBFORGE_WORKERS, else the cores there are, 8 at most",
+        help="Threads of the compiled kernel, or workers of the executor; same result.",
+        show_default="KBFORGE_WORKERS, else the cores there are, 8 threads at most",
     ),
 ]
 Settings: TypeAlias = Annotated[
