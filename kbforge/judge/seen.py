@@ -179,8 +179,9 @@ def _shares(everything: Sequence[Fragment], attributes: list[str]) -> dict[str, 
         for values, n in held.items():
             counts[key][stated(values)] += n
     return {
-        key: {value: n / counter.total() for value, n in counter.items()}
+        key: {value: n / total for value, n in counter.items()}
         for key, counter in counts.items()
+        for total in (counter.total(),)
     }
 
 

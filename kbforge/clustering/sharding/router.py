@@ -25,6 +25,12 @@ from kbforge.clustering.sharding.messages import Move, Report, Route
 from kbforge.errors import UsageError
 
 
+_BUSY = 1.25
+"""A shard that was given so many times the mean gives away what a fragment needs."""
+_FEW = 16
+"""Fragments beside that, so that nothing is given away at the beginning."""
+
+
 @dataclass(slots=True)
 class Counts:
     """What a router has asked of its shards.
@@ -209,17 +215,24 @@ class Router:
         return led
 
     def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Move, ...]]:
-        """The shard that has most of these, or else the idlest; and what it lacks."""
+        """The shard that has most of these, unless it is too busy, or else the idlest; what it lacks.
+
+        Nearly every fragment has a key in common with something on a shard that has much. So a shard
+        that is too busy gives away what a fragment needs, or it would come to have everything.
+        """
+        given = self.counts.fragments
+        idlest = given.index(min(given))
         by_shard: dict[int, list[int]] = {}
         for node in nodes:
             by_shard.setdefault(self._at[node], []).append(node)
         if not by_shard:
-            given = self.counts.fragments
-            return given.index(min(given)), ()
-        if len(by_shard) == 1:
-            return next(iter(by_shard)), ()
+            return idlest, ()
+        if len(by_shard) == 1 and not self._too_busy(only := next(iter(by_shard))):
+            return only, ()
         whole = {shard: self._connected(held) for shard, held in by_shard.items()}
         target = max(whole, key=lambda shard: (len(whole[shard]), -shard))
+        if self._too_busy(target):
+            target = idlest
         moves = []
         for source in sorted(whole):
             if source != target:
@@ -228,6 +241,10 @@ class Router:
                 self.counts.moved += len(moved)
                 moves.append(Move(source, target, self._fragments_of(moved)))
         return target, tuple(moves)
+
+    def _too_busy(self, shard: int) -> bool:
+        given = self.counts.fragments
+        return given[shard] * len(given) > _BUSY * sum(given) + _FEW * len(given)
 
     def _fragments_of(self, nodes: Iterable[int]) -> tuple[int, ...]:
         """Fragments of which every subproblem has one that these may have fallen apart into.

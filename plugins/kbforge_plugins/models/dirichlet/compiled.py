@@ -14,7 +14,7 @@ from kbforge.contracts import Encoded, Fragment
 from kbforge.kernel.binding import FACTORS, address
 from kbforge_plugins.models.dirichlet.rows import DirichletRows
 
-_TOLD = 8
+_TOLD = 24
 """Counts of a row whose factors the kernel is told at first; it asks for those of larger ones."""
 
 
