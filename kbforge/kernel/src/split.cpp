@@ -35,44 +35,60 @@ std::int32_t Step::root(std::int32_t place) {
   return place;
 }
 
+// Follow all clusters back, connecting those that meet at a fragment; how many components are left.
+std::int32_t Step::follow(const Block& grown) {
+  auto left = static_cast<std::int32_t>(grown.slots.size());
+  std::size_t going = 0;
+  walks_.clear();
+  meetings_.clear();
+  ++stamp_;
+  passed_.resize(state_.nodes.size());
+  if (walk_at_.size() < state_.blocks.size()) walk_at_.resize(2 * state_.blocks.size(), kNone);
+  const auto go_to = [&](std::int32_t node, std::int32_t place) {
+    if (node == kNone) return;
+    const Number fragment = state_.nodes[node].fragment;
+    if (walk_at_[fragment] == kNone) {
+      meetings_.push_back(fragment);
+      std::push_heap(meetings_.begin(), meetings_.end());
+    }
+    walks_.push_back(Walk{node, place, walk_at_[fragment]});
+    walk_at_[fragment] = static_cast<std::int32_t>(walks_.size()) - 1;
+    ++going;
+  };
+  for (std::int32_t place = 0; place < static_cast<std::int32_t>(grown.slots.size()); ++place) {
+    go_to(state_.clusters[grown.slots[place]].node, place);
+  }
+  while (left > 1 && going > 1) {
+    std::pop_heap(meetings_.begin(), meetings_.end());
+    const Number fragment = meetings_.back();
+    meetings_.pop_back();
+    const std::int32_t first = walk_at_[fragment];
+    walk_at_[fragment] = kNone;
+    for (std::int32_t at = first; at != kNone;) {
+      const Walk here = walks_[at];
+      const std::int32_t a = root(here.place), b = root(walks_[first].place);
+      if (a != b) {
+        parent_of_[a] = b;
+        --left;
+      }
+      --going;
+      // of those that come to one node, one goes on
+      if (passed_[here.node] != stamp_) go_to(state_.nodes[here.node].before, here.place);
+      passed_[here.node] = stamp_;
+      at = here.next;
+    }
+  }
+  for (Number fragment : meetings_) walk_at_[fragment] = kNone;
+  return left;
+}
+
 // Number the connected components of the clusters by their smallest fragments.
 bool Step::falls_apart(const Block& grown) {
   if (grown.length(0) == 1) return false;  // one cluster holds everything
   const auto n = static_cast<std::int32_t>(grown.slots.size());
   parent_of_.resize(n);
   std::iota(parent_of_.begin(), parent_of_.end(), 0);
-  std::int32_t left = n;
-  const auto connect = [&](std::int32_t a, std::int32_t b) {
-    a = root(a);
-    b = root(b);
-    if (a != b) {
-      parent_of_[a] = b;
-      --left;
-    }
-  };
-  // nodes are numbered as their fragments came: the largest has the newest fragment
-  walks_.clear();
-  for (std::int32_t place = 0; place < n; ++place) {
-    walks_.emplace_back(state_.clusters[grown.slots[place]].node, place);
-  }
-  std::make_heap(walks_.begin(), walks_.end());
-  Walk last{kNone, kNone};
-  while (left > 1) {
-    std::pop_heap(walks_.begin(), walks_.end());
-    const Walk here = walks_.back();
-    walks_.pop_back();
-    const Node& node = state_.nodes[here.first];
-    const bool same = last.first != kNone && state_.nodes[last.first].fragment == node.fragment;
-    if (same) connect(here.second, last.second);
-    if (here.first != last.first && node.before != kNone) {
-      walks_.emplace_back(node.before, here.second);
-      std::push_heap(walks_.begin(), walks_.end());
-    }
-    last = here;
-    if (walks_.empty()) break;
-    // the one that is left may still be at the fragment of the last one, and meets nobody after it
-    if (walks_.size() == 1 && state_.nodes[walks_[0].first].fragment != node.fragment) break;
-  }
+  const std::int32_t left = follow(grown);
   if (left == 1) return false;
   n_components_ = left;
   for (std::int32_t place = 0; place < n; ++place) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "state.hpp"
@@ -72,8 +71,11 @@ class Step {
     bool waits;  // whether `left` is of those in which x has not been placed
   };
 
-  // A node of a cluster's list of members, and the cluster's place.
-  using Walk = std::pair<std::int32_t, std::int32_t>;
+  // A node of a cluster's list of members, the cluster's place, and another walk that has come to
+  // the same fragment.
+  struct Walk {
+    std::int32_t node, place, next;
+  };
   // A distinct row of a component: its log density in units of the grid, its range of cells.
   struct Row {
     std::int64_t units;
@@ -95,6 +97,7 @@ class Step {
   void keep_held(Block& grown);
   void split(Block* grown);
   bool falls_apart(const Block& grown);
+  std::int32_t follow(const Block& grown);
   void part(const Block& grown, std::int32_t component, Number& name, Block*& block);
   void put_in_place(Number name, Block* block);
   std::int32_t root(std::int32_t place);
@@ -112,9 +115,12 @@ class Step {
   std::vector<Slot> parents_, children_, old_slots_;
   std::vector<std::int32_t> parent_of_, component_;
   std::vector<Walk> walks_;
+  std::vector<Number> meetings_;           // fragments that walks have come to, as a heap
+  std::vector<std::int32_t> walk_at_;      // by fragment, a walk that has come to it
+  std::vector<std::int32_t> passed_;       // by node, the step in which a walk went on from it
   std::vector<Row> rows_;
   std::vector<Slot> cells_;
-  std::int32_t n_components_ = 0;
+  std::int32_t n_components_ = 0, stamp_ = 0;
 };
 
 }  // namespace kbforge
