@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from kbforge.clustering.sharding.messages import Move, Report, Route
 from kbforge.errors import UsageError
 
-
 _BUSY = 1.25
 """A shard that was given so many times the mean gives away what a fragment needs."""
 _FEW = 16
