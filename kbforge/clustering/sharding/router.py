@@ -214,10 +214,10 @@ class Router:
         return led
 
     def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Move, ...]]:
-        """The shard that has most of these, unless it is too busy, or else the idlest; what it lacks.
+        """The shard that has most of these, or the idlest if that is too busy; and what it lacks.
 
-        Nearly every fragment has a key in common with something on a shard that has much. So a shard
-        that is too busy gives away what a fragment needs, or it would come to have everything.
+        Nearly every fragment has a key in common with something on a shard that has much. So a
+        shard that is too busy gives away what a fragment needs, or it would come to have all.
         """
         given = self.counts.fragments
         idlest = given.index(min(given))
