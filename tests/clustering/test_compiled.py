@@ -34,6 +34,8 @@ from kbforge.kernel.library import (
     workers,
 )
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.indexes.ngrams import Ngrams
+from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import Attributes
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
@@ -308,6 +310,26 @@ def test_any_number_of_workers(
         fragments = sorted(fragments, key=lambda f: str(f.label))
     problem = fitted(Attributes(), fragments, 100.0)
     monkeypatch.setenv(WORKERS, str(workers))
+    run(problem, fragments, SplitSmc(particles=20)._rules, 400)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("model", [Pairs, Bigram, Gaussian], ids=lambda model: str(model.__name__))
+def test_any_number_of_workers_by_fragment(
+    workers: int, model: Callable[[], ConjugateLikelihood], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    fragments = [
+        replace(f, vector=tuple(10.0 * int(str(f.label)) + rng.normal(size=2)))
+        for f in people(250, 4, error=0.3)
+    ]
+    likelihood = model()
+    likelihood.fit(fragments)
+    index = likelihood.index or Ngrams.suited(likelihood) or Projection.suited(likelihood)
+    assert index is not None
+    index.fit(fragments)
+    monkeypatch.setenv(WORKERS, str(workers))
+    problem = Problem(likelihood, 100.0, index=index)
     run(problem, fragments, SplitSmc(particles=20)._rules, 400)
 
 

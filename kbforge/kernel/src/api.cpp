@@ -82,7 +82,7 @@ struct Run {
 
   // Take in fragments one after another, by a table of the kernel's own.
   Outcome add(Table& table, const Batch& batch) {
-    const bool ahead = waves && indexed && table.n_parts() > 1;
+    const bool ahead = waves && indexed && table.ahead() != kbforge::Ahead::kNever;
     if (ahead) waves->restart();
     for (std::int64_t k = 0; k < batch.n; ++k) {
       if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);

@@ -14,10 +14,10 @@ void CountTable::add_rows(std::int64_t n, std::int64_t width, const double* fact
   width_ = width;
   few_.insert(few_.end(), factors, factors + n * width);
   more_factors_.resize(more_factors_.size() + n);
-  asked_.resize(more_factors_.size());
 }
 
 double CountTable::more_factor(std::int32_t row, std::int64_t n) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   auto& known = more_factors_[row];
   const auto begin = static_cast<std::int64_t>(known.size());
   const std::int64_t wanted = n - width_ + 1;
@@ -39,22 +39,25 @@ void CountTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
     ask_all(x, slots, out);
   } else {
     posted_ = false;
-    ask_each(x, slots, out);
+    log_predictive_by(0, x, slots, out);
   }
 }
 
-void CountTable::ask_each(const Record& x, const std::vector<Slot>& slots, double* out) {
+void CountTable::log_predictive_by(std::size_t worker, const Record& x,
+                                   const std::vector<Slot>& slots, double* out) {
+  std::vector<std::int32_t>& asked = asked_[worker];
+  asked.resize(n_rows());
   const double alone = log_predictive_new(x);
-  for (std::size_t k = 0; k < x.n; ++k) asked_[x.attributes[k]] = x.values[k];
+  for (std::size_t k = 0; k < x.n; ++k) asked[x.attributes[k]] = x.values[k];
   for (std::size_t k = 0; k < slots.size(); ++k) {
     double sum = alone;
     for (const Count& held : held_[slots[k]]) {
-      const std::int32_t more = asked_[held.row];
+      const std::int32_t more = asked[held.row];
       if (more) sum += gain(held.row, held.n, more);
     }
     out[k] = sum;
   }
-  for (std::size_t k = 0; k < x.n; ++k) asked_[x.attributes[k]] = 0;
+  for (std::size_t k = 0; k < x.n; ++k) asked[x.attributes[k]] = 0;
 }
 
 void CountTable::ask_all(const Record& x, const std::vector<Slot>& slots, double* out) {

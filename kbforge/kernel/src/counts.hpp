@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "table.hpp"
@@ -27,6 +28,10 @@ class CountTable : public Table {
   // A record's attributes are rows, ascending, and its values how often it counts in each.
   bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  Ahead ahead() const override { return Ahead::kByFragment; }
+  void set_workers(std::size_t workers) override { asked_.resize(workers); }
+  void log_predictive_by(std::size_t worker, const Record& x, const std::vector<Slot>& slots,
+                         double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -53,7 +58,6 @@ class CountTable : public Table {
     const double both = factor(row, std::int64_t{n} + more);
     return both - factor(row, n) - factor(row, more);
   }
-  void ask_each(const Record& x, const std::vector<Slot>& slots, double* out);
   void ask_all(const Record& x, const std::vector<Slot>& slots, double* out);
   void post_all();
   void post(std::size_t slot);
@@ -63,7 +67,9 @@ class CountTable : public Table {
   std::vector<double> few_;                       // factors of counts below `width_`, by row
   std::vector<std::vector<double>> more_factors_;  // those from there on, by row
   std::vector<std::vector<Count>> held_;      // by slot: the counts of its cluster, by row
-  std::vector<std::int32_t> asked_;           // by row: how often the fragment counts in it
+  std::mutex mutex_;                              // of these
+  // by thread and row: how often the fragment counts in it
+  std::vector<std::vector<std::int32_t>> asked_{1};
   // where clusters are, from the first time on that many were asked for
   bool posted_ = false;
   std::vector<std::vector<Posting>> postings_;  // by row

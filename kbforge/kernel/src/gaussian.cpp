@@ -53,7 +53,8 @@ bool GaussianTable::knows(const Record& x) const {
          x.values[0] + 1 < static_cast<std::int64_t>(log_gammas_.size());
 }
 
-void GaussianTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
+void GaussianTable::log_predictive_by(std::size_t, const Record& x,
+                                      const std::vector<Slot>& slots, double* out) {
   const double* at = point(x);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     out[k] = predicted(at, derived_.data() + (slots[k] + 1) * n_derived_);

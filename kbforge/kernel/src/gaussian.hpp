@@ -28,7 +28,12 @@ class GaussianTable : public Table {
 
   // A record's value is the number of its point.
   bool knows(const Record& x) const override;
-  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override {
+    log_predictive_by(0, x, slots, out);
+  }
+  Ahead ahead() const override { return Ahead::kByFragment; }
+  void log_predictive_by(std::size_t, const Record& x, const std::vector<Slot>& slots,
+                         double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;

@@ -32,53 +32,55 @@ void PairTable::add_rows(std::int64_t n, const std::int64_t* start, const std::i
 }
 
 // What the candidates of x add, by row.
-void PairTable::ask(Row x) {
-  asked_.resize(n_rows());
+void PairTable::ask(Row x, Asked& asked) const {
+  asked.resize(n_rows());
   if (x >= links_.rows) {
-    for (const Near& one : met_[x - links_.rows]) note(one.row, one.above);
+    for (const Near& one : met_[x - links_.rows]) asked.note(one.row, one.above);
     return;
   }
   for (std::int64_t at = links_.start[x]; at < links_.start[x + 1]; ++at) {
-    note(links_.second[at], links_.above[at]);
+    asked.note(links_.second[at], links_.above[at]);
   }
   for (std::int64_t at = links_.back_start[x]; at < links_.back_start[x + 1]; ++at) {
-    note(links_.back_first[at], links_.above[links_.back[at]]);
+    asked.note(links_.back_first[at], links_.above[links_.back[at]]);
   }
-  note(x, links_.own[x]);
+  asked.note(x, links_.own[x]);
   const auto later = later_.find(x);
   if (later == later_.end()) return;
-  for (const Near& one : later->second) note(one.row, one.above);
+  for (const Near& one : later->second) asked.note(one.row, one.above);
 }
 
-void PairTable::note(Row row, std::int32_t above) {
-  asked_[row] = Asked{above, true};
-  near_.push_back(row);
+void PairTable::Asked::note(Row row, std::int32_t above) {
+  places_[row] = Place{above, true};
+  noted_.push_back(row);
 }
 
-void PairTable::forget() {
-  for (Row row : near_) asked_[row] = Asked{};
-  near_.clear();
+void PairTable::Asked::forget() {
+  for (Row row : noted_) places_[row] = Place{};
+  noted_.clear();
 }
 
-void PairTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
+void PairTable::log_predictive_by(std::size_t worker, const Record& x,
+                                  const std::vector<Slot>& slots, double* out) {
   const Row row = x.values[0];
-  ask(row);
+  Asked& asked = near_[worker];
+  ask(row, asked);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const Cluster& cluster = clusters_[slots[k]];
     std::int64_t here = 0, sum = 0;
     for (const Count& held : cluster.counts) {
       if (held.row == row) {
         here = held.n;
-      } else if (asked_[held.row].near) {
-        sum += asked_[held.row].above * weight(held.n);
+      } else if (asked.has(held.row)) {
+        sum += asked.above(held.row) * weight(held.n);
       }
     }
     sum += apart_ * (cluster.weight - weight(here));
     std::int64_t units = (weight(here + 1) - weight(here)) * sum;
-    if (here) units += (apart_ + asked_[row].above) * kOne * kOne;
+    if (here) units += (apart_ + asked.above(row)) * kOne * kOne;
     out[k] = static_cast<double>(units) / scale_;
   }
-  forget();
+  asked.forget();
 }
 
 void PairTable::extend(const Record& x, const std::vector<std::int64_t>& parents,

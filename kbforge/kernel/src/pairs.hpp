@@ -38,7 +38,13 @@ class PairTable : public Table {
 
   // A record's value is a row.
   bool knows(const Record& x) const override { return x.values[0] < n_rows(); }
-  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override {
+    log_predictive_by(0, x, slots, out);
+  }
+  Ahead ahead() const override { return Ahead::kByFragment; }
+  void set_workers(std::size_t workers) override { near_.resize(workers); }
+  void log_predictive_by(std::size_t worker, const Record& x, const std::vector<Slot>& slots,
+                         double* out) override;
   double log_predictive_new(const Record&) override { return 0.0; }
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -59,10 +65,26 @@ class PairTable : public Table {
     std::int32_t above;
   };
 
+  // By row, what it adds, for candidates of the row at hand, and which these are.
+  class Asked {
+   public:
+    void note(Row row, std::int32_t above);
+    void forget();
+    bool has(Row row) const { return places_[row].near; }
+    std::int64_t above(Row row) const { return places_[row].above; }
+    void resize(std::size_t rows) { places_.resize(rows); }
+
+   private:
+    struct Place {
+      std::int32_t above = 0;
+      bool near = false;
+    };
+    std::vector<Place> places_;
+    std::vector<Row> noted_;
+  };
+
   static std::int64_t weight(std::int64_t n);
-  void ask(Row x);
-  void note(Row row, std::int32_t above);
-  void forget();
+  void ask(Row x, Asked& asked) const;
 
   Links links_;
   std::int64_t apart_;
@@ -70,13 +92,7 @@ class PairTable : public Table {
   std::vector<std::vector<Near>> met_;                  // by row that the file does not have
   std::unordered_map<Row, std::vector<Near>> later_;    // by row of the file: of those, its candidates
   std::vector<Cluster> clusters_;                       // by slot
-  // by row, what it adds, for candidates of the row at hand, and which these are
-  struct Asked {
-    std::int32_t above = 0;
-    bool near = false;
-  };
-  std::vector<Asked> asked_;
-  std::vector<Row> near_;
+  std::vector<Asked> near_{1};                          // by thread
 };
 
 }  // namespace kbforge

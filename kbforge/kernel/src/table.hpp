@@ -15,6 +15,9 @@ struct Record {
   std::size_t n;
 };
 
+// What several threads may ask a table for: nothing, fragments of their own, or parts of their own.
+enum class Ahead { kNever, kByFragment, kByPart };
+
 class Table {
  public:
   virtual ~Table() = default;
@@ -22,9 +25,15 @@ class Table {
   virtual bool knows(const Record& x) const = 0;
   // L(C + x) - L(C) of live clusters, nats; out has room for as many.
   virtual void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) = 0;
-  // How many parts the above is a sum of, that can be asked for on threads of their own; 0: none.
+  // How the above can be asked for on several threads at once, while nothing changes.
+  virtual Ahead ahead() const { return Ahead::kNever; }
+  // There will be so many threads.
+  virtual void set_workers(std::size_t) {}
+  // If by fragment: as `log_predictive`, by a thread that has this number.
+  virtual void log_predictive_by(std::size_t, const Record&, const std::vector<Slot>&, double*) {}
+  // If by part: how many parts the sum has, and one term of it, what a part says of what x states
+  // there, which is at `place`.
   virtual std::size_t n_parts() const { return 0; }
-  // One term of the sum: what part `part` says of what x states there, which is at `place`.
   virtual void log_predictive_part(std::size_t, const Record&, std::size_t,
                                    const std::vector<Slot>&, double*) {}
   // L({x}), nats.

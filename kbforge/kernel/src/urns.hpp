@@ -86,6 +86,7 @@ class AttributeTable : public Table {
 
   bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  Ahead ahead() const override { return n_parts() > 1 ? Ahead::kByPart : Ahead::kNever; }
   std::size_t n_parts() const override { return attributes.size(); }
   void log_predictive_part(std::size_t part, const Record& x, std::size_t place,
                            const std::vector<Slot>& slots, double* out) override;

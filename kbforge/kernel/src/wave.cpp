@@ -67,23 +67,36 @@ void Waves::look(std::int64_t first, const Batch& batch, const State& state, con
 }
 
 void Waves::compare(const Batch& batch, Table& table) {
+  const bool by_part = table.ahead() == Ahead::kByPart;
   for (std::int64_t k = 0; k < n_looked_; ++k) {
     Looked& looked = looked_[k];
-    looked.stated = batch.record(first_ + k).n;
+    looked.stated = by_part ? batch.record(first_ + k).n : 1;
     looked.terms.resize(looked.stated * looked.lookup.slots.size());
   }
-  crew_.share(table.n_parts(), 1, [&](std::size_t, std::size_t part) {
-    for (std::int64_t k = 0; k < n_looked_; ++k) {
-      const Record x = batch.record(first_ + k);
-      const std::int32_t* end = x.attributes + x.n;
-      const auto* at = std::lower_bound(x.attributes, end, static_cast<std::int32_t>(part));
-      if (at == end || *at != static_cast<std::int32_t>(part)) continue;
-      const auto place = static_cast<std::size_t>(at - x.attributes);
-      Looked& looked = looked_[k];
-      const std::vector<Slot>& slots = looked.lookup.slots;
-      table.log_predictive_part(part, x, place, slots, looked.terms.data() + place * slots.size());
-    }
+  if (by_part) {
+    crew_.share(table.n_parts(), 1,
+                [&](std::size_t, std::size_t part) { compare_part(part, batch, table); });
+    return;
+  }
+  table.set_workers(crew_.workers());
+  crew_.share(n_looked_, kAtOnce, [&](std::size_t worker, std::size_t k) {
+    Looked& looked = looked_[k];
+    const Record x = batch.record(first_ + static_cast<std::int64_t>(k));
+    table.log_predictive_by(worker, x, looked.lookup.slots, looked.terms.data());
   });
+}
+
+void Waves::compare_part(std::size_t part, const Batch& batch, Table& table) {
+  for (std::int64_t k = 0; k < n_looked_; ++k) {
+    const Record x = batch.record(first_ + k);
+    const std::int32_t* end = x.attributes + x.n;
+    const auto* at = std::lower_bound(x.attributes, end, static_cast<std::int32_t>(part));
+    if (at == end || *at != static_cast<std::int32_t>(part)) continue;
+    const auto place = static_cast<std::size_t>(at - x.attributes);
+    Looked& looked = looked_[k];
+    const std::vector<Slot>& slots = looked.lookup.slots;
+    table.log_predictive_part(part, x, place, slots, looked.terms.data() + place * slots.size());
+  }
 }
 
 const Lookup* Waves::found(std::int64_t k, std::vector<double>& predictive) {

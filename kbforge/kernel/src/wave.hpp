@@ -69,11 +69,12 @@ class Waves {
  private:
   struct Looked {
     Lookup lookup;
-    std::vector<double> terms;  // by what the record states, and cluster
+    std::vector<double> terms;  // by what the record states (or one for all of it), and cluster
     std::size_t stated = 0;
   };
 
   void compare(const Batch& batch, Table& table);
+  void compare_part(std::size_t part, const Batch& batch, Table& table);
   bool holds(const Lookup& lookup) const;
 
   Crew crew_;
