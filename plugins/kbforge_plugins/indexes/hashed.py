@@ -83,6 +83,23 @@ def distinct(parts: Parts) -> Parts:
     return of_owners(owners[new], numbers[new], len(parts.starts) - 1)
 
 
+def counted(parts: Iterable[Parts]) -> tuple[Hashes, IntArray]:
+    """The different numbers of all owners of all parts, ascending, and how many owners have each.
+
+    Args:
+        parts: of each owner, distinct numbers.
+
+    """
+    numbers, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+    for part in parts:
+        more = part.numbers
+        numbers, places = np.unique(np.concatenate([numbers, more]), return_inverse=True)
+        weights = np.concatenate([counts, np.ones(len(more), dtype=np.int64)])
+        counts = np.zeros(len(numbers), dtype=np.int64)
+        np.add.at(counts, places.ravel(), weights)
+    return numbers, counts
+
+
 def first_of_each(parts: Parts, most: int) -> Parts:
     """Of every owner's numbers the first ones, at most so many."""
     kept = np.arange(len(parts.numbers)) - parts.starts[:-1].repeat(np.diff(parts.starts)) < most

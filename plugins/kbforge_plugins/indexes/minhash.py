@@ -33,6 +33,7 @@ from kbforge_plugins.indexes.hashed import (
     Hashes,
     Parts,
     Values,
+    counted,
     distinct,
     first_of_each,
     grams_of,
@@ -113,14 +114,9 @@ class MinHash(CandidateIndex):
         """Count how many fragments have each feature, if they are weighted by that."""
         if not self.weighted:
             return None
-        features, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
         left = iter(fragments)
-        while part := list(islice(left, _AT_ONCE)):
-            more = self._features_of(part).numbers
-            features, places = np.unique(np.concatenate([features, more]), return_inverse=True)
-            weights = np.concatenate([counts, np.ones(len(more), dtype=np.int64)])
-            counts = np.zeros(len(features), dtype=np.int64)
-            np.add.at(counts, places.ravel(), weights)
+        blocks = iter(lambda: list(islice(left, _AT_ONCE)), [])
+        features, counts = counted(map(self._features_of, blocks))
         self._use(features, counts, len(fragments))
         return None
 

@@ -32,6 +32,7 @@ from kbforge_plugins.indexes.hashed import (
     Parts,
     Said,
     Values,
+    counted,
     different,
     distinct,
     first_of_each,
@@ -105,13 +106,8 @@ class Ngrams(CandidateIndex):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Count how many different values have each n-gram."""
         said = different(fragments, self.attributes)
-        grams, counts = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-        while part := list(islice(said, _AT_ONCE)):
-            more = distinct(self._grams_of(part)).numbers
-            grams, places = np.unique(np.concatenate([grams, more]), return_inverse=True)
-            weights = np.concatenate([counts, np.ones(len(more), dtype=np.int64)])
-            counts = np.zeros(len(grams), dtype=np.int64)
-            np.add.at(counts, places.ravel(), weights)
+        blocks = iter(lambda: list(islice(said, _AT_ONCE)), [])
+        grams, counts = counted(distinct(self._grams_of(part)) for part in blocks)
         self._use(grams, counts)
         return None
 
