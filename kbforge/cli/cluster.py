@@ -17,7 +17,6 @@ from kbforge.cli.saving import save
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from kbforge.jobs.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)
@@ -114,12 +113,18 @@ def cluster(
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import held, read_fragments
     from kbforge.files.io import require_writable
+    from kbforge.jobs.cluster import cluster as run
+    from kbforge.jobs.cluster import make_workers, partial_name, require_executor
     from kbforge.kernel.library import use_workers
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
-    _require_executor(executor, into, address, choices)
+    require_executor(executor, address, choices)
+    if executor is not None and into is not None:
+        raise UsageError(
+            "--executor and --into exclude each other: a store takes in fragments by itself"
+        )
     if workers is not None and executor is None:
         use_workers(workers)
     if into is not None:
@@ -127,9 +132,6 @@ def cluster(
         files = [fragments, calibration, confidence_map, answers]
         take_in(into, fragments, choices, on_duplicate, limit, json, files)
         return
-    from kbforge.jobs.cluster import cluster as run
-    from kbforge.jobs.cluster import make_workers, partial_name
-
     inputs = [fragments, calibration, confidence_map, answers]
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
@@ -166,29 +168,6 @@ def _require_no_output(context: typer.Context) -> None:
     if source is not None and source.name == "COMMANDLINE":
         raise UsageError(
             "--into and -o exclude each other: kbforge export STORE -o FILE writes what a store has"
-        )
-
-
-def _require_executor(
-    executor: str | None,
-    into: str | None,
-    address: str | None,
-    choices: Choices,
-) -> None:
-    """Refuse options of an executor where there is none, and an executor beside a store.
-
-    Raises:
-        UsageError: names the option.
-
-    """
-    if executor is None:
-        named = [] if address is None else ["--address"]
-        named += [f"--set executor.{option}" for option in choices.of("executor")]
-        if named:
-            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
-    elif into is not None:
-        raise UsageError(
-            "--executor and --into exclude each other: a store takes in fragments by itself"
         )
 
 

@@ -37,6 +37,7 @@ from kbforge.jobs.review import Evidence
 from kbforge.kb import export as exporting
 from kbforge.kb.golden import GoldenView, read_policy
 from kbforge.kb.view import EntitiesView
+from kbforge.kernel.library import use_workers
 
 
 def load(
@@ -68,13 +69,22 @@ def load(
 
 
 def cluster(
-    fragments: Iterable[Fragment], on_step: OnStep | None = None, **chosen: Unpack[Chosen]
+    fragments: Iterable[Fragment],
+    on_step: OnStep | None = None,
+    *,
+    executor: str | None = None,
+    address: str | None = None,
+    workers: int | None = None,
+    **chosen: Unpack[Chosen],
 ) -> chain.KnowledgeBase:
     """Group fragments into entities, one after another.
 
     Args:
         fragments: each with an id of its own; their labels are not read.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
+        address: of the executor's cluster.
+        workers: of the executor, or threads of the compiled kernel, for later calls, too.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
             `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
@@ -87,7 +97,13 @@ def cluster(
     """
     with in_python():
         choices = choices_from(chosen, "cluster")
-        kb = chain.cluster(_distinct(fragments), choices, on_step)
+        chain.require_executor(executor, address, choices)
+        crew = None
+        if executor is not None:
+            crew = chain.make_workers(executor, choices, address, workers)
+        elif workers is not None:
+            use_workers(workers)
+        kb = chain.cluster(_distinct(fragments), choices, on_step, crew)
     return replace(kb, notes=tuple(in_keywords(note) for note in kb.notes))
 
 

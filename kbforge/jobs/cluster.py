@@ -78,6 +78,20 @@ def cluster(
     )
 
 
+def require_executor(executor: str | None, address: str | None, choices: Choices) -> None:
+    """Refuse options of an executor where there is none.
+
+    Raises:
+        UsageError: names the option.
+
+    """
+    if executor is None:
+        named = [] if address is None else ["--address"]
+        named += [f"--set executor.{option}" for option in choices.of("executor")]
+        if named:
+            raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
+
+
 def make_workers(
     executor: str, choices: Choices, address: str | None, number: int | None
 ) -> Workers:

@@ -283,7 +283,7 @@ def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
         [*command, *GAUSSIAN, "-P", "30", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1", "KBFORGE_KERNEL": "0"},  # it takes a while
     ) as running:
         assert running.stderr is not None
         for line in running.stderr:  # the first line of progress comes after ten seconds

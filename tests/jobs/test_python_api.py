@@ -34,6 +34,7 @@ from kbforge.errors import BadRecord
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.keywords import Chosen, in_keywords
 from kbforge.jobs.review import Evidence
+from kbforge.kernel.library import WORKERS
 from tests.people import people as people_of
 from tests.program import Run
 
@@ -256,6 +257,17 @@ def test_an_object_was_made_with_its_options(people: Path, kind: str) -> None:
     chosen: dict[str, Any] = {"likelihood": "trigram", kind: made}
     with pytest.raises(KBForgeError, match=rf"^options\.{kind}\.x: expected no options for a"):
         cluster(load(people), **chosen, options={kind: {"x": 1}})
+
+
+def test_workers_change_nothing(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WORKERS, "1")  # so that it is put back
+    fragments = load(people)
+    entities = [cluster(fragments, alpha=5.0, workers=n).entities for n in (1, 3)]
+    assert entities[0] == entities[1]
+    with pytest.raises(KBForgeError, match="there is no executor"):
+        cluster(fragments, address="auto")
+    with pytest.raises(KBForgeError, match="nobody"):
+        cluster(fragments, executor="nobody")
 
 
 def test_a_black_box_without_a_table_clusters(people: Path) -> None:
