@@ -25,14 +25,16 @@ PROGRAM = [sys.executable, "-m", "kbforge.cli.main"]
 
 @contextmanager
 def started(
-    *arguments: object, prepare: Callable[[], object] | None = None
+    *arguments: object,
+    prepare: Callable[[], object] | None = None,
+    **environment: str,
 ) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [*PROGRAM, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1"} | environment,
         preexec_fn=prepare,
     )
     try:
@@ -61,7 +63,8 @@ def test_a_clustering_keeps_what_it_has(
     tmp_path: Path, number: signal.Signals, code: int, said: bytes
 ) -> None:
     points, kb = write_points(tmp_path / "many.jsonl", 30_000, 3_000), tmp_path / "kb.jsonl"
-    with started("cluster", points, "-o", kb, *GAUSSIAN, "-P", 30, "--json") as running:
+    command = ("cluster", points, "-o", kb, *GAUSSIAN, "-P", 30, "--json")
+    with started(*command, KBFORGE_KERNEL="0") as running:  # it takes a while
         wait_for(running, b"clustering")
         for _ in range(3):  # they often come in groups
             running.send_signal(number)

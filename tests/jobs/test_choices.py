@@ -75,7 +75,7 @@ def test_the_values_cover_the_choices() -> None:
 @pytest.mark.parametrize(
     ("verb", "kinds"),
     [
-        ("cluster", {"likelihood", "surrogate", "index", "clusterer"}),
+        ("cluster", {"likelihood", "surrogate", "index", "clusterer", "executor"}),
         ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
         ("reliability", {"likelihood", "surrogate", "index", "clusterer"}),
         ("explain", {"likelihood"}),

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from ctypes import CDLL
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,14 @@ from kbforge.errors import LikelihoodError, quoted
 
 _AT_ONCE = 512
 """Fragments that are encoded before the kernel takes them in."""
+
+
+class _Read(NamedTuple):
+    """Fragments, what the kernel reads of them, and their keys."""
+
+    fragments: Sequence[Fragment]
+    records: Encoded
+    keys: tuple[IntArray, IntArray]
 
 
 def can_compile(problem: Problem, rules: Rules) -> bool:
@@ -159,28 +167,45 @@ class CompiledSession:
         with ThreadPoolExecutor(1) as beside:
             ahead = [beside.submit(self._encoded, table, part) for part in parts[:1]]
             try:
-                for part, following in zip_longest(parts, parts[1:]):
-                    encoded, keys = ahead[0].result()
-                    table.tell(encoded)
+                for _, following in zip_longest(parts, parts[1:]):
+                    encoded, refusal = ahead[0].result()
+                    for one in encoded:
+                        table.tell(one.records)
                     del ahead[0]
                     if following is not None:
                         ahead.append(beside.submit(self._encoded, table, following))
-                    infos, wrong = self._run.add(table, encoded, keys)
-                    self._note(part[: len(infos)], infos)
-                    out += infos
-                    if wrong is not None:
-                        bad = quoted(part[len(infos)].id)
-                        raise LikelihoodError(f'fragment "{bad}": {wrong}')
+                    for one in encoded:
+                        infos, wrong = self._run.add(table, one.records, one.keys)
+                        self._note(one.fragments[: len(infos)], infos)
+                        out += infos
+                        if wrong is not None:
+                            bad = quoted(one.fragments[len(infos)].id)
+                            raise LikelihoodError(f'fragment "{bad}": {wrong}')
+                    if refusal is not None:
+                        raise refusal
             finally:
                 for left in ahead:  # what was encoded has numbers that the kernel must know
-                    table.tell(left.result()[0])
+                    for one in left.result()[0]:
+                        table.tell(one.records)
         return out
 
     def _encoded(
         self, table: CompiledClusters, fragments: Sequence[Fragment]
-    ) -> tuple[Encoded, tuple[IntArray, IntArray]]:
-        """Fragments and their keys as the kernel reads them."""
-        return table.encode(fragments), self._keys(fragments)
+    ) -> tuple[list[_Read], LikelihoodError | None]:
+        """Fragments as the kernel reads them, and why it cannot read the one that follows these."""
+        try:
+            return [self._read(table, fragments)], None
+        except LikelihoodError:
+            encoded: list[_Read] = []
+            for fragment in fragments:
+                try:
+                    encoded.append(self._read(table, (fragment,)))
+                except LikelihoodError as error:
+                    return encoded, error
+            raise
+
+    def _read(self, table: CompiledClusters, fragments: Sequence[Fragment]) -> _Read:
+        return _Read(fragments, table.encode(fragments), self._keys(fragments))
 
     def _keys(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """Where each fragment's keys begin, and the keys."""
