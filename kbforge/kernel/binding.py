@@ -100,7 +100,7 @@ class Led(Structure):
     )
 
 
-VERSION = 3
+VERSION = 4
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -112,6 +112,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "kb_run_free": (None, (c_void_p,)),
     "kb_run_workers": (None, (c_void_p, c_int32)),
+    "kb_run_largest": (c_int64, (c_void_p,)),
     "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kb_look_up": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS))),
     "kb_take_in": (None, (c_void_p, c_void_p, c_double, POINTER(Done))),

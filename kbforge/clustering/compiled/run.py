@@ -275,7 +275,7 @@ class CompiledRun:
 
     def _fit_sizes(self, more: int) -> None:
         """Have the logs of all sizes that a cluster may come to have."""
-        needed = self.n_fragments + more + 1
+        needed = self._kernel.kb_run_largest(self._run) + more + 1
         if needed > self._sizes:
             self._sizes = max(_FIRST_SIZES, 2 * needed)
             sizes = np.arange(1, self._sizes)

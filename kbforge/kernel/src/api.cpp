@@ -65,8 +65,8 @@ struct Run {
 
   // Take in the fragment of that lookup.
   Outcome take_in(const Lookup& looked, const double* gains, double alone) {
-    // a cluster may hold all fragments
-    if (state.log_size.size() < state.blocks.size() + 2) return Outcome::kNotTold;
+    const auto largest = static_cast<std::size_t>(state.largest) + 1;
+    if (state.log_size.size() <= largest) return Outcome::kNotTold;
     const Outcome outcome = step.take_in(looked.slots, gains, alone);
     if (outcome != Outcome::kDone) return outcome;
     if (indexed) index.extend(looked, step.done.families);
@@ -135,7 +135,7 @@ struct Run {
       state.clusters[slot].place = place++;
       page_slots.push_back(slot);
       scores.push_back(state.clusters[slot].score);
-      state.members(slot, held);
+      state.members.read(state.clusters[slot].list, held);
       lengths.push_back(static_cast<std::int64_t>(held.size()));
       members.insert(members.end(), held.begin(), held.end());
     }
@@ -170,7 +170,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 3; }
+std::int32_t kb_version(void) { return 4; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -193,6 +193,8 @@ void kb_run_free(Run* run) { delete run; }
 void kb_run_workers(Run* run, std::int32_t workers) {
   run->waves.reset(workers > 1 ? new kbforge::Waves(static_cast<std::size_t>(workers)) : nullptr);
 }
+
+std::int64_t kb_run_largest(const Run* run) { return run->state.largest; }
 
 void kb_run_sizes(Run* run, std::int64_t n, const double* log_size, const double* log_cluster) {
   run->state.log_size.assign(log_size, log_size + n);

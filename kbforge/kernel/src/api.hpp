@@ -64,6 +64,9 @@ KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::i
 KB_API void kb_run_free(kbforge::Run* run);
 // On how many threads fragments are looked up and compared; what comes out is the same.
 KB_API void kb_run_workers(kbforge::Run* run, std::int32_t workers);
+// How many fragments the largest cluster so far has held.
+KB_API std::int64_t kb_run_largest(const kbforge::Run* run);
+
 // log |C| and log alpha + lgamma(|C|) of cluster sizes below n.
 KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
                          const double* log_cluster);

@@ -11,9 +11,7 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   out.closing.clear();
   out.pruned.clear();
   tallies.reached.clear();
-  if (tallies.by_family.size() < state.family.size()) {
-    tallies.by_family.resize(state.family.size() * 2);
-  }
+  fit(tallies.by_family, state.family.size(), {});
   ++tallies.stamp;
   for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);

@@ -31,4 +31,18 @@ double exact_sum(const double* values, std::size_t n);
 // Log weights less the log of their sum, on the grid like these; the first one is the largest.
 void normalise(std::vector<double>& weights);
 
+// Have at least n entries, and an eighth more: what grows with the fragments shall waste little.
+template <typename T>
+void fit(std::vector<T>& entries, std::size_t n, T empty) {
+  if (entries.size() >= n) return;
+  entries.reserve(n + n / 8);
+  entries.resize(n + n / 8, empty);
+}
+
+// Have room for one more, likewise.
+template <typename T>
+void make_room(std::vector<T>& entries) {
+  if (entries.size() == entries.capacity()) entries.reserve(entries.size() + entries.size() / 8 + 64);
+}
+
 }  // namespace kbforge

@@ -35,30 +35,57 @@ std::int32_t Step::root(std::int32_t place) {
   return place;
 }
 
-// Follow all clusters back, connecting those that meet at a fragment; how many components are left.
+// Follow all clusters back, connecting those that meet; how many components are left.
+//
+// Two clusters meet at a fragment, or at a part where their lists are folded: a part is of one
+// subproblem, and all of its lists that hold a fragment of it name it.
 std::int32_t Step::follow(const Block& grown) {
   auto left = static_cast<std::int32_t>(grown.slots.size());
   std::size_t going = 0;
+  bool ended = false;  // whether a walk has come to parts, where another may follow it
   walks_.clear();
   meetings_.clear();
   ++stamp_;
-  passed_.resize(state_.nodes.size());
-  if (walk_at_.size() < state_.blocks.size()) walk_at_.resize(2 * state_.blocks.size(), kNone);
-  const auto go_to = [&](std::int32_t node, std::int32_t place) {
-    if (node == kNone) return;
-    const Number fragment = state_.nodes[node].fragment;
+  const Members& members = state_.members;
+  passed_.resize(members.n_nodes());
+  if (named_.size() < members.n_parts()) named_.resize(2 * members.n_parts());
+  fit(walk_at_, state_.blocks.size(), kNone);
+  const auto connect = [&](std::int32_t place, std::int32_t other) {
+    const std::int32_t a = root(place), b = root(other);
+    if (a == b) return;
+    parent_of_[a] = b;
+    --left;
+  };
+  const auto end_at = [&](std::int32_t list, std::int32_t place) {
+    ended = true;
+    for (const auto* part = members.parts_begin(list); part != members.parts_end(list); ++part) {
+      Naming& named = named_[*part];
+      if (named.step == stamp_) {
+        connect(place, named.place);
+      } else {
+        named = Naming{stamp_, place};
+      }
+    }
+  };
+  const auto go_to = [&](std::int32_t list, std::int32_t place) {
+    if (list == kNone) return;
+    if (members.folded(list)) {
+      end_at(list, place);
+      return;
+    }
+    const Number fragment = members.newest(list);
     if (walk_at_[fragment] == kNone) {
       meetings_.push_back(fragment);
       std::push_heap(meetings_.begin(), meetings_.end());
     }
-    walks_.push_back(Walk{node, place, walk_at_[fragment]});
+    walks_.push_back(Walk{list, place, walk_at_[fragment]});
     walk_at_[fragment] = static_cast<std::int32_t>(walks_.size()) - 1;
     ++going;
   };
   for (std::int32_t place = 0; place < static_cast<std::int32_t>(grown.slots.size()); ++place) {
-    go_to(state_.clusters[grown.slots[place]].node, place);
+    go_to(state_.clusters[grown.slots[place]].list, place);
   }
-  while (left > 1 && going > 1) {
+  while (left > 1 && (going > 1 || (going == 1 && ended))) {
     std::pop_heap(meetings_.begin(), meetings_.end());
     const Number fragment = meetings_.back();
     meetings_.pop_back();
@@ -66,15 +93,11 @@ std::int32_t Step::follow(const Block& grown) {
     walk_at_[fragment] = kNone;
     for (std::int32_t at = first; at != kNone;) {
       const Walk here = walks_[at];
-      const std::int32_t a = root(here.place), b = root(walks_[first].place);
-      if (a != b) {
-        parent_of_[a] = b;
-        --left;
-      }
+      connect(here.place, walks_[first].place);
       --going;
-      // of those that come to one node, one goes on
-      if (passed_[here.node] != stamp_) go_to(state_.nodes[here.node].before, here.place);
-      passed_[here.node] = stamp_;
+      // of those that come to one list, one goes on
+      if (passed_[here.list] != stamp_) go_to(members.before(here.list), here.place);
+      passed_[here.list] = stamp_;
       at = here.next;
     }
   }

@@ -6,7 +6,7 @@ namespace kbforge {
 
 namespace {
 
-constexpr std::size_t kRoom = 1 << 12;  // more nodes than a step makes
+constexpr std::int32_t kLong = 16;  // fragments of a list that is worth folding
 
 }  // namespace
 
@@ -15,7 +15,9 @@ State::~State() {
 }
 
 void State::count_fragment() {
+  make_room(blocks);
   blocks.push_back(nullptr);
+  make_room(family);
   family.push_back(kNone);
 }
 
@@ -40,10 +42,10 @@ Slot State::place(Number x, Slot parent, double score) {
     const Cluster& grown = clusters[parent];
     made.size = grown.size + 1;
     made.first = grown.first;
-    before = grown.node;
+    before = grown.list;
   }
-  nodes.push_back(Node{before, x});
-  made.node = static_cast<std::int32_t>(nodes.size()) - 1;
+  largest = std::max(largest, made.size);
+  made.list = members.grow(before, x);
   made.owner = kNone;
   made.live = true;
   made.score = score;
@@ -71,30 +73,26 @@ void State::release(Slot slot) {
 }
 
 void State::tidy() {
-  if (nodes.size() < most_nodes_) return;
-  std::vector<std::int32_t> moved(nodes.size(), kNone);
-  for (const Cluster& cluster : clusters) {
-    if (!cluster.live) continue;
-    std::int32_t at = cluster.node;
-    while (at != kNone && moved[at] == kNone) {
-      moved[at] = at;
-      at = nodes[at].before;
+  if (!members.many()) return;
+  Folding folding(members, n_fragments());
+  std::vector<std::int32_t> lists;
+  for (const Block* block : blocks) {
+    if (!block) continue;
+    lists.clear();
+    bool folds = false;
+    for (Slot slot : block->slots) {
+      const Cluster& held = clusters[slot];
+      lists.push_back(held.list);
+      folds = folds || held.size >= kLong || members.has_parts(held.list);
     }
+    if (folds) {
+      folding.fold(lists);
+    } else {
+      folding.keep(lists);
+    }
+    for (std::size_t at = 0; at < lists.size(); ++at) clusters[block->slots[at]].list = lists[at];
   }
-  std::int32_t kept = 0;
-  for (std::size_t at = 0; at < nodes.size(); ++at) {
-    if (moved[at] == kNone) continue;
-    const Node& node = nodes[at];
-    const std::int32_t before = node.before == kNone ? kNone : moved[node.before];
-    nodes[kept] = Node{before, node.fragment};
-    moved[at] = kept++;
-  }
-  for (Cluster& cluster : clusters) {
-    if (cluster.live) cluster.node = moved[cluster.node];
-  }
-  nodes.resize(kept);
-  most_nodes_ = std::max(most_nodes_, nodes.size() + nodes.size() / 2);
-  nodes.reserve(most_nodes_ + kRoom);
+  folding.finish();
 }
 
 void State::install(Number name, Block* block) {
@@ -129,14 +127,6 @@ bool State::family_in_heaviest(Number name) const {
     if (in_heaviest(clusters[slot])) return true;
   }
   return false;
-}
-
-void State::members(Slot slot, std::vector<Number>& out) const {
-  out.clear();
-  for (std::int32_t node = clusters[slot].node; node != kNone; node = nodes[node].before) {
-    out.push_back(nodes[node].fragment);
-  }
-  std::reverse(out.begin(), out.end());
 }
 
 }  // namespace kbforge

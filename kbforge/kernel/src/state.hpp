@@ -1,26 +1,25 @@
 // The state of sequential Monte Carlo clustering: clusters in slots, subproblems as blocks of rows.
 //
 // It is the state of kbforge/clustering/state.py, number by number: a cluster has the same slot, a
-// particle the same rank, a subproblem the same name. Membership is a list that a cluster shares
-// with the one it grew from, where the Python side has bit masks beside it.
+// particle the same rank, a subproblem the same name. Members are lists that clusters
+// share, where the Python side has bit masks beside them.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "members.hpp"
 #include "numbers.hpp"
 
 namespace kbforge {
 
-using Slot = std::int32_t;      // of a cluster
-using Number = std::int32_t;    // of a fragment
-constexpr std::int32_t kNone = -1;
+using Slot = std::int32_t;  // of a cluster
 
 struct Cluster {
   std::int32_t size;
   Number first;   // its smallest fragment
   Number owner;   // the subproblem that holds it
-  std::int32_t node;  // its newest fragment, in State::nodes
+  std::int32_t list;  // its fragments, in State::members
   Slot next, previous;  // of the same family, in no order
   std::int32_t place;   // scratch of a step
   bool live;
@@ -28,12 +27,6 @@ struct Cluster {
   double term;    // log alpha + lgamma(|C|) + L(C), on the grid
   double reach;   // the heaviest particle's log weight that holds C, plus log |C|
   double gain;    // scratch of a step: L(C + x) - L(C), on the grid
-};
-
-// A cluster as a linked list: its newest fragment, and the cluster before that one came.
-struct Node {
-  std::int32_t before;
-  Number fragment;
 };
 
 // A subproblem: its particles as rows of slots, heaviest first.
@@ -53,10 +46,11 @@ class State {
   std::vector<double> log_size, log_cluster;
 
   std::vector<Cluster> clusters;
-  std::vector<Node> nodes;
+  Members members;
   std::vector<Slot> free;              // to be taken again, the last one first
   std::vector<Block*> blocks;          // by name, null where there is none
   std::vector<Slot> family;            // by first fragment, one of its clusters or kNone
+  std::int32_t largest = 0;            // of all clusters so far
   std::int64_t n_subproblems = 0;
   double log10_effective = 0.0;
 
@@ -75,18 +69,14 @@ class State {
   // Take a subproblem out; the caller owns it now.
   Block* remove(Number name);
 
-  // Forget the nodes that no cluster leads to any more, when they have become many. The others keep
-  // their order.
+  // Make the lists of members anew when they have become long. Every live cluster has an owner then.
   void tidy();
 
   bool in_heaviest(const Cluster& cluster) const;
   bool family_in_heaviest(Number family) const;
-  void members(Slot slot, std::vector<Number>& out) const;  // ascending
 
  private:
   Slot take_slot();
-
-  std::size_t most_nodes_ = 1 << 10;
 };
 
 }  // namespace kbforge

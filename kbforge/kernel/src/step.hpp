@@ -71,10 +71,14 @@ class Step {
     bool waits;  // whether `left` is of those in which x has not been placed
   };
 
-  // A node of a cluster's list of members, the cluster's place, and another walk that has come to
-  // the same fragment.
+  // What is left of a cluster's list of members, the cluster's place, and another walk that has come
+  // to the same fragment.
   struct Walk {
-    std::int32_t node, place, next;
+    std::int32_t list, place, next;
+  };
+  // The step in which a part was last come to, and the place of a cluster that holds it.
+  struct Naming {
+    std::int32_t step = 0, place = kNone;
   };
   // A distinct row of a component: its log density in units of the grid, its range of cells.
   struct Row {
@@ -117,7 +121,8 @@ class Step {
   std::vector<Walk> walks_;
   std::vector<Number> meetings_;           // fragments that walks have come to, as a heap
   std::vector<std::int32_t> walk_at_;      // by fragment, a walk that has come to it
-  std::vector<std::int32_t> passed_;       // by node, the step in which a walk went on from it
+  std::vector<std::int32_t> passed_;       // by list, the step in which a walk went on from it
+  std::vector<Naming> named_;              // by part
   std::vector<Row> rows_;
   std::vector<Slot> cells_;
   std::int32_t n_components_ = 0, stamp_ = 0;
