@@ -4,15 +4,43 @@
 
 namespace kbforge {
 
+void Tallies::begin() {
+  reached.clear();
+  ++lookup_;
+}
+
+void Tallies::count(Number family) {
+  Place& place = place_of(family);
+  if (place.lookup == lookup_) {
+    ++reached[place.at].keys;
+    return;
+  }
+  place = Place{lookup_, static_cast<std::int32_t>(reached.size())};
+  reached.push_back(Tally{family, 1});
+  if (2 * reached.size() <= places_.size()) return;
+  places_.assign(2 * places_.size(), Place{});
+  for (std::size_t at = 0; at < reached.size(); ++at) {
+    place_of(reached[at].family) = Place{lookup_, static_cast<std::int32_t>(at)};
+  }
+}
+
+// The place that a family has taken, or may take.
+Tallies::Place& Tallies::place_of(Number family) {
+  const std::size_t mask = places_.size() - 1;
+  std::size_t at = mixed(static_cast<std::uint64_t>(family)) & mask;
+  while (places_[at].lookup == lookup_ && reached[places_[at].at].family != family) {
+    at = (at + 1) & mask;
+  }
+  return places_[at];
+}
+
 void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
                     Tallies& tallies, Lookup& out) const {
   out.keys.assign(keys, keys + n);
   out.open.clear();
   out.closing.clear();
   out.pruned.clear();
-  tallies.reached.clear();
-  fit(tallies.by_family, state.family.size(), {});
-  ++tallies.stamp;
+  tallies.begin();
   for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);
     if (entry && entry->closed) continue;
@@ -25,12 +53,13 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   count(state, out.open, tallies);
   const bool closed_ones = tallies.reached.empty();
   if (closed_ones) count(state, out.keys, tallies);
-  out.seen = tallies.reached;
+  out.seen.clear();
+  for (const Tallies::Tally& tally : tallies.reached) out.seen.push_back(tally.family);
   if (!closed_ones) keep_shared(tallies);
   keep_nearest(tallies);
   out.slots.clear();
-  for (Number family : tallies.reached) {
-    for (Slot slot = state.family[family]; slot != kNone; slot = state.clusters[slot].next) {
+  for (const Tallies::Tally& tally : tallies.reached) {
+    for (Slot slot = state.family[tally.family]; slot != kNone; slot = state.clusters[slot].next) {
       out.slots.push_back(slot);
     }
   }
@@ -62,13 +91,7 @@ void Index::count(const State& state, const std::vector<std::int64_t>& keys,
     if (!entry) continue;
     for (std::uint32_t at = 0; at < entry->count; ++at) {
       const Number family = pool_[entry->start + at];
-      if (state.family[family] == kNone) continue;
-      Tallies::Tally& tally = tallies.by_family[family];
-      if (tally.stamp != tallies.stamp) {
-        tally = Tallies::Tally{tallies.stamp, 0};
-        tallies.reached.push_back(family);
-      }
-      ++tally.keys;
+      if (state.family[family] != kNone) tallies.count(family);
     }
   }
 }
@@ -76,7 +99,7 @@ void Index::count(const State& state, const std::vector<std::int64_t>& keys,
 // If enough keys lead to some family, families that fewer lead to are left out.
 void Index::keep_shared(Tallies& tallies) const {
   auto& reached = tallies.reached;
-  const auto few = [&](Number family) { return tallies.by_family[family].keys < rules_.shared; };
+  const auto few = [&](const Tallies::Tally& tally) { return tally.keys < rules_.shared; };
   if (std::all_of(reached.begin(), reached.end(), few)) return;
   reached.erase(std::remove_if(reached.begin(), reached.end(), few), reached.end());
 }
@@ -86,9 +109,8 @@ void Index::keep_nearest(Tallies& tallies) const {
   auto& reached = tallies.reached;
   const auto most = static_cast<std::size_t>(rules_.compared);
   if (!most || reached.size() <= most) return;
-  const auto nearer = [&](Number a, Number b) {
-    const std::int32_t mine = tallies.by_family[a].keys, other = tallies.by_family[b].keys;
-    return mine != other ? mine > other : a < b;
+  const auto nearer = [](const Tallies::Tally& a, const Tallies::Tally& b) {
+    return a.keys != b.keys ? a.keys > b.keys : a.family < b.family;
   };
   std::nth_element(reached.begin(), reached.begin() + most, reached.end(), nearer);
   reached.resize(most);

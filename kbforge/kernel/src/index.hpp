@@ -31,14 +31,27 @@ struct Lookup {
   std::vector<Slot> slots;    // the clusters to compare the fragment with, ascending
 };
 
-// What looking up needs beside it: one for each thread.
-struct Tallies {
+// How many keys lead to each family that any lead to; what looking up needs, one for each thread.
+class Tallies {
+ public:
   struct Tally {
-    std::int32_t stamp = 0, keys = 0;
+    Number family;
+    std::int32_t keys;
   };
-  std::vector<Tally> by_family;
-  std::vector<Number> reached;
-  std::int32_t stamp = 0;
+  std::vector<Tally> reached;  // in the order in which they were
+
+  void begin();
+  // One more key leads to a family.
+  void count(Number family);
+
+ private:
+  struct Place {
+    std::int32_t lookup = 0, at = 0;  // the lookup that it was taken for, and where in `reached`
+  };
+  Place& place_of(Number family);
+
+  std::vector<Place> places_ = std::vector<Place>(256);  // a power of two, at most half of it taken
+  std::int32_t lookup_ = 0;
 };
 
 class Index {
