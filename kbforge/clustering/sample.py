@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 import numpy as np
 import orjson
@@ -68,7 +68,7 @@ def neighbourhoods(
     if len(order) <= most:
         return drawn(fragments, order, lambda _: (), most)
     # as every seed fills the sample, there are no more than these
-    keys = [index.keys(fragments[i]) for i in order[:most]]
+    keys = keys_of_each([fragments[i] for i in order[:most]], index)
     wanted = chain.from_iterable(keys)
     holders = holders_of(wanted, (fragments[i] for i in order), index, MOST_RELATIVES)
 
@@ -77,6 +77,13 @@ def neighbourhoods(
         return chain.from_iterable(held for held in shared if len(held) <= MOST_RELATIVES)
 
     return drawn(fragments, order, relatives, most)
+
+
+def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[list[int]]:
+    """The keys of each fragment, by an index that was fitted to it."""
+    starts, flat = index.keys_of(fragments)
+    keys: list[int] = flat.tolist()
+    return [keys[begin:end] for begin, end in pairwise(starts.tolist())]
 
 
 def holders_of(

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from kbforge.clustering.sample import Sample, by_digest, drawn, holders_of
+from kbforge.clustering.sample import Sample, by_digest, drawn, holders_of, keys_of_each
 from kbforge.contracts import CandidateIndex, Fragment
 
 MOST_COMPARED = 20_000
@@ -40,7 +40,7 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
 
     """
     order = by_digest(fragments)
-    keys = [tuple(index.keys(fragments[i])) for i in order[:PART]]
+    keys = keys_of_each([fragments[i] for i in order[:PART]], index)
     wanted = chain.from_iterable(keys)
     holders = holders_of(wanted, (fragments[i] for i in order), index, _MOST_HOLDERS)
 
