@@ -48,12 +48,19 @@ def cluster(
     defaults: options.Defaults = None,
     answers: options.Answers = None,
     estimate: Annotated[
-        Literal["map", "binder", "vi"],
+        Literal["map", "binder", "vi", "single", "complete", "average"],
         typer.Option(
-            help="Which grouping to take: the most probable one, or the one nearest to all of them "
-            "by pairs (binder) or by variation of information (vi)."
+            help="Which grouping to take: the most probable one; the one nearest to all of them by "
+            "pairs (binder) or by variation of information (vi); or a cut of the tree of the "
+            "probabilities of pairs, by its linkage."
         ),
     ] = "map",
+    entities: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Cut the tree of --estimate into so many entities.", show_default="best cut"
+        ),
+    ] = None,
     alternatives: Annotated[
         Literal["few", "all"],
         typer.Option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +11,9 @@ from kbforge.errors import UsageError, quoted
 from kbforge.words import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kbforge.contracts import Entity
     from kbforge.kb.similarity import Similar
 
 app = typer.Typer(add_completion=False)
@@ -31,6 +34,14 @@ def similarity(
             help="File written by kbforge reliability --fit; gives calibrated probabilities.",
         ),
     ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(help="Draw all fragments that may be one as a tree, .png or .svg."),
+    ] = None,
+    linkage: Annotated[
+        Literal["single", "complete", "average"],
+        typer.Option(help="Which pairs say how near two branches are: nearest, farthest or all."),
+    ] = "average",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Say how probable it is that two fragments are one entity, by the groupings that were kept.
@@ -45,13 +56,21 @@ def similarity(
         kbforge similarity kb.jsonl row-17
 
         kbforge similarity kb.jsonl row-17 --confidence-map confidence.toml --json
+
+        kbforge similarity kb.jsonl row-17 --tree row-17.svg
     """
+    from kbforge.files.apart import require_apart
     from kbforge.jobs.living.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
     from kbforge.models.confidence import read_confidence
+    from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.store.database import is_store
 
+    if tree is not None:
+        require_matplotlib()
+        require_format(tree)
+        require_apart(tree, [kb, confidence_map])
     if kb == confidence_map == "-":
         raise UsageError("only one of KB and --confidence-map can be standard input")
     calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
@@ -60,13 +79,31 @@ def similarity(
         held = list(read_entities(kb))
     elif is_store(kb):
         held = around(kb, [fragment] if other is None else [fragment, other])
-    found = similar(lambda: read_entities(kb) if held is None else held, fragment, other, calibrate)
+
+    def read() -> Iterable[Entity]:
+        return read_entities(kb) if held is None else held
+
+    found = similar(read, fragment, other, calibrate)
+    if tree is not None:
+        _draw(read, fragment, tree, linkage)
     if as_json:
         console.print_json({"fragment": fragment, "similar": [one.to_json() for one in found]})
     elif found:
         _print(found)
     else:
         console.note(f"no grouping that was kept joins {quoted(fragment)} with another fragment")
+
+
+def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, linkage: str) -> None:
+    from kbforge.kb.similarity import block_of
+    from kbforge.pictures.canvas import save
+    from kbforge.pictures.tree import MOST, draw_tree
+
+    block = block_of(read, fragment, MOST)
+    names = [f"{e.name} ({one})" for one, e in zip(block.fragments, block.entities, strict=True)]
+    entities = [entity.id for entity in block.entities]
+    save(draw_tree(names, entities, block.together, linkage), target)
+    console.note(f"wrote {target}")
 
 
 def _print(found: list[Similar]) -> None:

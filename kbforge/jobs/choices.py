@@ -14,7 +14,8 @@ from kbforge.errors import UsageError, quoted
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
 
-ESTIMATES = ("map", "binder", "vi")
+_TREES = ("single", "complete", "average")
+ESTIMATES = ("map", "binder", "vi", *_TREES)
 
 _DEVICES = ("cpu", "cuda")
 _ALTERNATIVES = ("few", "all")
@@ -46,7 +47,9 @@ class Choices:
         answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
             else does.
         estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
-            that loses least on average (`kbforge.kb.consensus`).
+            that loses least on average; "single", "complete" or "average", a cut of the tree of the
+            probabilities of pairs (`kbforge.kb.consensus`).
+        entities: how many the tree is cut into; None takes the cut that loses least.
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
         link: an attribute, or "source": fragments with the same value of it are not one entity.
@@ -73,6 +76,7 @@ class Choices:
     defaults: str | None = None
     answers: str | None = None
     estimate: str = "map"
+    entities: int | None = None
     alternatives: str = "few"
     link: str | None = None
     temperature: float = 1.0
@@ -91,6 +95,11 @@ class Choices:
         ):
             if chosen not in known:
                 raise UsageError(f"--{name}: expected {' or '.join(known)}, got {quoted(chosen)}")
+        if self.entities is not None and (self.entities < 1 or self.estimate not in _TREES):
+            raise UsageError(
+                f"--entities cuts a tree into at least 1 entity: expected --estimate "
+                f"{' or '.join(_TREES)}, got --entities {self.entities} --estimate {self.estimate}"
+            )
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""

@@ -68,7 +68,7 @@ def cluster(
     reached = tuple(fragments[: posterior.n_fragments])
     return KnowledgeBase(
         reached,
-        consensus(posterior, choices.estimate),
+        consensus(posterior, choices.estimate, choices.entities),
         seconds,
         prepared.alpha,
         prepared.confidence,

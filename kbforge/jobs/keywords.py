@@ -52,6 +52,7 @@ class Chosen(TypedDict, total=False):
     defaults: str | Path | None
     answers: str | Path | None
     estimate: str
+    entities: int | None
     alternatives: str
     link: str | None
     temperature: float

@@ -98,7 +98,7 @@ class LiveClustering:
         made = self.prepared
         return KnowledgeBase(
             tuple(self.fragments),
-            consensus(self.session.posterior(), self.choices.estimate),
+            consensus(self.session.posterior(), self.choices.estimate, self.choices.entities),
             self.seconds,
             made.alpha,
             made.confidence,

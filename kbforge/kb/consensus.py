@@ -19,22 +19,27 @@ Up to `_EXACT` fragments all groupings are compared. Beyond, the search starts a
 particles, at every fragment alone, and at all of them together. From each it moves single fragments
 to where they lose least, in their order and again as long as one moves; then it joins the two
 clusters whose union loses least, and begins again, until nothing gains. It takes the best that it
-comes to, which never loses more than the best particle. A subproblem of more than `MOST` fragments
-keeps its heaviest particle.
+comes to, which never loses more than the best particle.
+
+Three more estimates, "single", "complete" and "average", are cuts of a tree (`kbforge.kb.tree`): of
+each subproblem the one that loses least by VI, or so many clusters as are asked for in all.
+
+A subproblem of more than `MOST` fragments keeps its heaviest particle.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Posterior, Subproblem
+from kbforge.kb.tree import LINKAGES, best_cut, cut, cuts_for, tree_of
 
 MOST = 2_000
 """Fragments of a subproblem that is searched; the similarity takes 32 MB."""
@@ -88,24 +93,44 @@ def variation(together: FloatArray, labels: IntArray) -> float:
 LOSSES: Mapping[str, Callable[[FloatArray, IntArray], float]] = {"binder": binder, "vi": variation}
 
 
-def consensus(posterior: Posterior, estimate: str) -> Posterior:
+def consensus(posterior: Posterior, estimate: str, entities: int | None = None) -> Posterior:
     """The posterior with a point estimate of another kind; weights and particles are the same.
 
     Args:
         posterior: of a clusterer.
-        estimate: "map" changes nothing; or "binder" or "vi".
+        estimate: "map" changes nothing; or one of `LOSSES`, or of `LINKAGES`.
+        entities: how many clusters a tree is to be cut into, over all subproblems; None takes what
+            loses least.
 
     """
     if estimate == "map":
         return posterior
-    return replace(
-        posterior, subproblems=tuple(_estimated(s, estimate) for s in posterior.subproblems)
+    if entities is not None:
+        made = _of_number(posterior.subproblems, estimate, entities)
+    else:
+        made = tuple(_estimated(s, estimate) for s in posterior.subproblems)
+    return replace(posterior, subproblems=made)
+
+
+def _of_number(
+    subproblems: Sequence[Subproblem], kind: str, entities: int
+) -> tuple[Subproblem, ...]:
+    """So many clusters, or as near as the subproblems allow."""
+    small = [s for s in subproblems if len(s.fragments) <= MOST]
+    others = sum(len(s.clusters) for s in subproblems if len(s.fragments) > MOST)
+    trees = [tree_of(similarity(s), kind) for s in small]
+    counts = iter(zip(trees, cuts_for(trees, entities - others), strict=True))
+    return tuple(
+        _grouped(s, cut(*next(counts))) if len(s.fragments) <= MOST else s for s in subproblems
     )
 
 
 def _estimated(subproblem: Subproblem, estimate: str) -> Subproblem:
     if len(subproblem.particles) == 1 or len(subproblem.fragments) > MOST:
         return subproblem
+    if estimate in LINKAGES:
+        alike = similarity(subproblem)
+        return _grouped(subproblem, best_cut(tree_of(alike, estimate), partial(variation, alike)))
     together = similarity(subproblem)
     loss = LOSSES[estimate]
     started = list(_labels(subproblem))
@@ -120,8 +145,13 @@ def _estimated(subproblem: Subproblem, estimate: str) -> Subproblem:
         alone, one = np.arange(len(best)), np.zeros(len(best), np.int64)
         ends = [search(together, start, estimate) for start in (best, alone, one)]
         best = min(ends, key=lambda labels: round(loss(together, labels), _DIGITS))
+    return _grouped(subproblem, best)
+
+
+def _grouped(subproblem: Subproblem, labels: IntArray) -> Subproblem:
+    """With this grouping for its point estimate."""
     held: dict[int, list[int]] = {}
-    for fragment, label in zip(subproblem.fragments, best.tolist(), strict=True):
+    for fragment, label in zip(subproblem.fragments, labels.tolist(), strict=True):
         held.setdefault(label, []).append(fragment)
     return replace(subproblem, estimate=tuple(map(tuple, held.values())))
 

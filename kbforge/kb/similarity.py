@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kbforge.contracts import Entity
+import numpy as np
+
+from kbforge.contracts import Entity, FloatArray
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import LEAST
 from kbforge.kb.pairs import Groupings
@@ -93,6 +95,55 @@ def similar(
                 sure = calibrate(low, size) if calibrate is not None and low > LEAST else None
                 found.append(Similar(one, entity, low, max(round(high - low, _DIGITS), 0.0), sure))
     return sorted(found, key=lambda one: (-one.probability, one.fragment))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A subproblem's fragments.
+
+    Attributes:
+        fragments: ids, entity by entity.
+        entities: that each is in.
+        together: the least probability of each pair that the groupings kept say, 1 on the diagonal,
+            shape [n, n].
+
+    """
+
+    fragments: tuple[str, ...]
+    entities: tuple[Entity, ...]
+    together: FloatArray
+
+
+def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> Block:
+    """The subproblem that holds a fragment.
+
+    Args:
+        read: gives the entities from the first on; called twice.
+        fragment: its id.
+        most: fragments that a subproblem may have.
+
+    Raises:
+        UsageError: no entity holds the fragment, or the subproblem has too many.
+
+    """
+    home = _homes(read(), [fragment])[fragment]
+    block = [entity for entity in read() if entity.subproblem == home.subproblem]
+    held = [(one, entity) for entity in block for one in entity.fragments]
+    if len(held) > most:
+        raise UsageError(
+            f'the subproblem of fragment "{quoted(fragment)}" has {len(held):,} fragments: '
+            f"expected at most {most:,}"
+        )
+    place = {one: at for at, (one, _) in enumerate(held)}
+    together = np.eye(len(held))
+    for entity in block:
+        known = Groupings(entity)
+        for one in entity.fragments:
+            for other, probability in known.similar(one).items():
+                if other in place:
+                    at = place[one], place[other]
+                    together[at] = together[at[::-1]] = max(probability, together[at])
+    return Block(tuple(one for one, _ in held), tuple(entity for _, entity in held), together)
 
 
 def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, Entity]:

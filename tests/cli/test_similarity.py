@@ -113,3 +113,31 @@ def test_errors_are_one_sentence(program, files, arguments, sentence):
     assert ran.out == b""
     assert ran.err.startswith(f"kbforge: {sentence}")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("linkage", ["single", "complete", "average"])
+def test_a_tree(program, files, linkage):
+    ran = program("similarity", "kb.jsonl", "r1", "--tree", "tree.svg", "--linkage", linkage)
+    assert ran.code == 0
+    assert ran.err == "wrote tree.svg\n"
+    drawn = open("tree.svg").read()
+    assert all(f"Ada ({one})" in drawn for one in ("r1", "r2", "r3"))
+    assert "100 %" in drawn
+
+
+def test_a_tree_of_one_fragment(program, files):
+    ran = program("similarity", "kb.jsonl", "r4", "--tree", "tree.svg")
+    assert (ran.code, ran.out) == (2, b"")
+    assert "expected 2 to 200 of them, got 1" in ran.err
+
+
+def test_as_many_entities_as_asked_for(program, doubtful):
+    job = ("cluster", "people.jsonl", "--likelihood", "bigram", "--alpha", "100")
+    found = program(*job, "-o", "kb.jsonl", "--json").json
+    few, many = found["subproblems"], found["fragments"]
+    for wanted, expected in ((1, few), (few + 3, few + 3), (many + 9, many)):
+        tree = ("--estimate", "average", "--entities", str(wanted))
+        assert program(*job, *tree, "-o", "kb.jsonl", "--json").json["entities"] == expected
+    ran = program(*job, "--entities", "20", "-o", "kb.jsonl")
+    assert ran.code == 2
+    assert "expected --estimate single or complete or average" in ran.err

@@ -44,6 +44,16 @@ class TestMetropolis(ClustererContract):
     options: ClassVar = {"sweeps": 8}
 
 
+class TestSir(ClustererContract):
+    name = "sir"
+    options: ClassVar = {"replicas": 60}
+
+
+class TestSirOftenResampled(ClustererContract):
+    name = "sir"
+    options: ClassVar = {"replicas": 30, "threshold": 1.0, "particles": 3}
+
+
 class TestAgglomerative(ClustererContract):
     name = "agglomerative"
 

@@ -1,0 +1,1 @@
+"""Sequential importance resampling: replicas that draw their groupings, each by itself."""
