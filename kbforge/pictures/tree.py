@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -47,15 +48,16 @@ def draw_tree(
     colour = {e: PALETTE[k % len(PALETTE)] for k, e in enumerate(dict.fromkeys(entities))}
     figure = new_figure(_WIDTH, 0.9 + _LINE * n)
     axes = figure.add_subplot()
-    drawn = dendrogram(
-        tree_of(together, kind),
-        orientation="left",
-        labels=[quoted(name, _LONGEST) for name in names],
-        color_threshold=0.0,
-        above_threshold_color=INK,
-        leaf_font_size=8,
-        ax=axes,
-    )
+    with warnings.catch_warnings(action="ignore"):  # of limits, which are set below
+        drawn = dendrogram(
+            tree_of(together, kind),
+            orientation="left",
+            labels=[quoted(name, _LONGEST) for name in names],
+            color_threshold=0.0,
+            above_threshold_color=INK,
+            leaf_font_size=8,
+            ax=axes,
+        )
     for label, leaf in zip(axes.get_yticklabels(), drawn["leaves"], strict=True):
         label.set_color(colour[entities[leaf]])
     ticks = np.linspace(0, 1, 6)
