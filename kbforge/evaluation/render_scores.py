@@ -31,6 +31,8 @@ def render(judgement: Judgement) -> RenderableType:
     others.add_row("Rand index, adjusted for chance", *_digits(scores.adjusted_rand))
     others.add_row("variation of information, nats", *_digits(scores.vi))
     others.add_row("variation of information / log n", *_digits(scores.normalised_vi))
+    others.add_row("edit distance, operations", f"{scores.edit_distance:,}")
+    others.add_row("edit score, 1 is perfect", *_digits(scores.normalised_edit_score))
     left_out = [Text(line) for line in _left_out(judgement)]
     return Group(_headline(judgement), Text(), ratios, Text(), others, *left_out)
 

@@ -12,6 +12,16 @@ the mean over items of the item's own F1, 2 n_ij / (a_i + b_j). The other is the
 mean precision and mean recall. Rand index: Rand 1971; adjusted: Hubert and Arabie 1985; variation
 of information: Meila 2007.
 
+The edit distance (Pantel 2003; Daume and Marcu 2005, section 6.3) is the least number of operations
+that make the predicted clusters the gold ones. An operation joins two clusters, or moves one item
+to another cluster or to a new one; none splits a cluster. Every predicted cluster keeps the items
+of one gold cluster, most of all; the others move, and what is kept of one gold cluster is joined:
+
+    n - (sum over i of max_j n_ij) + predicted clusters - m
+
+where m is how many gold clusters some predicted one can keep at most, each of these choosing among
+its largest cells: a maximum matching.
+
 Where a ratio has nothing to count, nothing is wrong. So pairwise precision without predicted pairs
 is 1, pairwise recall without gold pairs is 1, and both Rand indices of a single item are 1. The VI
 of a single item is 0, normalised or not. An F1 whose precision and recall are both 0 is 0.
@@ -24,13 +34,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from kbforge.contracts import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How a predicted clustering compares with gold; every score but VI lies in [0, 1].
+    """How a predicted clustering compares with gold; scores are in [0, 1] if nothing else is said.
 
     Attributes:
         items: n.
@@ -47,7 +59,10 @@ class Scores:
         rand: pairs on which the two agree.
         adjusted_rand: Rand corrected for chance; in (-1, 1].
         vi: variation of information, in nats, H(predicted | gold) + H(gold | predicted).
-        normalised_vi: VI / log n, where log n is the largest VI that n items can have.
+        normalised_vi: VI / log n, where log n is the largest VI that n items can have; the paper on
+            supervised clustering prints 1 less this.
+        edit_distance: operations that make the predicted clusters the gold ones.
+        normalised_edit_score: 1 less the mean of the edit distances there and back, over n.
 
     """
 
@@ -66,6 +81,8 @@ class Scores:
     adjusted_rand: float
     vi: float
     normalised_vi: float
+    edit_distance: int
+    normalised_edit_score: float
 
     def to_json(self) -> dict[str, int | float]:
         """The scores by name, in the order of the attributes."""
@@ -89,6 +106,8 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
     pair_precision = _ratio(pairs.both, pairs.predicted)
     pair_recall = _ratio(pairs.both, pairs.gold)
     vi = _variation_of_information(table)
+    there = _edit_distance(table.n, table.rows, table.columns, table.cells)
+    back = _edit_distance(table.n, table.columns, table.rows, table.cells)
     exact = (table.cells == table.a) & (table.cells == table.b)
     return Scores(
         items=table.n,
@@ -106,14 +125,20 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
         adjusted_rand=_adjusted_rand(pairs),
         vi=vi,
         normalised_vi=vi / math.log(table.n) if table.n > 1 else 0.0,
+        edit_distance=there,
+        normalised_edit_score=1 - (there + back) / (2 * table.n),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """The non-zero cells: n_ij is `cells[k]`, its row's a_i is `a[k]`, its column's b_j `b[k]`."""
+    """The non-zero cells: n_ij is `cells[k]`, i is `rows[k]` and j `columns[k]`, a_i `a[k]`, b_j
+    `b[k]`.
+    """
 
     n: int
+    rows: IntArray
+    columns: IntArray
     cells: IntArray
     a: IntArray
     b: IntArray
@@ -139,8 +164,9 @@ def _tabulate(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> _Table
     width = int(columns.max()) + 1
     codes, cells = np.unique(rows * width + columns, return_counts=True)
     cluster_sizes, gold_sizes = np.bincount(rows), np.bincount(columns)
-    a, b = cluster_sizes[codes // width], gold_sizes[codes % width]
-    return _Table(len(rows), cells, a, b, cluster_sizes, gold_sizes)
+    row, column = codes // width, codes % width
+    a, b = cluster_sizes[row], gold_sizes[column]
+    return _Table(len(rows), row, column, cells, a, b, cluster_sizes, gold_sizes)
 
 
 def _numbered(labels: Sequence[Hashable]) -> IntArray:
@@ -183,6 +209,18 @@ def _variation_of_information(table: _Table) -> float:
     cells = table.cells.astype(np.float64)
     nats = cells * (np.log(table.a / cells) + np.log(table.b / cells))
     return _sum(nats) / table.n
+
+
+def _edit_distance(n: int, rows: IntArray, columns: IntArray, cells: IntArray) -> int:
+    """Operations that make the clusters of the rows those of the columns."""
+    n_rows = int(rows.max()) + 1
+    most = np.zeros(n_rows, np.int64)
+    np.maximum.at(most, rows, cells)
+    largest = cells == most[rows]
+    shape = n_rows, int(columns.max()) + 1
+    may_keep = csr_array((cells[largest], (rows[largest], columns[largest])), shape)
+    kept = int(np.count_nonzero(maximum_bipartite_matching(may_keep) >= 0))
+    return n - int(most.sum()) + n_rows - kept
 
 
 def _sum(values: FloatArray) -> float:

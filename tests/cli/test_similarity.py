@@ -116,11 +116,11 @@ def test_errors_are_one_sentence(program, files, arguments, sentence):
 
 
 @pytest.mark.parametrize("linkage", ["single", "complete", "average"])
-def test_a_tree(program, files, linkage):
+def test_a_tree(program, files, tmp_path, linkage):
     ran = program("similarity", "kb.jsonl", "r1", "--tree", "tree.svg", "--linkage", linkage)
     assert ran.code == 0
     assert ran.err == "wrote tree.svg\n"
-    drawn = open("tree.svg").read()
+    drawn = (tmp_path / "tree.svg").read_text()
     assert all(f"Ada ({one})" in drawn for one in ("r1", "r2", "r3"))
     assert "100 %" in drawn
 

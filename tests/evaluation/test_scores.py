@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.evaluation.scores import compare
@@ -83,8 +84,44 @@ def test_scores_equal_their_definitions(pairs):
     predicted, gold = map(list, zip(*pairs, strict=True))
     expected = brute_force(predicted, gold)
     scores = compare(predicted, gold).to_json()
+    del scores["edit_distance"], scores["normalised_edit_score"]
     assert list(scores) == list(expected)
     assert scores == pytest.approx(expected, abs=1e-12)
+
+
+def steps_from(grouping):
+    """The groupings that one operation makes of another."""
+    for one, other in combinations(grouping, 2):
+        yield grouping - {one, other} | {one | other}
+    for source in grouping:
+        for item in source:
+            left = grouping - {source} | ({source - {item}} if len(source) > 1 else set())
+            yield left | {frozenset({item})}
+            for target in left - {source - {item}}:
+                yield left - {target} | {target | {item}}
+
+
+@cache
+def distances_from(grouping):
+    """How many operations it takes to make each grouping of this one."""
+    found, reached = {grouping: 0}, [grouping]
+    for here in reached:
+        for there in steps_from(here):
+            if there not in found:
+                found[there] = found[here] + 1
+                reached.append(there)
+    return found
+
+
+@settings(max_examples=400)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=6))
+def test_edit_distances_are_the_fewest_operations(pairs):
+    predicted, gold = map(list, zip(*pairs, strict=True))
+    one, other = frozenset(clusters(predicted)), frozenset(clusters(gold))
+    there, back = distances_from(one)[other], distances_from(other)[one]
+    scores = compare(predicted, gold)
+    assert scores.edit_distance == there
+    assert scores.normalised_edit_score == pytest.approx(1 - (there + back) / (2 * len(pairs)))
 
 
 @given(TWO_LABELLINGS, st.randoms(use_true_random=False))
@@ -112,7 +149,8 @@ def test_gold_itself_is_perfect(labels):
     assert scores.exact_clusters == scores.clusters == scores.gold_clusters
     assert scores.vi == scores.normalised_vi == 0
     perfect = scores.to_json()
-    for name in ("items", "clusters", "gold_clusters", "exact_clusters", "vi", "normalised_vi"):
+    counts = ("items", "clusters", "gold_clusters", "exact_clusters", "edit_distance")
+    for name in (*counts, "vi", "normalised_vi"):
         del perfect[name]
     assert set(perfect.values()) == {1.0}
 
