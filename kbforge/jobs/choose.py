@@ -6,7 +6,8 @@ gives its alpha; one whose clusters cannot be merged gets the alpha under which 
 entities as the judged grouping has (`kbforge.jobs.grouping_alpha`).
 
 Of a large file pairs are compared in a part alone (`kbforge.judge.part`), unless the model of pairs
-is what clusters. So maps of doubt do not hear of its pairs.
+is what clusters. So maps of doubt do not hear of its pairs. In a file of hundreds of thousands the
+model of pairs is no choice.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.jobs.making import default_options
 from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
-from kbforge.judge.part import MOST_COMPARED, MOST_TO_CHOOSE, part_of
+from kbforge.judge.part import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
 from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
@@ -92,9 +93,14 @@ def choose(
     fitted = _fitted(file, defaults)
     judged = _judged(file, fitted, defaults)
     if not any_alpha:
-        judged = judged.without_names()
+        judged = judged.without(NAMES)
+    too_large = len(fragments) > MOST_OF_PAIRS
+    if too_large:
+        judged = judged.without(_OF_PAIRS)
     before, judged = judged, judged.answered(answers)
     why = str(changed_by(before, judged)) if answers else _why(judged)
+    if too_large:
+        why += f"; {_OF_PAIRS} is no choice above {MOST_OF_PAIRS:,} fragments"
     best = judged.chosen
     if best.likelihood == NAMES:
         likelihood: Likelihood = registry.create("likelihoods", NAMES, {})

@@ -23,7 +23,7 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.files.answers import Placed
 from kbforge.judge.close import close_ones
 from kbforge.judge.expected import Expected
-from kbforge.judge.hypotheses import NAMES, Hypothesis, hypotheses, log_alphas_of, statistics_of
+from kbforge.judge.hypotheses import Hypothesis, hypotheses, log_alphas_of, statistics_of
 from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import Scorer, worths
 from kbforge.judge.seen import see
@@ -186,10 +186,12 @@ class Judged:
         """
         return self._restricted([h.likelihood == likelihood for h in self.found])
 
-    def without_names(self) -> Judged:
-        """The same, but exact names may not be chosen, if there is anything else."""
-        allowed = [h.likelihood != NAMES for h in self.found]
-        return self._restricted(allowed) if any(allowed) else self
+    def without(self, likelihood: str) -> Judged:
+        """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
+        places = self.allowed
+        allowed = np.zeros(len(self.found), dtype=bool)
+        allowed[places] = [self.found[k].likelihood != likelihood for k in places.tolist()]
+        return self._restricted(allowed.tolist()) if allowed.any() else self
 
     def _restricted(self, allowed: Sequence[bool]) -> Judged:
         if not any(allowed):

@@ -77,7 +77,7 @@ def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people
 def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
     for name in ("bigram", "attributes", "pairs", NAMES):
         assert people.only(name).chosen.likelihood == name
-    assert people.without_names().chosen.likelihood != NAMES
+    assert people.without(NAMES).chosen.likelihood != NAMES
     with pytest.raises(ValueError, match="no hypothesis"):
         people.only("gpt")
     assert "trigram" in {h.likelihood for h in judged(made(0), "trigram").found}

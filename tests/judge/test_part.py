@@ -45,6 +45,25 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fragments = people(150, 3)
+    found = choose(fragments)
+    assert found.judged is not None
+    assert found.judged.only("pairs").chosen.likelihood == "pairs"  # it was judged
+    monkeypatch.setattr("kbforge.jobs.choose.MOST_OF_PAIRS", 400)
+    large = choose(fragments)
+    assert large.judged is not None
+    judged = [h.likelihood for h in found.judged.found]
+    assert [h.likelihood for h in large.judged.found] == judged
+    allowed = {large.judged.found[k].likelihood for k in large.judged.allowed.tolist()}
+    assert allowed == {*judged} - {"pairs"}
+    assert large.name != "pairs"
+    assert large.note.endswith("; pairs is no choice above 400 fragments")
+
+
+@pytest.mark.usefixtures("small")
 def test_a_small_file_is_taken_whole() -> None:
     assert len(part.part_of(BEARERS[:150], ByWords()).fragments) == 150
 
