@@ -212,6 +212,8 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     if figures["ended"] != Ending.DONE:
         table.add_row("ended by", figures["ended"])
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
+    if figures["evaluations_in_vain"]:
+        table.add_row("and ahead in vain", f"{figures['evaluations_in_vain']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
     rate = figures["fragments_per_second"]

@@ -239,6 +239,7 @@ class KnowledgeBase:
             "log_posterior": posterior.log_posterior,
             "log10_effective_particles": posterior.log10_effective_particles,
             "model_evaluations": posterior.model_evaluations,
+            "evaluations_in_vain": posterior.evaluations_in_vain,
             "seconds": self.seconds,
             "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
             "likelihood": self.likelihood,
