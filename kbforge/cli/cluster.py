@@ -87,6 +87,15 @@ def cluster(
         ),
     ] = None,
     workers: options.Workers = None,
+    scorers: Annotated[
+        int | None,
+        typer.Option(
+            "--scorers",
+            min=1,
+            help="With --executor: cluster here, and have a network's sets scored by so many "
+            "workers.",
+        ),
+    ] = None,
     gpu: options.Gpu = False,
     device: options.Device = None,
     settings: options.Settings = None,
@@ -120,7 +129,7 @@ def cluster(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
-    require_executor(executor, address, choices)
+    require_executor(executor, address, choices, scorers)
     if executor is not None and into is not None:
         raise UsageError(
             "--executor and --into exclude each other: a store takes in fragments by itself"
@@ -136,7 +145,7 @@ def cluster(
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
-    crew = None if executor is None else make_workers(executor, choices, address, workers)
+    crew = None if executor is None else make_workers(executor, choices, address, workers, scorers)
     everything = held(read_fragments(fragments, limit=limit))
     with stoppable() as on_step:
         kb = run(everything, choices, on_step, crew)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import random
 import signal
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kbforge.clustering.sharding.conductor import Pace
 from kbforge.clustering.sharding.run import cluster_on_workers
-from kbforge.contracts import Progress
+from kbforge.contracts import ConjugateLikelihood, Progress
 from kbforge.errors import UsageError
+from kbforge.models.scorers import scorers
+from kbforge.testing import BlackBox
+from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.executors.ray import Ray
 from tests.clustering.test_conductor import RULES, local, of_people
 from tests.people import write_people
@@ -59,6 +65,55 @@ def test_killed_actors_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cluster_on_workers(Ray(), 2, RULES, fragments, problem, on_step, Pace(20, 8, 60))
     assert len(set(killed)) == 3
     assert found == local(problem, fragments)
+
+
+@needs_ray
+def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) -> None:
+    """The last bits of its scores depend on what else is in a batch."""
+    records = write_people(tmp_path / "people.jsonl", 12)
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    plain = ["cluster", str(records), "--likelihood", "gpt", "--alpha", "1000", "-P", "5"]
+    here = program(*plain, "-o", str(one), "--json").json
+    there = program(*plain, "-o", str(other), "--json", "--executor", "ray", "--scorers", "2").json
+    assert grouped(one) == grouped(other)
+    assert there["model_evaluations"] == here["model_evaluations"]
+    assert there["log_posterior"] == pytest.approx(here["log_posterior"], abs=0.1)
+
+
+@needs_ray
+def test_a_killed_scorer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fragments, whole = of_people(60, 2)
+    surrogate = whole.likelihood
+    assert isinstance(surrogate, ConjugateLikelihood)
+    problem = replace(whole, likelihood=BlackBox(surrogate), surrogate=surrogate, max_evals=20)
+    crews: list[Any] = []
+    start = Ray.start
+
+    def started(self: Ray, *given: Any) -> Any:
+        crews.append(start(self, *given))
+        return crews[-1]
+
+    monkeypatch.setattr(Ray, "start", started)
+    killed = []
+
+    def on_step(progress: Progress) -> None:
+        if progress.fragments in (40, 80):
+            victim = crews[0].process_ids()[len(killed)]
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    clusterer = SplitSmc(particles=6)
+    with scorers(problem.likelihood, Ray(), 2) as elsewhere:
+        spread = replace(problem, likelihood=elsewhere)
+        found = clusterer.cluster(fragments, spread, np.random.default_rng(0), on_step)
+        assert elsewhere.losses == len(set(killed)) == 2
+    assert found == clusterer.cluster(fragments, problem, np.random.default_rng(0))
+
+
+def grouped(path: Path) -> set[frozenset[str]]:
+    """Which fragments are one entity."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {frozenset(json.loads(line)["fragments"]) for line in lines}
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
