@@ -57,6 +57,7 @@ class Ray(Executor):
         else:
             ours = True
             self._connect(ray, workers)
+        _silence()
         try:
             places = int(ray.cluster_resources().get("CPU", 1) // max(self._cpus, 1))
             return _Crew(
@@ -205,6 +206,16 @@ class _Place:
             return self._worker.do(order, parcels)
         except Exception as error:  # it is raised again where the answer is asked for
             return _Failed(error), _Failed(None)
+
+
+def _silence() -> None:
+    """Have Ray say nothing here of workers that are lost: it would on standard output.
+
+    Nothing public does that: `log_to_driver` is of what workers print.
+    """
+    from ray._private import worker
+
+    worker._worker_logs_enabled = False
 
 
 def _ray() -> Any:
