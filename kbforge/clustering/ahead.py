@@ -33,7 +33,7 @@ _ENOUGH = 16
 """Fragments that say how long the next waves are to be, at least."""
 _BLIND = 256
 """Fragments after which looking ahead is tried again where it was of no use."""
-_WAITING = 0.1
+_WAITING = 0.03
 """A fragment waits if more than this share of its clusters will probably change."""
 _MUCH = 0.3
 _LITTLE = 0.15
