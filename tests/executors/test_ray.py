@@ -8,6 +8,7 @@ import os
 import random
 import signal
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from kbforge.clustering.sharding.conductor import Pace
 from kbforge.clustering.sharding.run import cluster_on_workers
 from kbforge.contracts import ConjugateLikelihood, Progress
-from kbforge.errors import UsageError
+from kbforge.errors import KBForgeError, UsageError
 from kbforge.models.scorers import scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.split_smc import SplitSmc
@@ -137,3 +138,30 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numbers_that_are_none(options: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="expected a number from 0"):
         Ray(**options)  # type: ignore[arg-type]
+
+
+class Dying:
+    """A worker that ends its process as it is made, as often as there are lives in a file."""
+
+    def __init__(self, lives: Path) -> None:
+        left = int(lives.read_text(encoding="utf-8"))
+        lives.write_text(str(left - 1), encoding="utf-8")
+        if left > 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def do(self, order: Any, parcels: Any) -> tuple[Any, None]:
+        return order, None
+
+
+@needs_ray
+def test_a_worker_that_is_lost_as_it_starts_is_started_again(tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    lives.write_text("2", encoding="utf-8")
+    crew = Ray().start(partial(Dying, lives), 1)
+    try:
+        assert crew.wait(crew.send(0, "here")) == ("here", None)
+    finally:
+        crew.close()
+    lives.write_text("1000", encoding="utf-8")
+    with pytest.raises(KBForgeError, match="a worker was lost 5 times while it started"):
+        Ray().start(partial(Dying, lives), 1)

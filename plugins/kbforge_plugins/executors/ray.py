@@ -19,6 +19,8 @@ _STORE = 1 << 28
 """Bytes for what is on its way, where Ray is started here."""
 _PLACE = 120.0
 """Seconds to wait for a place on a cluster."""
+_STARTS = 5
+"""How often a worker is started that is lost as it starts."""
 
 
 class Ray(Executor):
@@ -155,12 +157,24 @@ class _Crew(Crew):
         return found
 
     def _started(self) -> Any:
-        """An actor that is there.
+        """An actor that is there; one that is lost while it starts is started again.
 
         Raises:
-            KBForgeError: there is no place for it.
+            KBForgeError: there is no place for it, or it is lost again and again.
 
         """
+        for _ in range(_STARTS):
+            try:
+                return self._one_started()
+            except self._ray.exceptions.RayActorError as error:
+                lost = error
+        said = quoted(str(lost).strip().splitlines()[-1], 200)
+        raise KBForgeError(
+            f"a worker was lost {_STARTS} times while it started ({said}); look at Ray's logs and "
+            "at the memory that there is"
+        ) from lost
+
+    def _one_started(self) -> Any:
         ray = self._ray
         kind = ray.remote(max_restarts=0, max_task_retries=0, **self._needs)(_Place)
         actor = kind.remote(self._make)
