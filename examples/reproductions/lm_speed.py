@@ -34,8 +34,9 @@ import numpy as np
 import torch
 from shell import data_folder, table
 
+from kbforge.clustering.online.black_box import BlackBoxScorer
 from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.scoring import BlackBoxScorer, Reading
+from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import State
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments

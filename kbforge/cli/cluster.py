@@ -94,6 +94,15 @@ def cluster(
         ),
     ] = None,
     workers: options.Workers = None,
+    scorers: Annotated[
+        int | None,
+        typer.Option(
+            "--scorers",
+            min=1,
+            help="With --executor: cluster here, and have a network's sets scored by so many "
+            "workers.",
+        ),
+    ] = None,
     gpu: options.Gpu = False,
     device: options.Device = None,
     settings: options.Settings = None,
@@ -127,7 +136,7 @@ def cluster(
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = choices_of(context)
-    require_executor(executor, address, choices)
+    require_executor(executor, address, choices, scorers)
     if executor is not None and into is not None:
         raise UsageError(
             "--executor and --into exclude each other: a store takes in fragments by itself"
@@ -143,7 +152,7 @@ def cluster(
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)
-    crew = None if executor is None else make_workers(executor, choices, address, workers)
+    crew = None if executor is None else make_workers(executor, choices, address, workers, scorers)
     everything = held(read_fragments(fragments, limit=limit))
     with stoppable() as on_step:
         kb = run(everything, choices, on_step, crew)
@@ -219,6 +228,8 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     if figures["ended"] != Ending.DONE:
         table.add_row("ended by", figures["ended"])
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
+    if figures["evaluations_in_vain"]:
+        table.add_row("and ahead in vain", f"{figures['evaluations_in_vain']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
     rate = figures["fragments_per_second"]

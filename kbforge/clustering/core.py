@@ -15,7 +15,8 @@ from kbforge.clustering.commit import commit
 from kbforge.clustering.constraints.bindings import Bindings
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.scoring import BlackBoxScorer, ConjugateScorer
+from kbforge.clustering.online.black_box import BlackBoxScorer
+from kbforge.clustering.online.scoring import ConjugateScorer
 from kbforge.clustering.plan import Plan
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.replace import Replacement, put_in_place

@@ -12,6 +12,9 @@ Weights: TypeAlias = Literal["target", "marginal"]
 """How a partial grouping is weighed: by the posterior's own value for it, which is the best
 choice for the stored support, or by the sum over the particles that showed it, as published."""
 
+WAVE = 32
+"""Enough for batches that fill a processor; with more, more of them is in vain."""
+
 _FLOOR_OF_INDEXED = 1e-3
 
 
@@ -28,6 +31,8 @@ class Rules:
             meet, as the published code does, instead of exactly.
         floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
             None leaves it to the problem (`settled`).
+        wave: fragments for which a black box is asked ahead, in one batch, at most; 1 is none. The
+            result is the same (`kbforge.clustering.ahead`).
 
     """
 
@@ -37,12 +42,15 @@ class Rules:
     weights: Weights = "target"
     sampled_merges: bool = False
     floor: float | None = None
+    wave: int = WAVE
 
     def __post_init__(self) -> None:
         if self.particles < 1:
             raise UsageError(f"particles: expected at least 1, got {self.particles}")
         if self.floor is not None and not 0 <= self.floor < 1:
             raise UsageError(f"floor: expected a number from 0 to below 1, got {self.floor}")
+        if self.wave < 1:
+            raise UsageError(f"wave: expected at least 1, got {self.wave}")
 
     @property
     def draws(self) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from kbforge.clustering.ahead import LookAhead
 from kbforge.clustering.constraints.closure import Closure, called
 from kbforge.clustering.core import Core
 from kbforge.clustering.ids import Ids
@@ -91,6 +93,8 @@ class OnlineSession:
         else:
             raise UsageError("a session goes on from a snapshot or from pages, not from both")
         core.bind(constraints, Closure(constraints.decisions))
+        # in one subproblem every fragment changes what the next is compared with
+        self._ahead = LookAhead(rules.wave if rules.splits else 1)
 
     @property
     def n_fragments(self) -> int:
@@ -118,12 +122,19 @@ class OnlineSession:
         self._core.have_ids((id,))
         return self._core.ids.of(id)
 
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """These are to be added next."""
+        self._ahead.foresee(fragments)
+
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
+        if fragments and not self._ahead.expects(fragments[0]):
+            self._ahead.foresee(fragments)
         return [self._add(fragment) for fragment in fragments]
 
     def _add(self, x: Fragment) -> Info:
         core, bounds = self._core, None
+        self._ahead.before(core, x)
         try:
             core.lead(x)
             if core.bindings is not None:
@@ -135,6 +146,7 @@ class OnlineSession:
                 info = add_cornered(core, x)
             else:
                 info = core.commit(plan)
+                self._ahead.after(plan)
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
         core.ids.put({info.fragment: x})
@@ -209,7 +221,8 @@ class OnlineSession:
             called = {number: place for place, number in enumerate(numbers)}.__getitem__
         pages = (page_of(state, name) for name in sorted(state.blocks))
         evaluations = self._core.model.evaluations
-        return posterior_of(pages, state.prior, len(numbers), evaluations, called)
+        known = posterior_of(pages, state.prior, len(numbers), evaluations, called)
+        return replace(known, evaluations_in_vain=self._ahead.in_vain)
 
     def note(self, changed: Collection[int], gone: Collection[int]) -> None:
         """These subproblems had changed before the session was opened, for `touched`."""

@@ -21,8 +21,8 @@ Laws, tested for every member by `kbforge.testing.clusterer`:
 
 Of sessions:
 
-7. However the fragments are portioned, the posterior is that of `cluster`, bit for bit, unless
-    the clusterer `finishes` batches in a way of its own.
+7. However the fragments are portioned, and whatever was foreseen, the posterior is that of
+    `cluster`, bit for bit, unless the clusterer `finishes` batches in a way of its own.
 8. A session opened with a snapshot goes on as the one that it is of, bit for bit.
 9. A fragment that is refused leaves the session as if it had never come, bit for bit.
 10. A removed fragment is in no cluster any more, and laws 1 to 3 hold of those that are left; so
@@ -201,6 +201,7 @@ class OnlineClusterer(Clusterer):
     ) -> Posterior:
         """See `Clusterer`: one session, one fragment after another, and what follows them."""
         session = self.open(problem, rng)
+        session.foresee(fragments)
 
         def told(done: Info) -> None:
             if on_step is not None:

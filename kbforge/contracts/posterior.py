@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, pairwise
 from typing import TypeAlias, overload
@@ -181,6 +181,8 @@ class Posterior:
         model_evaluations: sets scored: distinct ones by a black box; by a conjugate likelihood,
             clusters made.
         ended: why the run did not go on.
+        evaluations_in_vain: sets that a black box scored ahead, for steps that came to ask for
+            others; they are not in `model_evaluations`, and no part of what is known.
 
     """
 
@@ -189,6 +191,7 @@ class Posterior:
     n_fragments: int
     model_evaluations: int
     ended: Ending = Ending.DONE
+    evaluations_in_vain: int = field(default=0, compare=False)
 
     @property
     def complete(self) -> bool:

@@ -139,6 +139,14 @@ class Session(Protocol):
         """
         ...
 
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """These are to be added next, one after another, in any portions.
+
+        A hint: the session may have done for several at once what they all need, and what happens
+        is the same. Whoever is given fragments that were not foreseen forgets the hint.
+        """
+        ...
+
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another; ids are the caller's to keep unique.
 

@@ -75,6 +75,7 @@ def cluster(
     executor: str | None = None,
     address: str | None = None,
     workers: int | None = None,
+    scorers: int | None = None,
     **chosen: Unpack[Chosen],
 ) -> chain.KnowledgeBase:
     """Group fragments into entities, one after another.
@@ -85,6 +86,7 @@ def cluster(
         executor: where to cluster: "ray" or a plugin's; None is here. The result is the same.
         address: of the executor's cluster.
         workers: of the executor, or threads of the compiled kernel, for later calls, too.
+        scorers: of the executor: cluster here, and have a network's sets scored by so many.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
             `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
             `temperature`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
@@ -97,10 +99,10 @@ def cluster(
     """
     with in_python():
         choices = choices_from(chosen, "cluster")
-        chain.require_executor(executor, address, choices)
+        chain.require_executor(executor, address, choices, scorers)
         crew = None
         if executor is not None:
-            crew = chain.make_workers(executor, choices, address, workers)
+            crew = chain.make_workers(executor, choices, address, workers, scorers)
         elif workers is not None:
             use_workers(workers)
         kb = chain.cluster(_distinct(fragments), choices, on_step, crew)

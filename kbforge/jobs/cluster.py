@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,18 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
+from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.sequential import SequentialMonteCarlo
 from kbforge.clustering.sharding.run import cluster_on_workers
-from kbforge.contracts import Cluster, Entity, Fragment, OnStep, Posterior
+from kbforge.contracts import (
+    Cluster,
+    ConjugateLikelihood,
+    Entity,
+    Fragment,
+    OnStep,
+    Posterior,
+    Problem,
+)
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
@@ -33,6 +43,7 @@ from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.export import export
 from kbforge.kb.view import EntitiesView
 from kbforge.models.confidence import Reading, Reported
+from kbforge.models.scorers import scorers
 from kbforge.words import counted
 
 
@@ -48,7 +59,7 @@ def cluster(
         fragments: distinct ids.
         choices: likelihood, clusterer, alpha and the rest.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
-        crew: where to cluster; None is here. The result is the same.
+        crew: where to cluster or to score; None is here. The result is the same.
 
     Raises:
         KBForgeError: as `prepare`, or the workers cannot be started.
@@ -58,11 +69,12 @@ def cluster(
     """
     prepared = prepare(fragments, choices)
     begin = time.perf_counter()
-    if crew is None:
-        rng = np.random.default_rng(choices.seed)
-        posterior = prepared.clusterer.cluster(fragments, prepared.problem, rng, on_step)
-    else:
+    if crew is not None and crew.scorers is None:
         posterior = _elsewhere(fragments, prepared, choices, crew, on_step)
+    else:
+        with _problem(prepared, crew) as problem:
+            rng = np.random.default_rng(choices.seed)
+            posterior = prepared.clusterer.cluster(fragments, problem, rng, on_step)
     seconds = time.perf_counter() - begin
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
@@ -78,7 +90,9 @@ def cluster(
     )
 
 
-def require_executor(executor: str | None, address: str | None, choices: Choices) -> None:
+def require_executor(
+    executor: str | None, address: str | None, choices: Choices, scorers: int | None = None
+) -> None:
     """Refuse options of an executor where there is none.
 
     Raises:
@@ -87,32 +101,68 @@ def require_executor(executor: str | None, address: str | None, choices: Choices
     """
     if executor is None:
         named = [] if address is None else ["--address"]
+        named += [] if scorers is None else ["--scorers"]
         named += [f"--set executor.{option}" for option in choices.of("executor")]
         if named:
             raise UsageError(f"{named[0]}: there is no executor; name one with --executor")
 
 
 def make_workers(
-    executor: str, choices: Choices, address: str | None, number: int | None
+    executor: str,
+    choices: Choices,
+    address: str | None,
+    number: int | None,
+    scorers: int | None = None,
 ) -> Workers:
-    """Where to cluster.
+    """Where to cluster, or where to score.
 
     Args:
         executor: name of the plugin.
         choices: have its other options.
         address: its option of that name, unless None.
         number: of workers; None leaves it to the executor.
+        scorers: cluster here, and have sets scored by so many workers.
 
     Raises:
-        UsageError: an unknown executor or option, or the address is given twice.
+        UsageError: an unknown executor or option, the address is given twice, or workers and
+            scorers both are.
 
     """
+    if scorers is not None and number is not None:
+        raise UsageError(
+            "--workers and --scorers exclude each other: workers cluster, and score by themselves; "
+            "scorers score for a run that stays here"
+        )
     options = choices.of("executor")
     if address is not None:
         if "address" in options:
             raise UsageError("--address and --set executor.address mean the same; choose one")
         options["address"] = address
-    return Workers(registry.create("executors", executor, options), number)
+    return Workers(registry.create("executors", executor, options), number, scorers)
+
+
+@contextmanager
+def _problem(prepared: Prepared, crew: Workers | None) -> Iterator[Problem]:
+    """What to cluster by here, its sets scored elsewhere if that is asked for.
+
+    Raises:
+        UsageError: no set would be.
+
+    """
+    problem = prepared.problem
+    if crew is None or crew.scorers is None:
+        yield problem
+        return
+    black_box = without_model(problem).likelihood
+    if problem.surrogate is None and isinstance(black_box, ConjugateLikelihood):
+        raise UsageError(
+            f"likelihood {prepared.likelihood} scores what it needs by itself: scorers are for a "
+            "network or another black box; leave out --scorers"
+        )
+    if black_box is not problem.likelihood:
+        raise UsageError("max-evals 0 scores no sets; leave out --scorers")
+    with scorers(black_box, crew.executor, crew.scorers) as elsewhere:
+        yield replace(problem, likelihood=elsewhere)
 
 
 def _elsewhere(
@@ -149,10 +199,18 @@ def _too_large(posterior: Posterior, choices: Choices) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """An executor, and how many workers it is to start; None leaves it to the executor."""
+    """An executor, and what it is to start.
+
+    Attributes:
+        executor: starts workers.
+        number: how many are to cluster; None leaves it to the executor.
+        scorers: how many are to score for a run that stays here, instead; None is no such thing.
+
+    """
 
     executor: Executor
     number: int | None
+    scorers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -239,6 +297,7 @@ class KnowledgeBase:
             "log_posterior": posterior.log_posterior,
             "log10_effective_particles": posterior.log10_effective_particles,
             "model_evaluations": posterior.model_evaluations,
+            "evaluations_in_vain": posterior.evaluations_in_vain,
             "seconds": self.seconds,
             "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
             "likelihood": self.likelihood,

@@ -70,7 +70,7 @@ class ScoreCache(Likelihood):
         return key in self._scores
 
     def learn(self, unknown: Mapping[Key, Sequence[Fragment]]) -> None:
-        """Have these sets scored, in one batch.
+        """Have these sets scored, in one batch; what is no score is not kept.
 
         Raises:
             LikelihoodError: the likelihood returned NaN or +inf, or the wrong number of scores.
@@ -84,12 +84,14 @@ class ScoreCache(Likelihood):
             raise LikelihoodError(
                 f"the likelihood returned shape {scores.shape} for {len(batch)} sets"
             )
-        bad = (np.isnan(scores) | (scores == np.inf)).nonzero()[0]
-        if len(bad):
+        bad = np.isnan(scores) | (scores == np.inf)
+        given = zip(unknown, scores.tolist(), bad.tolist(), strict=True)
+        self._scores.update((key, score) for key, score, wrong in given if not wrong)
+        if bad.any():
+            first = int(bad.argmax())
             raise LikelihoodError(
-                f"the likelihood returned {scores[bad[0]]} for {_named(batch[bad[0]])}"
+                f"the likelihood returned {scores[first]} for {_named(batch[first])}"
             )
-        self._scores.update(zip(unknown, scores.tolist(), strict=True))
 
     def remember(self, scores: Mapping[Key, float]) -> None:
         """Take up scores that were given before; those that are known stay."""

@@ -159,6 +159,17 @@ class OnlineClustererContract(ClustererContract):
             assert [info.fragment for info in infos] == list(range(len(items)))
             assert at_once.posterior() == one_by_one.posterior() == whole
 
+    def test_what_was_foreseen_need_not_come(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            alone, hinted, misled = self.open(problem), self.open(problem), self.open(problem)
+            infos = alone.add(items)
+            hinted.foresee(items)
+            assert [info for item in items for info in hinted.add([item])] == infos
+            misled.foresee(items[::-1])
+            assert misled.add(items) == infos
+            assert hinted.posterior() == misled.posterior() == alone.posterior()
+
     def test_a_snapshot_goes_on_as_if_nothing_had_been(self) -> None:
         items = self.fragments()
         for problem in self.problems().values():

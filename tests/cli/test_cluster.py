@@ -24,6 +24,7 @@ SUMMARY = {
     "log_posterior",
     "log10_effective_particles",
     "model_evaluations",
+    "evaluations_in_vain",
     "seconds",
     "fragments_per_second",
     "alpha",

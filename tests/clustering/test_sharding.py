@@ -59,7 +59,9 @@ def sharded(
         waiting.append(held[route.shard].add(route.fragment, x, route.closed))
         if rng is not None and rng.random() < 0.1:
             which = rng.randrange(shards)
-            held[which] = Shard(problem, rules, fragments[0], held[which].save())
+            saved = held[which].save()
+            known = {number: fragments[number] for number in saved.numbers()}
+            held[which] = Shard(problem, rules, fragments[0], saved, known)
     assert router.n_pending == len(waiting) <= ahead + 1
     pages = sorted((page for shard in held for page in shard.pages()), key=lambda page: page.name)
     evaluations = sum(shard.evaluations for shard in held)

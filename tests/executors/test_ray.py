@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import random
 import signal
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kbforge.clustering.sharding.conductor import Pace
 from kbforge.clustering.sharding.run import cluster_on_workers
-from kbforge.contracts import Progress
-from kbforge.errors import UsageError
+from kbforge.contracts import ConjugateLikelihood, Progress
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.models.scorers import scorers
+from kbforge.testing import BlackBox
+from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.executors.ray import Ray
 from tests.clustering.test_conductor import RULES, local, of_people
 from tests.people import write_people
@@ -37,7 +44,9 @@ def test_two_workers_write_the_same_bytes(tmp_path: Path, program: Run) -> None:
 
 
 @needs_ray
-def test_killed_actors_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_actors_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     fragments, problem = of_people(150, 1)
     rng = random.Random(1)
     crews: list[Any] = []
@@ -59,6 +68,57 @@ def test_killed_actors_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cluster_on_workers(Ray(), 2, RULES, fragments, problem, on_step, Pace(20, 8, 60))
     assert len(set(killed)) == 3
     assert found == local(problem, fragments)
+    # standard output is where a knowledge base may go
+    assert capsys.readouterr().out == ""
+
+
+@needs_ray
+def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) -> None:
+    """The last bits of its scores depend on what else is in a batch."""
+    records = write_people(tmp_path / "people.jsonl", 12)
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    plain = ["cluster", str(records), "--likelihood", "gpt", "--alpha", "1000", "-P", "5"]
+    here = program(*plain, "-o", str(one), "--json").json
+    there = program(*plain, "-o", str(other), "--json", "--executor", "ray", "--scorers", "2").json
+    assert grouped(one) == grouped(other)
+    assert there["model_evaluations"] == here["model_evaluations"]
+    assert there["log_posterior"] == pytest.approx(here["log_posterior"], abs=0.1)
+
+
+@needs_ray
+def test_a_killed_scorer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fragments, whole = of_people(60, 2)
+    surrogate = whole.likelihood
+    assert isinstance(surrogate, ConjugateLikelihood)
+    problem = replace(whole, likelihood=BlackBox(surrogate), surrogate=surrogate, max_evals=20)
+    crews: list[Any] = []
+    start = Ray.start
+
+    def started(self: Ray, *given: Any) -> Any:
+        crews.append(start(self, *given))
+        return crews[-1]
+
+    monkeypatch.setattr(Ray, "start", started)
+    killed = []
+
+    def on_step(progress: Progress) -> None:
+        if progress.fragments in (40, 80):
+            victim = crews[0].process_ids()[len(killed)]
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    clusterer = SplitSmc(particles=6)
+    with scorers(problem.likelihood, Ray(), 2) as elsewhere:
+        spread = replace(problem, likelihood=elsewhere)
+        found = clusterer.cluster(fragments, spread, np.random.default_rng(0), on_step)
+        assert elsewhere.losses == len(set(killed)) == 2
+    assert found == clusterer.cluster(fragments, problem, np.random.default_rng(0))
+
+
+def grouped(path: Path) -> set[frozenset[str]]:
+    """Which fragments are one entity."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {frozenset(json.loads(line)["fragments"]) for line in lines}
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +138,30 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numbers_that_are_none(options: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="expected a number from 0"):
         Ray(**options)  # type: ignore[arg-type]
+
+
+class Dying:
+    """A worker that ends its process as it is made, as often as there are lives in a file."""
+
+    def __init__(self, lives: Path) -> None:
+        left = int(lives.read_text(encoding="utf-8"))
+        lives.write_text(str(left - 1), encoding="utf-8")
+        if left > 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def do(self, order: Any, parcels: Any) -> tuple[Any, None]:
+        return order, None
+
+
+@needs_ray
+def test_a_worker_that_is_lost_as_it_starts_is_started_again(tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    lives.write_text("2", encoding="utf-8")
+    crew = Ray().start(partial(Dying, lives), 1)
+    try:
+        assert crew.wait(crew.send(0, "here")) == ("here", None)
+    finally:
+        crew.close()
+    lives.write_text("1000", encoding="utf-8")
+    with pytest.raises(KBForgeError, match="a worker was lost 5 times while it started"):
+        Ray().start(partial(Dying, lives), 1)

@@ -127,6 +127,9 @@ class CompiledSession:
         """
         return self._reference.number(id) if self._reference else self._ids.of(id)
 
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """These are to be added next; its likelihoods have nothing to do for several at once."""
+
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
         if self._reference is not None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -255,3 +256,19 @@ class Candidates:
         slots = np.array([slot for family in led for slot in self._live[family]], dtype=np.int64)
         heaviest = slots[in_heaviest(slots)]
         return len({self._family[slot] for slot in heaviest.tolist()}) > most
+
+
+def keys_of(
+    candidates: Candidates | None, held: Mapping[int, Fragment], fragments: Sequence[int]
+) -> dict[int, Sequence[int]]:
+    """See `Scorer.keys`."""
+    if candidates is None:
+        return {}
+    keys = {number: candidates.keys(held[number]) for number in fragments}
+    candidates.know(chain.from_iterable(keys.values()))
+    return keys
+
+
+def families_of(clusters: Mapping[int, Cluster]) -> dict[int, int]:
+    """By slot, the first fragments of clusters."""
+    return {slot: cluster[0] for slot, cluster in clusters.items()}

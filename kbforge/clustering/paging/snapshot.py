@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbforge.clustering.core import Core
-from kbforge.clustering.online.scoring import BlackBoxScorer
+from kbforge.clustering.online.black_box import BlackBoxScorer
 from kbforge.clustering.paging.codec import hold, numbers_in, page_of
 from kbforge.clustering.paging.totals import resume, totals_of
 from kbforge.contracts import Snapshot

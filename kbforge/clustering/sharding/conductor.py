@@ -121,6 +121,7 @@ class Conductor:
         self._crew, self._pace = crew, pace
         self._router = Router(len(crew), families)
         self._desks = [_Desk() for _ in range(len(crew))]
+        self._fragments: list[Fragment] = []  # by number, for who goes on from what was saved
         self._where: deque[int] = deque()  # the workers of the pending fragments
         self._heard = 0
         self._reports: dict[int, Report] = {}
@@ -154,6 +155,8 @@ class Conductor:
         while self._router.n_pending >= self._pace.ahead * len(self._desks):
             self._hear()
         route = self._router.route(keys)
+        assert route.fragment == len(self._fragments)
+        self._fragments.append(x)
         self._hand_over(route)
         desk = self._desks[route.shard]
         desk.adds.append(Add(route.fragment, x, route.closed))
@@ -290,7 +293,8 @@ class Conductor:
             desk = self._desks[worker]
             if desk.saved is not None:
                 turn = desk.letters[0].order.turn if desk.letters else desk.turn
-                self._crew.send(worker, Order(turn - 1, saved=desk.saved))
+                held = {number: self._fragments[number] for number in desk.saved.numbers()}
+                self._crew.send(worker, Order(turn - 1, saved=desk.saved, fragments=held))
         for letter in sorted(again, key=lambda letter: letter.number):
             self._post(letter)
 

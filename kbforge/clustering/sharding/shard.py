@@ -7,7 +7,7 @@ is decided depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,14 @@ from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.families import ShardCandidates
 from kbforge.clustering.sharding.messages import Handed, Report
+from kbforge.clustering.sharding.packing import (
+    PackedLed,
+    PackedPages,
+    pack_led,
+    pack_pages,
+    unpack_led,
+    unpack_pages,
+)
 from kbforge.clustering.state import State
 from kbforge.contracts import Fragment, Page, Problem
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -29,20 +37,27 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saved:
-    """All of a shard as plain data: what it takes to go on from here.
+    """All of a shard as plain data: with its fragments, what it takes to go on from here.
 
     Attributes:
-        handed: its subproblems.
+        pages: its subproblems.
+        led: where keys lead.
         closed: keys that are known to lead too far.
         n_numbers: all fragments that it has seen have smaller numbers.
         evaluations: sets that it has scored.
 
     """
 
-    handed: Handed
+    pages: PackedPages
+    led: PackedLed
     closed: tuple[int, ...]
     n_numbers: int
     evaluations: int
+
+    def numbers(self) -> list[int]:
+        """Of its fragments, ascending."""
+        found: list[int] = np.unique(self.pages.members).tolist()
+        return found
 
 
 def require_shardable(problem: Problem, rules: Rules) -> None:
@@ -79,11 +94,17 @@ class Shard:
         rules: how.
         first: the first fragment of the run, which may settle what a live table is like.
         saved: to go on from.
+        fragments: those of `saved`, by number, ascending.
 
     """
 
     def __init__(
-        self, problem: Problem, rules: Rules, first: Fragment, saved: Saved | None = None
+        self,
+        problem: Problem,
+        rules: Rules,
+        first: Fragment,
+        saved: Saved | None = None,
+        fragments: Mapping[int, Fragment] | None = None,
     ) -> None:
         rules = rules.settled(indexed=True)
         problem = shared(problem)
@@ -101,7 +122,8 @@ class Shard:
         if saved is not None:
             model.resume(saved.evaluations)
             state.count_fragments(saved.n_numbers)
-            self.take(saved.handed)
+            pages, led = unpack_pages(saved.pages), unpack_led(saved.led)
+            self.take(Handed(pages, fragments or {}, led))
             self._candidates.close(saved.closed)
 
     @property
@@ -167,12 +189,15 @@ class Shard:
         return tuple(page_of(state, name) for name in sorted(state.blocks))
 
     def save(self) -> Saved:
-        """All of it as plain data, which shares nothing with it that will change."""
-        core = self._core
-        handed = self._handed(sorted(core.state.blocks))
-        led = self._candidates.contents()
-        closed = self._candidates.closed()
-        return Saved(replace(handed, led=led), closed, core.state.n_fragments, self.evaluations)
+        """All of it but its fragments as plain data, which shares nothing with it."""
+        candidates = self._candidates
+        return Saved(
+            pack_pages(self.pages()),
+            pack_led(candidates.contents()),
+            candidates.closed(),
+            self._core.state.n_fragments,
+            self.evaluations,
+        )
 
     def _handed(self, names: Sequence[int]) -> Handed:
         pages = tuple(page_of(self._core.state, name) for name in names)

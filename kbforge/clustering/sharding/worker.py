@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Ask(StrEnum):
 
     NOTHING = "nothing"
     SAVED = "saved"
-    """All that the shard holds, to go on from."""
+    """All that the shard holds but fragments, to go on from."""
     PAGES = "pages"
     """Its subproblems."""
 
@@ -42,6 +42,7 @@ class Order:
         gives: fragments whose subproblems it is to hand over then; what gets them is the parcel.
         ask: what the answer is to have beside reports.
         saved: go on from this, whatever was before.
+        fragments: those of `saved`, by number, ascending.
 
     """
 
@@ -50,6 +51,7 @@ class Order:
     gives: tuple[int, ...] = ()
     ask: Ask = Ask.NOTHING
     saved: Saved | None = None
+    fragments: Mapping[int, Fragment] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class ShardWorker:
 
         """
         if order.saved is not None:
-            self._shard = Shard(*self._parts, order.saved)
+            self._shard = Shard(*self._parts, order.saved, order.fragments)
         elif order.turn != self._turn:
             raise OutOfTurn(f"order {order.turn} came where order {self._turn} was due")
         self._turn = order.turn + 1

@@ -152,6 +152,7 @@ def _run(
 ) -> int:
     """Take in what is not there yet, until something stops it; how many came in."""
     added = 0
+    held.session.foresee(new)
     try:
         for fragment in new:
             info = _take(held, fragment, fragment.id in known)

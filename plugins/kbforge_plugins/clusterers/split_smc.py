@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from kbforge import registry
-from kbforge.clustering.rules import Rules, Weights
+from kbforge.clustering.rules import WAVE, Rules, Weights
 from kbforge.clustering.sequential import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError
@@ -31,6 +31,9 @@ class SplitSmc(SequentialMonteCarlo):
             every one again together with its neighbours, in random order; 0 does not. The log
             posterior never falls. A pass takes some two to four times as long as the run itself,
             and the first one finds most; it needs the greedy resampler.
+        wave: with a network or another black box for its likelihood, score at once what so many
+            fragments will ask for, at most; fewer where too much of that would be in vain. The
+            result is that of 1, which asks for each by itself.
 
     """
 
@@ -42,6 +45,7 @@ class SplitSmc(SequentialMonteCarlo):
         merge: Literal["exact", "multinomial"] = "exact",
         floor: float | None = None,
         revise: int = 0,
+        wave: int = WAVE,
     ) -> None:
         scheme = registry.create("resamplers", resampler)
         if weights == "target" and not scheme.keeps_heaviest:
@@ -60,6 +64,7 @@ class SplitSmc(SequentialMonteCarlo):
                 weights=weights or ("target" if scheme.keeps_heaviest else "marginal"),
                 sampled_merges=merge == "multinomial",
                 floor=floor,
+                wave=wave,
             )
         )
 

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 from kbforge.contracts.executor import Crew, Executor, Worker, WorkerLost
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge_plugins.executors.reaching import no_answer, require_answer
 
 _STORE = 1 << 28
 """Bytes for what is on its way, where Ray is started here."""
-_PATIENCE = 120.0
+_PLACE = 120.0
 """Seconds to wait for a place on a cluster."""
+_STARTS = 5
+"""How often a worker is started that is lost as it starts."""
 
 
 class Ray(Executor):
@@ -28,17 +31,25 @@ class Ray(Executor):
             part of; none starts Ray on this machine, and ends it afterwards.
         cpus: cores that a worker takes.
         gpus: GPUs that a worker takes, perhaps a part of one.
+        patience: seconds in which the cluster at the address must answer.
 
     Raises:
         UsageError: a number below 0.
 
     """
 
-    def __init__(self, address: str | None = None, cpus: float = 1, gpus: float = 0) -> None:
-        for name, number in (("cpus", cpus), ("gpus", gpus)):
+    def __init__(
+        self,
+        address: str | None = None,
+        cpus: float = 1,
+        gpus: float = 0,
+        patience: float = 30,
+    ) -> None:
+        for name, number in (("cpus", cpus), ("gpus", gpus), ("patience", patience)):
             if not 0 <= number < float("inf"):
                 raise UsageError(f"executor ray: {name}: expected a number from 0, got {number}")
         self._address, self._cpus, self._gpus = address, cpus, gpus
+        self._patience = patience
 
     def start(self, make: Callable[[], Worker], workers: int | None = None) -> Crew:
         """See `kbforge.contracts.executor`."""
@@ -48,6 +59,7 @@ class Ray(Executor):
         else:
             ours = True
             self._connect(ray, workers)
+        _silence()
         try:
             places = int(ray.cluster_resources().get("CPU", 1) // max(self._cpus, 1))
             return _Crew(
@@ -66,15 +78,14 @@ class Ray(Executor):
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
         # nobody is told that somebody uses Ray
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # a lost worker is told where its answer is asked for, and not on the screen, too
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         if self._address is not None:
+            require_answer(self._address, self._patience)
             try:
                 ray.init(address=self._address, **quiet)
             except (Exception, SystemExit) as error:  # it may be anything, from anywhere
-                said = quoted(f"{type(error).__name__}: {error}", 200)
-                raise KBForgeError(
-                    f"no Ray cluster answers at {quoted(self._address)} ({said}); ray status "
-                    "--address ADDRESS says which one does"
-                ) from error
+                raise no_answer(self._address, f"{type(error).__name__}: {error}") from error
             return
         cores = max(1, round((workers or os.cpu_count() or 1) * self._cpus))
         ray.init(
@@ -146,17 +157,29 @@ class _Crew(Crew):
         return found
 
     def _started(self) -> Any:
-        """An actor that is there.
+        """An actor that is there; one that is lost while it starts is started again.
 
         Raises:
-            KBForgeError: there is no place for it.
+            KBForgeError: there is no place for it, or it is lost again and again.
 
         """
+        for _ in range(_STARTS):
+            try:
+                return self._one_started()
+            except self._ray.exceptions.RayActorError as error:
+                lost = error
+        said = quoted(str(lost).strip().splitlines()[-1], 200)
+        raise KBForgeError(
+            f"a worker was lost {_STARTS} times while it started ({said}); look at Ray's logs and "
+            "at the memory that there is"
+        ) from lost
+
+    def _one_started(self) -> Any:
         ray = self._ray
         kind = ray.remote(max_restarts=0, max_task_retries=0, **self._needs)(_Place)
         actor = kind.remote(self._make)
         try:
-            ray.get(actor.process_id.remote(), timeout=_PATIENCE)
+            ray.get(actor.process_id.remote(), timeout=_PLACE)
         except ray.exceptions.GetTimeoutError as error:
             ray.kill(actor)
             raise KBForgeError(
@@ -197,6 +220,16 @@ class _Place:
             return self._worker.do(order, parcels)
         except Exception as error:  # it is raised again where the answer is asked for
             return _Failed(error), _Failed(None)
+
+
+def _silence() -> None:
+    """Have Ray say nothing here of workers that are lost: it would on standard output.
+
+    Nothing public does that: `log_to_driver` is of what workers print.
+    """
+    from ray._private import worker
+
+    worker._worker_logs_enabled = False
 
 
 def _ray() -> Any:

@@ -1,0 +1,202 @@
+"""Looking ahead: the sets that the next fragments will ask a black box for, scored in one batch.
+
+A step asks for the few sets that it proposes, and a network wants many at once. So where a step has
+to ask, the fragments after it, a *wave*, are proposed on the same state, and what they would ask
+for is scored in the same batch. Then the steps are taken as without, one by one and in order: they
+find their scores. So the result is that of one by one, bit for bit if a score does not depend on
+what is scored with it.
+
+A fragment waits where one before it will probably change what it is compared with. Where one has
+done so after all, it is looked at again the next time that a step has to ask.
+
+What fails ahead fails again in the step that it is about, if it comes to that. So nothing is said
+of it, and for as long as a wave nobody looks ahead.
+
+How many fragments a wave has follows what comes of it: they are fewer if much is in vain, sets that
+the fragment's step did not ask for in the end, or if nearly every step has to ask nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kbforge.clustering.core import Core
+from kbforge.clustering.online.black_box import BlackBoxScorer
+from kbforge.clustering.plan import Plan
+from kbforge.contracts import Fragment
+from kbforge.models.score_cache import Key
+
+_FIRST = 4
+"""Fragments of the first wave."""
+_ENOUGH = 16
+"""Fragments that say how long the next waves are to be, at least."""
+_BLIND = 256
+"""Fragments after which looking ahead is tried again where it was of no use."""
+_WAITING = 0.03
+"""A fragment waits if more than this share of its clusters will probably change."""
+_MUCH = 0.3
+_LITTLE = 0.15
+"""Above that share of sets in vain waves get half as long; below this one they may get longer."""
+_NO_USE = 0.75
+"""They get half as long, too, where more than this share of steps has to ask."""
+_MOST_SETS = 4096
+"""A batch ends before so many more: it gets no better, and they are held in memory."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A fragment that was looked at.
+
+    Attributes:
+        fresh: whether what it is compared with is as it was.
+        owners: subproblems that it was proposed to, by name.
+        likely: those that it will probably change.
+        keys: in the index, those that are followed.
+        scored: the sets that were scored ahead for it.
+
+    """
+
+    fresh: bool = False
+    owners: frozenset[int] = frozenset()
+    likely: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
+    scored: set[Key] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What came of looking ahead since the width was last chosen.
+
+    Attributes:
+        taken: fragments taken in.
+        asked: of those, how many had to ask.
+        scored: sets scored ahead for them.
+        in_vain: of those, how many their own steps did not ask for.
+
+    """
+
+    taken: int = 0
+    asked: int = 0
+    scored: int = 0
+    in_vain: int = 0
+
+
+class LookAhead:
+    """Which fragments come next, and what was scored for them.
+
+    Args:
+        wave: fragments at once, at most; 1 never looks ahead.
+
+    """
+
+    def __init__(self, wave: int) -> None:
+        self._most, self._width = wave, min(wave, _FIRST)
+        self._coming: Sequence[Fragment] = ()
+        self._at = 0  # of `_coming`: the fragment that is next
+        self._seen: dict[int, _Seen] = {}  # by place in `_coming`
+        self._blind = 0  # fragments left before it is looked ahead again
+        self._open: set[Key] = set()
+        self._tally = _Tally()
+
+    @property
+    def in_vain(self) -> int:
+        """Sets scored ahead that no step has asked for."""
+        return len(self._open)
+
+    def expects(self, x: Fragment) -> bool:
+        """Whether x is what comes next."""
+        return self._at < len(self._coming) and self._coming[self._at] is x
+
+    def foresee(self, fragments: Sequence[Fragment]) -> None:
+        """These come next; it is taken for a hint, and they need not."""
+        self._coming, self._at = fragments, 0
+        self._seen.clear()
+
+    def before(self, core: Core, x: Fragment) -> None:
+        """The step with x is next. Raises nothing but what ends a program."""
+        if not self.expects(x):
+            return
+        here = self._at
+        self._at += 1
+        self._seen.pop(here - 1, None)  # it is there still if it was refused
+        if self._most == 1 or not isinstance(core.model, BlackBoxScorer):
+            return
+        if self._blind:
+            self._blind -= 1
+            return
+        last = self._at == len(self._coming)
+        if not last and (here not in self._seen or not self._seen[here].fresh):
+            try:
+                self._look(core, core.model, here)
+            except Exception:  # the step says it itself, if it comes to that
+                self._stop(self._width)
+
+    def after(self, plan: Plan) -> None:
+        """A step has been taken."""
+        reading = plan.reading
+        self._open.difference_update(reading.asked or ())
+        seen = self._seen.pop(self._at - 1, None)
+        if seen is None:
+            return
+        self._tally.taken += 1
+        self._tally.scored += len(seen.scored)
+        self._tally.in_vain += len(seen.scored & self._open)
+        if self._tally.taken >= max(self._width, _ENOUGH):
+            self._adapt()
+        keys = frozenset(reading.reached.open if reading.reached else ())
+        for other in self._seen.values():
+            if other.fresh:
+                touched = not other.owners.isdisjoint(plan.replaced)
+                other.fresh = not touched and other.keys.isdisjoint(keys)
+
+    def _look(self, core: Core, model: BlackBoxScorer, here: int) -> None:
+        """Score what the fragment here lacks, if anything, and what those after it do.
+
+        Raises:
+            Exception: whatever the model, the index or the pages raise.
+
+        """
+        unknown: dict[Key, Sequence[Fragment]] = {}
+        changing: set[int] = set()
+        for place in range(here, min(here + self._width, len(self._coming))):
+            seen = self._seen.setdefault(place, _Seen())
+            if not seen.fresh:
+                x = self._coming[place]
+                core.lead(x)
+                bounds = None if core.bindings is None else core.bindings.bounds(x)
+                coming = model.coming(core.state, x, bounds)
+                seen.owners, seen.likely = frozenset(coming.owners), coming.likely
+                seen.keys = coming.keys
+                doubtful = sum(owner in changing for owner in coming.owners)
+                if doubtful <= _WAITING * len(coming.owners):
+                    seen.fresh = True
+                    seen.scored.update(coming.unknown)
+                    unknown.update(coming.unknown)
+            if not unknown:  # the step here has all that it asks for
+                return
+            if len(unknown) >= _MOST_SETS:
+                break
+            changing |= seen.likely
+        self._tally.asked += 1
+        try:
+            model.learn(unknown)
+        finally:
+            self._open.update(model.known(unknown))
+
+    def _adapt(self) -> None:
+        """Choose how long waves are."""
+        tally, self._tally = self._tally, _Tally()
+        share = tally.in_vain / max(tally.scored, 1)
+        if share > _MUCH or tally.asked > _NO_USE * tally.taken:
+            self._width //= 2
+            if self._width < 2:
+                self._width = min(self._most, _FIRST)
+                self._stop(_BLIND)
+        elif share <= _LITTLE:
+            self._width = min(2 * self._width, self._most)
+
+    def _stop(self, fragments: int) -> None:
+        """Do not look ahead for so many fragments."""
+        self._seen.clear()
+        self._blind = fragments
