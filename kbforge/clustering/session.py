@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -122,6 +122,10 @@ class OnlineSession:
         """Take in fragments, one after another."""
         return [self._add(fragment) for fragment in fragments]
 
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+        """Take in fragments, each when it is asked for."""
+        return map(self._add, fragments)
+
     def _add(self, x: Fragment) -> Info:
         core, bounds = self._core, None
         try:
@@ -215,6 +219,25 @@ class OnlineSession:
         """These subproblems had changed before the session was opened, for `touched`."""
         self._core.changed.update(changed)
         self._core.gone.update(gone)
+
+    @property
+    def since(self) -> Mapping[int, bool]:
+        """As of `Core`; empty before the first checkpoint."""
+        return self._core.since or {}
+
+    def go_on(self, since: Mapping[int, bool], keys: Sequence[int]) -> None:
+        """Be, just opened on pages, as a session with changes that no checkpoint has told.
+
+        Args:
+            since: as of `Core`.
+            keys: of the index, that may lead elsewhere than at the last checkpoint.
+
+        """
+        core = self._core
+        core.have(since)
+        core.since = dict(since)
+        if core.model.candidates is not None:
+            core.model.candidates.change(keys)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
