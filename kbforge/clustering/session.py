@@ -18,7 +18,7 @@ from kbforge.clustering.paging.snapshot import restore, snapshot_of
 from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.plan import Cornered, consider
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.bridge import bridged
+from kbforge.clustering.revise.bridge import bridged, made_one
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.passes import revised
@@ -172,6 +172,17 @@ class OnlineSession:
     def bridge(self, id: str) -> float:
         """Make one of the clusters that a new fragment belongs to."""
         return bridged(self._core, self.number(id))
+
+    def make_one(self, number: int, others: Sequence[int]) -> float:
+        """Make one of a fragment's cluster and others', as `bridge` does where it is worth it.
+
+        Args:
+            number: of the fragment.
+            others: a fragment of each of the others.
+
+        """
+        self._core.have((number, *others))
+        return made_one(self._core, number, others)
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""

@@ -143,6 +143,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_absent": (None, (c_void_p, c_int64, c_void_p)),
     "kb_homes": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_elsewhere": (c_int64, (c_void_p, c_void_p, c_int64, c_int32, POINTER(_INTS))),
+    "kb_first": (c_int64, (c_void_p, c_int64)),
     "kb_rivals": (
         c_int64,
         (*2 * (c_void_p,), c_int64, *4 * (c_void_p,), c_int64, POINTER(Rival)),

@@ -281,15 +281,15 @@ def test_no_page_comes_in_that_no_fragment_leads_to(black: bool) -> None:
     first = [0] if isinstance(session, CompiledSession) else []
     assert pages.fetched == [17, 3, 25, 26, 31, *first, 8]
     session.constrain([Decision(True, "f5", "f6"), Decision(False, "f17", "new0")])
-    assert pages.fetched == [17, 3, 25, 26, 31, 8, 5, 6]
+    assert pages.fetched == [17, 3, 25, 26, 31, *first, 8, 5, 6]
     session.lift([Decision(True, "f5", "f6")])
     mark = session.checkpoint()
     assert [page.name for page in mark.pages] == [3, 5, 17, 111]
     assert mark.gone == (6, 31)
-    assert len(pages.fetched) == 8
+    assert len(pages.fetched) == 8 + len(first)
     assert session.n_fragments == 242
     assert session.posterior().n_fragments == 242
-    assert sorted(pages.fetched) == list(range(40))
+    assert sorted(set(pages.fetched)) == list(range(40))
 
 
 def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:

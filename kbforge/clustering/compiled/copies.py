@@ -90,6 +90,11 @@ class Copies:
             at += length
         return clusters
 
+    def first(self, slot: int) -> int:
+        """The first fragment of a cluster that there is."""
+        number: int = self._kernel.kb_first(self._run, slot)
+        return number
+
     def posterior(self, places: IntArray | None, n_fragments: int) -> Posterior:
         """What is known about the grouping.
 

@@ -136,6 +136,12 @@ class Holding(Pages):
         if self.source is not None:
             self.know(self.source.keys())
 
+    def lead(self, keys: IntArray) -> None:
+        """Have it known where keys lead, and have here what open ones lead to."""
+        if self.source is not None:
+            self.know(keys.tolist())
+            self.reach(keys, closed=False)
+
     def reach(self, keys: IntArray, closed: bool) -> None:
         """Have here what keys lead to.
 

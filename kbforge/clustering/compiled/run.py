@@ -6,7 +6,6 @@ import math
 import weakref
 from collections.abc import Iterator
 from ctypes import CDLL, POINTER, byref, c_int64
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,30 +37,27 @@ _REFUSALS = {
 }
 
 
-class Records(NamedTuple):
+class Records:
     """Fragments as the kernel reads them, and their keys.
 
-    Attributes:
+    Args:
         encoded: what the likelihood reads.
         key_starts: where each fragment's keys begin, shape [fragments + 1].
         keys: all keys; none without an index.
 
     """
 
-    encoded: Encoded
-    key_starts: IntArray
-    keys: IntArray
+    def __init__(self, encoded: Encoded, key_starts: IntArray, keys: IntArray) -> None:
+        self.encoded, self.key_starts, self.keys = encoded, key_starts, keys
+        # addresses are asked for again and again
+        self._stated = address(encoded.attributes), address(encoded.values)
+        self._starts, self._key_starts = address(encoded.starts), address(key_starts)
+        self._keys = address(keys)
 
     def at(self, k: int) -> tuple[int, ...]:
         """Addresses of a record and of those behind it: starts, attributes, values; of the keys."""
-        encoded = self.encoded
-        return (
-            address(encoded.starts) + k * encoded.starts.itemsize,
-            address(encoded.attributes),
-            address(encoded.values),
-            address(self.key_starts) + k * self.key_starts.itemsize,
-            address(self.keys),
-        )
+        begins = self._starts + 8 * k, self._key_starts + 8 * k
+        return begins[0], *self._stated, begins[1], self._keys
 
     def keys_of(self, k: int) -> IntArray:
         """The keys of one fragment."""

@@ -12,17 +12,17 @@ step. Both engines take the same steps to the last bit, so nobody can tell which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from ctypes import CDLL
-from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
 
-from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals, keys_of
+from kbforge.clustering.compiled.bridges import Bridges
+from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals
 from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.holding import Holding
+from kbforge.clustering.compiled.intake import OneByOne, together
 from kbforge.clustering.compiled.run import CompiledRun, Records
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.paging.codec import numbers_in
@@ -48,12 +48,8 @@ from kbforge.contracts import (
     Totals,
     Touched,
 )
-from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.errors import UsageError
 
-_AT_ONCE = 512
-"""Fragments that are encoded before the kernel takes them in."""
-_MARGIN = 1e-6
-"""Nats that L of a single fragment differs by at most, however it is worked out."""
 _T = TypeVar("_T")
 
 
@@ -114,7 +110,10 @@ class CompiledSession:
         self._run = CompiledRun(kernel, rules, self._prior, problem.index)
         self._copies = Copies(kernel, self._run.handle, self._prior)
         self._paged = pages is not None
+        # whether a step looks at all clusters
+        self._whole = problem.index is None or not rules.splits
         self._holding = Holding(self._run, self._copies, self._made, self._totals)
+        self._bridges = Bridges(self._holding, self._copies, self._prior, likelihood)
         self._last: tuple[int, Records, int] | None = None  # a fragment, and where its record is
         self._changed: set[int] = set()
         self._gone: set[int] = set()
@@ -179,110 +178,30 @@ class CompiledSession:
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
         clusters = self._holding.clusters
-        if self._paged or self._reference or len(fragments) < 2 or isinstance(clusters, InPython):
+        alone = self._paged or self._reference is not None or len(fragments) < 2
+        if alone or not isinstance(clusters, InKernel):
             return list(self.adding(fragments))
-        assert isinstance(clusters, InKernel)
-        return self._add_ahead(clusters, fragments)
+        out: list[Info] = []
+
+        def note(taken: Sequence[Fragment], infos: Sequence[Info]) -> None:
+            self._note(taken, infos)
+            out.extend(infos)
+
+        together(self._run, clusters, self._problem.index, fragments, note)
+        return out
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
         """Take in fragments, each when it is asked for."""
-        ahead = list(fragments)
-        ready: Ready | None = None
-        for at, x in enumerate(ahead):
+        given = list(fragments)
+        ahead = OneByOne(self._holding, self._whole, given)
+        for at, x in enumerate(given):
             if self._reference is not None:
                 yield from self._reference.add([x])
                 continue
-            try:
-                if ready is None or not ready.has(at, self._holding.clusters):
-                    ready = self._ready(ahead, at)
-                info = self._take(ready, at)
-            except LikelihoodError as error:
-                raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
+            info, records, k = ahead.take(at)
             self._note((x,), (info,))
-            self._last = info.fragment, ready.records, at - ready.begin
+            self._last = info.fragment, records, k
             yield info
-
-    def _ready(self, fragments: Sequence[Fragment], begin: int) -> Ready:
-        """Some of the next fragments, read ahead, with what they lead to fetched."""
-        part = fragments[begin : begin + _AT_ONCE]
-        while len(part) > 1:
-            try:
-                return self._read(part, begin)
-            except Exception:  # one of them is to be refused, when its turn has come
-                part = part[: len(part) // 2]
-        return self._read(part, begin)
-
-    def _read(self, fragments: Sequence[Fragment], begin: int) -> Ready:
-        holding = self._holding
-        if self._paged:
-            holding.settle()
-            if self._problem.index is None or not self._rules.splits:
-                holding.have_all()
-        records = holding.clusters.read(fragments)
-        holding.know(records.keys.tolist() if self._paged else ())
-        holding.reach(records.keys, closed=False)
-        return Ready(holding.clusters, fragments, records, begin)
-
-    def _take(self, ready: Ready, at: int) -> Info:
-        k = at - ready.begin
-        info = ready.clusters.add(ready.fragments, ready.records, k)
-        if info is None:
-            self._holding.reach(ready.records.keys_of(k), closed=True)
-            info = ready.clusters.add(ready.fragments, ready.records, k)
-        assert info is not None, "what its keys lead to is here"
-        return info
-
-    def _add_ahead(self, clusters: InKernel, fragments: Sequence[Fragment]) -> list[Info]:
-        """Take in fragments by a likelihood of the kernel's own.
-
-        While the kernel takes some in, the next ones are encoded.
-        """
-        table = clusters.table
-        parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
-        out: list[Info] = []
-        with ThreadPoolExecutor(1) as beside:
-            ahead = [beside.submit(self._encoded, clusters, part) for part in parts[:1]]
-            try:
-                for _, following in zip_longest(parts, parts[1:]):
-                    encoded, refusal = ahead[0].result()
-                    for one in encoded:
-                        table.tell(one.records.encoded)
-                    del ahead[0]
-                    if following is not None:
-                        ahead.append(beside.submit(self._encoded, clusters, following))
-                    for one in encoded:
-                        infos, wrong = self._run.add(table, one.records, 0, len(one.fragments))
-                        self._note(one.fragments[: len(infos)], infos)
-                        out += infos
-                        if wrong is not None:
-                            bad = quoted(one.fragments[len(infos)].id)
-                            raise LikelihoodError(f'fragment "{bad}": {wrong}')
-                    if refusal is not None:
-                        raise refusal
-            finally:
-                for left in ahead:  # what was encoded has numbers that the kernel must know
-                    for one in left.result()[0]:
-                        table.tell(one.records.encoded)
-        return out
-
-    def _encoded(
-        self, clusters: InKernel, fragments: Sequence[Fragment]
-    ) -> tuple[list[Ready], LikelihoodError | None]:
-        """Fragments as the kernel reads them, and why it cannot read the one that follows these."""
-        try:
-            return [self._encode(clusters, fragments, 0)], None
-        except LikelihoodError:
-            encoded: list[Ready] = []
-            for at, fragment in enumerate(fragments):
-                try:
-                    encoded.append(self._encode(clusters, (fragment,), at))
-                except LikelihoodError as error:
-                    return encoded, error
-            raise
-
-    def _encode(self, clusters: InKernel, fragments: Sequence[Fragment], begin: int) -> Ready:
-        keys = keys_of(self._problem.index, fragments)
-        return Ready(clusters, fragments, Records(clusters.table.encode(fragments), *keys), begin)
 
     def _note(self, fragments: Sequence[Fragment], infos: Sequence[Info]) -> None:
         self._holding.took_in(fragments, [info.fragment for info in infos])
@@ -416,37 +335,23 @@ class CompiledSession:
         """Make one of the clusters that a new fragment belongs to."""
         if self._reference is not None:
             return self._reference.bridge(id)
-        if self._stays(self.number(id)):
-            return 0.0
-        return self._beside(lambda session: session.bridge(id))
-
-    def _stays(self, number: int) -> bool:
-        """Whether a fragment is no bridge: it would rather be alone than in another cluster.
-
-        As `kbforge.clustering.revise.bridge`, as far as the kernel knows; if it is, nothing was
-        done.
-        """
-        found = self._rivals(number)
-        if found is None:
-            return False
-        if not len(found.slots):
-            return True
-        if found.weights.max() > self._prior.log_alpha + found.alone - _MARGIN:
-            x = self._holding.held[number]
-            assert x is not None
-            alone = self._prior.log_terms([(number,)], self._likelihood.log_marginal([[x]]))[0]
-            if found.weights.max() > alone:
-                return False
-        self._copies.count(1)
-        return True
+        number = self.number(id)
+        rivals = self._rivals(number)
+        if rivals is None:
+            return self._beside(lambda session: session.bridge(id))
+        others = self._bridges.of(number, rivals)
+        return self._beside(lambda session: session.make_one(number, others)) if others else 0.0
 
     def _rivals(self, number: int) -> Rivals | None:
+        """Where else a fragment could be; None: its keys lead to what lies elsewhere."""
         clusters, x = self._holding.clusters, self._holding.held[number]
         assert x is not None
         if self._last is not None and self._last[0] == number:
             return clusters.rivals(number, x, *self._last[1:])
+        if self._whole:
+            self._holding.have_all()
         records = clusters.read([x])
-        self._holding.know(records.keys.tolist())
+        self._holding.lead(records.keys)
         return clusters.rivals(number, x, records, 0)
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
@@ -498,30 +403,6 @@ class CompiledSession:
             session.note(self._changed, self._gone)
             self._reference = session
         return self._reference
-
-
-class Ready:
-    """Fragments that have been read ahead.
-
-    Args:
-        clusters: the table that knows them.
-        fragments: as they came.
-        records: as the table read them.
-        begin: the place of the first of them.
-
-    """
-
-    __slots__ = ("begin", "clusters", "fragments", "records")
-
-    def __init__(
-        self, clusters: Clusters, fragments: Sequence[Fragment], records: Records, begin: int
-    ) -> None:
-        self.clusters, self.fragments, self.records = clusters, fragments, records
-        self.begin = begin
-
-    def has(self, at: int, clusters: Clusters) -> bool:
-        """Whether that table can take in the fragment at this place."""
-        return clusters is self.clusters and at < self.begin + len(self.fragments)
 
 
 def _state_of(rng: np.random.Generator) -> Mapping[str, Any]:
