@@ -129,7 +129,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_names": (c_int64, (c_void_p, POINTER(_INTS))),
     "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
     "kb_export_totals": (None, (c_void_p, POINTER(Totals))),
-    "kb_export_heaviest": (None, (c_void_p, c_int64, POINTER(Pages))),
+    "kb_export_heaviest": (c_int32, (c_void_p, c_int64, POINTER(Pages))),
     "kb_export_led": (None, (c_void_p, POINTER(Led))),
     "kb_changed_led": (None, (c_void_p, POINTER(Led))),
     "kb_led_of": (None, (c_void_p, c_int64, c_void_p, POINTER(Led))),
@@ -146,7 +146,7 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_first": (c_int64, (c_void_p, c_int64)),
     "kb_rivals": (
         c_int64,
-        (*2 * (c_void_p,), c_int64, *4 * (c_void_p,), c_int64, POINTER(Rival)),
+        (*2 * (c_void_p,), c_int64, *5 * (c_void_p,), POINTER(Rival)),
     ),
     "kb_keys_new": (c_void_p, (c_int64,)),
     "kb_keys_free": (None, (c_void_p,)),

@@ -79,10 +79,11 @@ class Copies:
         """One subproblem as plain data."""
         return self.pages(np.array([name]))[0]
 
-    def heaviest(self, name: int) -> list[Cluster]:
-        """The heaviest particle of a subproblem, its fragments by their numbers."""
+    def heaviest(self, name: int) -> list[Cluster] | None:
+        """The heaviest particle of a subproblem, by fragments' numbers; None: it is not here."""
         out = binding.Pages()
-        self._kernel.kb_export_heaviest(self._run, name, byref(out))
+        if not self._kernel.kb_export_heaviest(self._run, name, byref(out)):
+            return None
         members = out.members[: out.n_members]
         clusters, at = list[Cluster](), 0
         for length in out.lengths[: out.n_slots]:

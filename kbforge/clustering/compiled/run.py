@@ -183,11 +183,8 @@ class CompiledRun:
             (without a table, 0); None: its keys lead to subproblems that lie elsewhere.
 
         """
-        out, keys = binding.Rival(), records.keys_of(k)
-        n = self._kernel.kb_rivals(
-            *(self.handle, table, number, *records.at(k)[:3]),
-            *(address(keys), len(keys), byref(out)),
-        )
+        out = binding.Rival()
+        n = self._kernel.kb_rivals(self.handle, table, number, *records.at(k), byref(out))
         if n < 0:
             return None
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone

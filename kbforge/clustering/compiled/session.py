@@ -231,8 +231,12 @@ class CompiledSession:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
         if self._reference is not None:
             return self._reference.clusters(name)
-        self._require(name)
-        return tuple(self._copies.heaviest(name))
+        found = self._copies.heaviest(name)
+        if found is None:
+            self._require(name)
+            found = self._copies.heaviest(name)
+        assert found is not None, "it is here"
+        return tuple(found)
 
     def _require(self, name: int) -> None:
         """Have a subproblem here.

@@ -94,8 +94,9 @@ KB_API std::int64_t kb_names(kbforge::Run* run, const std::int64_t** names);
 KB_API void kb_export_pages(kbforge::Run* run, std::int64_t n, const std::int64_t* names,
                             kb_pages* pages);
 KB_API void kb_export_totals(kbforge::Run* run, kb_totals* totals);
-// The heaviest particle's clusters of one subproblem, in its order: n_slots lengths, members.
-KB_API void kb_export_heaviest(kbforge::Run* run, std::int64_t name, kb_pages* pages);
+// The heaviest particle's clusters of one subproblem, in its order: n_slots lengths, members. 0: there
+// is no such subproblem here.
+KB_API std::int32_t kb_export_heaviest(kbforge::Run* run, std::int64_t name, kb_pages* pages);
 
 // Where all keys lead that lead anywhere; those that may lead elsewhere than when this was last asked
 // (at first, all); these. By ascending key, or as given.
@@ -137,8 +138,8 @@ KB_API std::int64_t kb_elsewhere(kbforge::Run* run, const std::int64_t* keys, st
 // instead of its own; how many. -1: its keys lead to subproblems that lie elsewhere.
 KB_API std::int64_t kb_rivals(kbforge::Run* run, kbforge::Table* table, std::int64_t fragment,
                               const std::int64_t* record_start, const std::int32_t* attributes,
-                              const std::int32_t* values, const std::int64_t* keys,
-                              std::int64_t n, kb_rival* out);
+                              const std::int32_t* values, const std::int64_t* key_start,
+                              const std::int64_t* keys, kb_rival* out);
 
 // Keys of fragments, made of those of their values; `most` is how many a fragment has at most.
 KB_API kbforge::KeyMaker* kb_keys_new(std::int64_t most);

@@ -94,7 +94,8 @@ void kb_put_led(Run* run, std::int64_t n, const std::int64_t* keys, const std::i
   }
 }
 
-void kb_export_heaviest(Run* run, std::int64_t name, kb_pages* pages) {
+std::int32_t kb_export_heaviest(Run* run, std::int64_t name, kb_pages* pages) {
+  if (name < 0 || name >= run->state.n_fragments() || !run->state.blocks[name]) return 0;
   run->lengths.clear();
   run->members.clear();
   run->copy_heaviest(*run->state.blocks[name]);
@@ -102,6 +103,7 @@ void kb_export_heaviest(Run* run, std::int64_t name, kb_pages* pages) {
   pages->members = run->members.data();
   pages->n_slots = static_cast<std::int64_t>(run->lengths.size());
   pages->n_members = static_cast<std::int64_t>(run->members.size());
+  return 1;
 }
 
 void kb_resume(Run* run, const kb_totals* totals, std::int32_t elsewhere) {
@@ -161,17 +163,17 @@ std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n, st
 
 std::int64_t kb_rivals(Run* run, Table* table, std::int64_t fragment,
                        const std::int64_t* record_start, const std::int32_t* attributes,
-                       const std::int32_t* values, const std::int64_t* keys, std::int64_t n,
-                       kb_rival* out) {
-  const bool there = run->find_rivals(static_cast<Number>(fragment), keys, n);
-  if (!there) return -1;
+                       const std::int32_t* values, const std::int64_t* key_start,
+                       const std::int64_t* keys, kb_rival* out) {
+  const auto x = static_cast<Number>(fragment);
+  if (!run->find_rivals(x, keys + key_start[0], key_start[1] - key_start[0])) return -1;
   const auto& slots = run->lookup.slots;
   run->told_slots.assign(slots.begin(), slots.end());
   run->scores.assign(slots.size(), 0.0);
   out->slots = run->told_slots.data();
   out->alone = 0.0;
   if (table) {
-    const kbforge::Batch batch{1, record_start, attributes, values, nullptr, nullptr};
+    const kbforge::Batch batch{1, record_start, attributes, values, key_start, keys};
     table->log_predictive(batch.record(0), slots, run->scores.data());
     out->alone = table->log_predictive_new(batch.record(0));
   }
