@@ -30,8 +30,9 @@ class SequentialMonteCarlo(OnlineClusterer):
         pages: Pages | None = None,
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
-        if snapshot is None and pages is None and can_compile(problem, self._rules):
+        begun = next((kept.totals for kept in (snapshot, pages) if kept is not None), None)
+        if can_compile(problem, self._rules, begun):
             kernel = kernel_library()
             if kernel is not None:
-                return CompiledSession(kernel, problem, self._rules, rng)
+                return CompiledSession(kernel, problem, self._rules, rng, snapshot, pages)
         return OnlineSession(problem, self._rules, rng, snapshot, pages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from kbforge.clustering.paging.snapshot import restore, snapshot_of
 from kbforge.clustering.paging.totals import settings_of
 from kbforge.clustering.plan import Cornered, consider
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.bridge import bridged
+from kbforge.clustering.revise.bridge import bridged, made_one
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.revise.passes import revised
@@ -132,6 +132,10 @@ class OnlineSession:
             self._ahead.foresee(fragments)
         return [self._add(fragment) for fragment in fragments]
 
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+        """Take in fragments, each when it is asked for."""
+        return map(self._add, fragments)
+
     def _add(self, x: Fragment) -> Info:
         core, bounds = self._core, None
         self._ahead.before(core, x)
@@ -181,6 +185,17 @@ class OnlineSession:
         """Make one of the clusters that a new fragment belongs to."""
         return bridged(self._core, self.number(id))
 
+    def make_one(self, number: int, others: Sequence[int]) -> float:
+        """Make one of a fragment's cluster and others', as `bridge` does where it is worth it.
+
+        Args:
+            number: of the fragment.
+            others: a fragment of each of the others.
+
+        """
+        self._core.have((number, *others))
+        return made_one(self._core, number, others)
+
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""
         if not decisions:
@@ -228,6 +243,25 @@ class OnlineSession:
         """These subproblems had changed before the session was opened, for `touched`."""
         self._core.changed.update(changed)
         self._core.gone.update(gone)
+
+    @property
+    def since(self) -> Mapping[int, bool]:
+        """As of `Core`; empty before the first checkpoint."""
+        return self._core.since or {}
+
+    def go_on(self, since: Mapping[int, bool], keys: Sequence[int]) -> None:
+        """Be, just opened on pages, as a session with changes that no checkpoint has told.
+
+        Args:
+            since: as of `Core`.
+            keys: of the index, that may lead elsewhere than at the last checkpoint.
+
+        """
+        core = self._core
+        core.have(since)
+        core.since = dict(since)
+        if core.model.candidates is not None:
+            core.model.candidates.change(keys)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""

@@ -12,7 +12,7 @@ may keep what it was told. A `Posterior` is of those fragments that there are, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -159,6 +159,22 @@ class Session(Protocol):
             LikelihoodError: as `Clusterer.cluster`; the message names the fragment.
             ContradictionError: decisions make a fragment one with another that has the same value
                 of the linking attribute.
+
+        """
+        ...
+
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+        """Take in fragments as `add`, each when what happened is asked for.
+
+        In between the session may be asked for anything else. Many may be looked at ahead, so
+        this is faster than to add one and one.
+
+        Returns:
+            What happened, one entry a fragment.
+
+        Raises:
+            LikelihoodError: as `add`, when the fragment's turn has come.
+            ContradictionError: likewise.
 
         """
         ...

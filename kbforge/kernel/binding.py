@@ -100,7 +100,13 @@ class Led(Structure):
     )
 
 
-VERSION = 4
+class Rival(Structure):
+    """kb_rival: clusters that a fragment could belong to instead of its own."""
+
+    _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
+
+
+VERSION = 5
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -123,7 +129,25 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_names": (c_int64, (c_void_p, POINTER(_INTS))),
     "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
     "kb_export_totals": (None, (c_void_p, POINTER(Totals))),
+    "kb_export_heaviest": (c_int32, (c_void_p, c_int64, POINTER(Pages))),
     "kb_export_led": (None, (c_void_p, POINTER(Led))),
+    "kb_changed_led": (None, (c_void_p, POINTER(Led))),
+    "kb_led_of": (None, (c_void_p, c_int64, c_void_p, POINTER(Led))),
+    "kb_put_led": (None, (c_void_p, c_int64, *4 * (c_void_p,), c_int32)),
+    "kb_resume": (None, (c_void_p, POINTER(Totals), c_int32)),
+    "kb_count": (None, (c_void_p, c_int64)),
+    "kb_hold": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
+    "kb_drop": (None, (c_void_p, c_int64, c_void_p)),
+    "kb_replay": (None, (*2 * (c_void_p,), c_int64, c_void_p, c_int64, *4 * (c_void_p,))),
+    "kb_release": (None, (c_void_p, c_int64, c_void_p)),
+    "kb_absent": (None, (c_void_p, c_int64, c_void_p)),
+    "kb_homes": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_elsewhere": (c_int64, (c_void_p, c_void_p, c_int64, c_int32, POINTER(_INTS))),
+    "kb_first": (c_int64, (c_void_p, c_int64)),
+    "kb_rivals": (
+        c_int64,
+        (*2 * (c_void_p,), c_int64, *5 * (c_void_p,), POINTER(Rival)),
+    ),
     "kb_keys_new": (c_void_p, (c_int64,)),
     "kb_keys_free": (None, (c_void_p,)),
     "kb_keys_values": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
@@ -201,6 +225,7 @@ __all__ = [
     "Done",
     "Led",
     "Pages",
+    "Rival",
     "Totals",
     "address",
     "declare",

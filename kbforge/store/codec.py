@@ -6,6 +6,7 @@ what is kept is a line of JSON and the bytes of the arrays behind it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,12 +20,15 @@ from kbforge.errors import KBForgeError, quoted
 _INT, _FLOAT = np.dtype("<i8"), np.dtype("<f8")
 _KINDS = "biuf"  # of arrays that may be kept
 _ALIGNED = 8  # bytes: an array begins where its numbers can be read in place
+_FEW = 32  # numbers that are packed sooner one by one than by way of an array
 _FIELDS = ("slots", "lengths", "members", "scores", "rows", "cells", "weights")
 _FLOATS = ("scores", "weights")
 
 
 def numbers_to_bytes(numbers: Sequence[int] | IntArray) -> bytes:
     """Whole numbers as bytes."""
+    if len(numbers) < _FEW:
+        return struct.pack(f"<{len(numbers)}q", *numbers)
     return np.asarray(numbers, dtype=_INT).tobytes()
 
 

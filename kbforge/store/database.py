@@ -21,6 +21,9 @@ from kbforge.store import schema
 
 MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
+_LOGGED = 1 << 14
+"""Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
+write is copied once."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
 
@@ -94,6 +97,7 @@ class Database:
             made = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
             made.execute("PRAGMA journal_mode = WAL")
             made.execute("PRAGMA synchronous = FULL")
+            made.execute(f"PRAGMA wal_autocheckpoint = {_LOGGED}")
             made.execute("PRAGMA secure_delete = FAST")
             return made
         if not is_store(self.path):

@@ -304,6 +304,17 @@ class OnlineClustererContract(ClustererContract):
             len(block.fragments) for block in blocks
         ]
 
+    def test_fragments_come_each_when_it_is_asked_for(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            sessions = self.open(problem), self.open(problem)
+            infos = sessions[0].adding(items)
+            for count, item in enumerate(items, 1):
+                assert [next(infos)] == sessions[1].add([item])
+                assert sessions[0].n_fragments == count
+                assert sessions[0].touched() == sessions[1].touched()
+            assert next(infos, None) is None
+
     def test_decisions_are_honoured_whenever_they_come(self) -> None:
         items = self.fragments()
         ids = [item.id for item in items]

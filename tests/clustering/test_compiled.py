@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbforge.bench.scale.people import records
+from kbforge.clustering.compiled.clusters import InKernel
 from kbforge.clustering.compiled.session import CompiledSession, can_compile
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
@@ -350,8 +351,9 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
     """As after an interrupt between the encoding of fragments and the telling of their values."""
     fragments = people(20, 3)
     _, compiled = both(fitted(Attributes(), fragments, 5.0), SplitSmc(particles=3)._rules)
-    table = compiled._compiled
-    assert table is not None
+    clusters = compiled._holding.clusters
+    assert isinstance(clusters, InKernel)
+    table = clusters.table
     lost = table.encode(fragments[:10])
     with pytest.raises(LikelihoodError, match="open another"):
         compiled.add(fragments[10:])

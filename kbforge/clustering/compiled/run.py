@@ -1,15 +1,13 @@
-"""A run of the compiled kernel: the state of a session, and what taking in fragments did to it."""
+"""A run of the compiled kernel: taking in fragments, and what that did to its state."""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ctypes import CDLL, POINTER, byref, c_int64
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
@@ -21,10 +19,6 @@ from kbforge.contracts import (
     FloatArray,
     Info,
     IntArray,
-    Led,
-    Page,
-    Posterior,
-    Subproblems,
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
@@ -34,14 +28,40 @@ from kbforge.numerics.logs import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 _FIRST_SIZES = 1024
-_AT_ONCE = 20_000
-"""Subproblems that are copied at once: there are two of each copy for a moment."""
+_ELSEWHERE = 5
 _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
     3: "the fragment has no finite assignment",
     4: "an interrupt left the session half told of it; open another from the fragments",
 }
+
+
+class Records:
+    """Fragments as the kernel reads them, and their keys.
+
+    Args:
+        encoded: what the likelihood reads.
+        key_starts: where each fragment's keys begin, shape [fragments + 1].
+        keys: all keys; none without an index.
+
+    """
+
+    def __init__(self, encoded: Encoded, key_starts: IntArray, keys: IntArray) -> None:
+        self.encoded, self.key_starts, self.keys = encoded, key_starts, keys
+        # addresses are asked for again and again
+        self._stated = address(encoded.attributes), address(encoded.values)
+        self._starts, self._key_starts = address(encoded.starts), address(key_starts)
+        self._keys = address(keys)
+
+    def at(self, k: int) -> tuple[int, ...]:
+        """Addresses of a record and of those behind it: starts, attributes, values; of the keys."""
+        begins = self._starts + 8 * k, self._key_starts + 8 * k
+        return begins[0], *self._stated, begins[1], self._keys
+
+    def keys_of(self, k: int) -> IntArray:
+        """The keys of one fragment."""
+        return self.keys[self.key_starts[k] : self.key_starts[k + 1]]
 
 
 class CompiledRun:
@@ -54,7 +74,8 @@ class CompiledRun:
         index: whose keys say what to compare; None compares with all clusters.
 
     Attributes:
-        n_fragments: how many have been taken in.
+        handle: address of the kernel's run; it is freed with this object.
+        n_numbers: how many numbers were given to fragments.
         n_slots: how many slots are numbered.
 
     """
@@ -63,7 +84,7 @@ class CompiledRun:
         self, kernel: CDLL, rules: Rules, prior: DirichletProcess, index: CandidateIndex | None
     ) -> None:
         self._kernel, self._prior = kernel, prior
-        self._run = kernel.kb_run_new(
+        self.handle: int = kernel.kb_run_new(
             _small(rules.particles),
             math.log(rules.floor) if rules.floor else -math.inf,
             rules.splits,
@@ -73,29 +94,25 @@ class CompiledRun:
             _small(index.shared if index else 0),
             _small(index.compared if index else 0),
         )
-        self._finalizer = weakref.finalize(self, kernel.kb_run_free, self._run)
-        kernel.kb_run_workers(self._run, workers())
+        self._finalizer = weakref.finalize(self, kernel.kb_run_free, self.handle)
+        kernel.kb_run_workers(self.handle, workers())
         self._sizes = 0
         self._done = binding.Done()
         self._slots = POINTER(c_int64)()
-        self.n_fragments = self.n_slots = 0
+        self.n_numbers = self.n_slots = 0
 
-    def look_up(self, keys: Sequence[int]) -> IntArray:
+    def look_up(self, keys: IntArray) -> IntArray | None:
         """The clusters to compare the next fragment with, ascending; nothing changes.
 
         Args:
             keys: its keys in the index; of no meaning without one.
 
-        Raises:
-            LikelihoodError: a key is too large.
+        Returns:
+            Their slots; None: the keys lead to subproblems that lie elsewhere.
 
         """
-        try:
-            wanted = np.array(keys, dtype=np.int64)
-        except OverflowError:
-            raise LikelihoodError("the index gave a key of more than 64 bits") from None
-        n = self._kernel.kb_look_up(self._run, address(wanted), len(wanted), byref(self._slots))
-        return binding.ints(self._slots, n)
+        n = self._kernel.kb_look_up(self.handle, address(keys), len(keys), byref(self._slots))
+        return None if n < 0 else binding.ints(self._slots, n)
 
     def take_in(self, predictive: FloatArray, alone: float) -> tuple[Info, IntArray, IntArray]:
         """Take in the fragment that was looked up.
@@ -114,7 +131,7 @@ class CompiledRun:
         self._fit_sizes(1)
         values = np.ascontiguousarray(predictive, dtype=np.float64)
         done = self._done
-        self._kernel.kb_take_in(self._run, address(values), alone, byref(done))
+        self._kernel.kb_take_in(self.handle, address(values), alone, byref(done))
         if done.outcome:
             bad = math.nan if np.isnan(values).any() else math.inf
             raise LikelihoodError(_REFUSALS[done.outcome].format(predictive=bad, alone=alone))
@@ -126,126 +143,55 @@ class CompiledRun:
         return binding.ints(self._done.dropped, self._done.n_dropped)
 
     def add(
-        self, table: CompiledClusters, encoded: Encoded, keys: tuple[IntArray, ...]
+        self, table: CompiledClusters, records: Records, begin: int, end: int
     ) -> tuple[list[Info], str | None]:
         """Take in fragments by a likelihood of the kernel's own.
 
         Args:
-            table: holds the run's clusters.
-            encoded: what it reads of the fragments; the kernel has been told what is new in it.
-            keys: where each fragment's keys begin, and the keys.
+            table: holds the run's clusters; it has been told what is new in the records.
+            records: of the fragments.
+            begin: the first of them to take in.
+            end: the first one after it not to.
 
         Returns:
             What was done, and what is wrong with the fragment after those taken in, if any is.
+            Nothing is if its keys lead to subproblems that lie elsewhere: it is to be tried again
+            when they are here.
 
         """
-        n, done = len(encoded.starts) - 1, self._done
-        records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
-        self._fit_sizes(n)
-        self._kernel.kb_add(
-            self._run, table.handle, n, *map(address, records), *map(address, keys), byref(done)
-        )
+        done = self._done
+        self._fit_sizes(end - begin)
+        self._kernel.kb_add(self.handle, table.handle, end - begin, *records.at(begin), byref(done))
         wrong = None
-        if done.outcome:
+        if done.outcome not in (0, _ELSEWHERE):
             wrong = _REFUSALS[done.outcome].format(predictive=math.nan, alone=math.nan)
         return list(self._told()), wrong
 
-    def names(self) -> IntArray:
-        """The names of all subproblems, ascending."""
-        n = self._kernel.kb_names(self._run, byref(self._slots))
-        return binding.ints(self._slots, n)
+    def rivals(
+        self, table: int | None, number: int, records: Records, k: int
+    ) -> tuple[IntArray, FloatArray, float] | None:
+        """The clusters of heaviest particles that a fragment could belong to instead of its own.
 
-    def pages(self, names: IntArray) -> list[Page]:
-        """Subproblems as plain data."""
-        out = self._copied(names)
-        clusters = binding.ints(out.clusters, len(names))
-        particles = binding.ints(out.particles, len(names))
-        slots, lengths = (
-            binding.ints(out.slots, out.n_slots),
-            binding.ints(out.lengths, out.n_slots),
-        )
-        members, scores = (
-            binding.ints(out.members, out.n_members),
-            binding.floats(out.scores, out.n_slots),
-        )
-        rows, weights = binding.ints(out.rows, out.n_rows), binding.floats(out.weights, out.n_rows)
-        cells = binding.ints(out.cells, out.n_cells)
-        of_cluster, of_row = _ends(clusters), _ends(particles)
-        of_member, of_cell = _ends(lengths)[of_cluster], _ends(rows)[of_row]
-        made = []
-        for k, name in enumerate(names.tolist()):
-            held = slice(of_cluster[k], of_cluster[k + 1])
-            row = slice(of_row[k], of_row[k + 1])
-            made.append(
-                Page(
-                    name=name,
-                    slots=slots[held],
-                    lengths=lengths[held],
-                    members=members[of_member[k] : of_member[k + 1]],
-                    scores=scores[held],
-                    rows=rows[row],
-                    cells=cells[of_cell[k] : of_cell[k + 1]],
-                    weights=weights[row],
-                )
-            )
-        return made
+        Args:
+            table: address of the one that holds the clusters; None: that one is not the kernel's.
+            number: of the fragment, which has been taken in.
+            records: has its record and keys.
+            k: its place there.
 
-    def posterior(self) -> Posterior:
-        """What is known about the grouping."""
-        names = self.names()
-        told = [self._columns(names[i : i + _AT_ONCE]) for i in range(0, len(names), _AT_ONCE)]
-        empty = self._columns(names[:0])
-        columns = [np.concatenate(parts) for parts in zip(*(told or [empty]), strict=True)]
-        del told
-        clusters, lengths, members, particles, weights, rows, cells, scores = columns
-        heaviest = _heaviest(clusters, particles, rows, cells)
-        terms = on_grid(self._prior.log_cluster(lengths[heaviest]) + scores[heaviest])
-        return Posterior(
-            Subproblems(clusters, lengths, members, particles, weights, rows, cells),
-            math.fsum(terms.tolist()),
-            self.n_fragments,
-            self.totals().evaluations,
-        )
+        Returns:
+            Their slots, log|C| + L(C + x) - L(C) of each (without a table, log|C|), and L({x})
+            (without a table, 0); None: its keys lead to subproblems that lie elsewhere.
 
-    def _columns(self, names: IntArray) -> tuple[NDArray[Any], ...]:
-        """Some subproblems as `Subproblems` has them, and the scores of the clusters."""
-        out = self._copied(names)
-        return (
-            binding.ints(out.clusters, len(names)),
-            binding.ints(out.lengths, out.n_slots),
-            binding.ints(out.members, out.n_members).astype(np.int32),
-            binding.ints(out.particles, len(names)),
-            binding.floats(out.weights, out.n_rows),
-            binding.ints(out.rows, out.n_rows),
-            binding.ints(out.cells, out.n_cells).astype(np.int32),
-            binding.floats(out.scores, out.n_slots),
-        )
+        """
+        out = binding.Rival()
+        n = self._kernel.kb_rivals(self.handle, table, number, *records.at(k), byref(out))
+        if n < 0:
+            return None
+        return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
 
-    def _copied(self, names: IntArray) -> binding.Pages:
-        """Where the kernel has copied some subproblems to, until it is asked again."""
-        out = binding.Pages()
-        self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
-        return out
-
-    def totals(self) -> binding.Totals:
-        """What the run knows beside its subproblems."""
-        out = binding.Totals()
-        self._kernel.kb_export_totals(self._run, byref(out))
-        return out
-
-    def led(self) -> dict[int, Led]:
-        """Where the keys of the index lead."""
-        out = binding.Led()
-        self._kernel.kb_export_led(self._run, byref(out))
-        if not out.n_keys:
-            return {}
-        keys, ends = binding.ints(out.keys, out.n_keys), _ends(binding.ints(out.counts, out.n_keys))
-        families = binding.ints(out.families, out.n_families).tolist()
-        closed = np.ctypeslib.as_array(out.closed, (out.n_keys,)).astype(bool).tolist()
-        return {
-            key: Led(tuple(families[ends[k] : ends[k + 1]]), closed[k])
-            for k, key in enumerate(keys.tolist())
-        }
+    def number(self, n_numbers: int, n_slots: int) -> None:
+        """So many fragments and slots have been numbered."""
+        self.n_numbers, self.n_slots = n_numbers, n_slots
 
     def _children(self) -> IntArray:
         children = binding.ints(self._done.children, self._done.n_children)
@@ -254,9 +200,9 @@ class CompiledRun:
 
     def _told(self) -> Iterator[Info]:
         """What became of the fragments of the last call."""
-        done, first = self._done, self.n_fragments
+        done, first = self._done, self.n_numbers
         n = done.taken
-        self.n_fragments += n
+        self.n_numbers += n
         before_start, after_start = done.before_start[: n + 1], done.after_start[: n + 1]
         before, after = done.before[: before_start[n]], done.after[: after_start[n]]
         subproblems, log10 = done.subproblems_after[:n], done.log10_after[:n]
@@ -273,33 +219,22 @@ class CompiledRun:
                 model_evaluations=evaluations[k],
             )
 
-    def _fit_sizes(self, more: int) -> None:
-        """Have the logs of all sizes that a cluster may come to have."""
-        needed = self._kernel.kb_run_largest(self._run) + more + 1
-        if needed > self._sizes:
-            self._sizes = max(_FIRST_SIZES, 2 * needed)
+    def fit_sizes(self, largest: int) -> None:
+        """Have the logs of cluster sizes up to this."""
+        if largest >= self._sizes:
+            self._sizes = max(_FIRST_SIZES, 2 * (largest + 1))
             sizes = np.arange(1, self._sizes)
             log_size = np.concatenate([[0.0], on_grid(np.log(sizes))])
             log_cluster = np.concatenate([[0.0], self._prior.log_cluster(sizes)])
             self._kernel.kb_run_sizes(
-                self._run, self._sizes, address(log_size), address(log_cluster)
+                self.handle, self._sizes, address(log_size), address(log_cluster)
             )
+
+    def _fit_sizes(self, more: int) -> None:
+        """Have the logs of all sizes that a cluster may come to have by so many fragments."""
+        self.fit_sizes(self._kernel.kb_run_largest(self.handle) + more)
 
 
 def _small(number: int) -> int:
     """As much of a number as the kernel counts up to."""
     return min(number, 2**31 - 1)
-
-
-def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: IntArray) -> IntArray:
-    """Which of all clusters the heaviest particles hold; the arguments are those of `Pages`."""
-    first = _ends(particles)[:-1]
-    lengths, begin = rows[first], _ends(rows)[first]
-    ends = np.cumsum(lengths)
-    at = np.arange(int(lengths.sum())) + np.repeat(begin - ends + lengths, lengths)
-    return cells[at] + np.repeat(_ends(clusters)[:-1], lengths)
-
-
-def _ends(lengths: IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last one ends, shape [parts + 1]."""
-    return np.concatenate([[0], np.cumsum(lengths)])

@@ -1,42 +1,45 @@
 """A session in the compiled kernel.
 
-It takes in fragments, and says what is known of their grouping. Whatever else a session can do,
-decisions, removals, revisions, is seldom and needs the fragments themselves. The first time that it
-is asked for, the run goes over to the reference engine, by a snapshot, and stays there. Both
-engines take the same steps to the last bit, so nobody can tell when that was.
+It takes in fragments, says what is known of their grouping, and makes checkpoints. It may begin
+with nothing, go on from a snapshot, or be opened on pages, which it fetches when keys lead there.
+
+Removals, bridges and revisions are seldom, and the kernel does not do them: a session of the
+reference engine, opened on what this one holds, does, and what it has changed comes back. Decisions
+have the session go over to the reference for good, and so does a revision that is watched step by
+step. Both engines take the same steps to the last bit, so nobody can tell which it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from ctypes import CDLL
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 
-from kbforge.clustering.compiled.run import CompiledRun
-from kbforge.clustering.ids import Ids
+from kbforge.clustering.compiled.bridges import Bridges
+from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals
+from kbforge.clustering.compiled.copies import Copies
+from kbforge.clustering.compiled.holding import Holding
+from kbforge.clustering.compiled.intake import OneByOne, together
+from kbforge.clustering.compiled.run import CompiledRun, Records
 from kbforge.clustering.online.scoring import without_model
+from kbforge.clustering.paging.codec import numbers_in
 from kbforge.clustering.paging.reading import subproblem_of
-from kbforge.clustering.paging.totals import settings_of
+from kbforge.clustering.paging.totals import require_same, settings_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
-    CompiledClusters,
     ConjugateLikelihood,
     Constraints,
     Decision,
-    Encoded,
     Fragment,
     Info,
-    IntArray,
-    LiveClusters,
+    Pages,
     Posterior,
     Problem,
     Revised,
@@ -45,27 +48,26 @@ from kbforge.contracts import (
     Totals,
     Touched,
 )
-from kbforge.errors import LikelihoodError, quoted
+from kbforge.errors import UsageError
 
-_AT_ONCE = 512
-"""Fragments that are encoded before the kernel takes them in."""
-
-
-class _Read(NamedTuple):
-    """Fragments, what the kernel reads of them, and their keys."""
-
-    fragments: Sequence[Fragment]
-    records: Encoded
-    keys: tuple[IntArray, IntArray]
+_T = TypeVar("_T")
 
 
-def can_compile(problem: Problem, rules: Rules) -> bool:
-    """Whether the kernel takes the steps of such a session."""
+def can_compile(problem: Problem, rules: Rules, begun: Totals | None = None) -> bool:
+    """Whether the kernel takes the steps of such a session.
+
+    Args:
+        problem: what to cluster by.
+        rules: how.
+        begun: of the session that it is to go on from.
+
+    """
     return (
         rules.resampler.keeps_heaviest
         and rules.weights == "target"
         and not rules.sampled_merges
         and not problem.constraints
+        and (begun is None or not begun.constraints)
         and (problem.surrogate is None or problem.max_evals == 0)
         and isinstance(without_model(problem).likelihood, ConjugateLikelihood)
     )
@@ -79,39 +81,82 @@ class CompiledSession:
         problem: what to cluster by; `can_compile` has said yes.
         rules: how.
         rng: for what the reference engine draws.
+        snapshot: as of `OnlineSession`.
+        pages: likewise.
+
+    Raises:
+        UsageError: as `OnlineSession`.
 
     """
 
     def __init__(
-        self, kernel: CDLL, problem: Problem, rules: Rules, rng: np.random.Generator
+        self,
+        kernel: CDLL,
+        problem: Problem,
+        rules: Rules,
+        rng: np.random.Generator,
+        snapshot: Snapshot | None = None,
+        pages: Pages | None = None,
     ) -> None:
-        self._rules = rules.settled(problem.index is not None)
-        self._problem, self._rng = problem, rng
+        if snapshot is not None and pages is not None:
+            raise UsageError("a session goes on from a snapshot or from pages, not from both")
+        rules = self._rules = rules.settled(problem.index is not None)
+        self._problem, self._rng, self._kernel = problem, rng, kernel
         self._prior = DirichletProcess(problem.alpha)
-        self._settings = settings_of(problem, self._rules)
-        self._run = CompiledRun(kernel, self._rules, self._prior, problem.index)
+        self._settings = settings_of(problem, rules)
         likelihood = without_model(problem).likelihood
         assert isinstance(likelihood, ConjugateLikelihood)
         self._likelihood = likelihood
-        self._compiled = likelihood.compiled_clusters(kernel)
-        self._live: LiveClusters | None = None
-        self._fragments: list[Fragment] = []
-        self._ids = Ids(lambda: dict(enumerate(self._fragments)))
+        self._run = CompiledRun(kernel, rules, self._prior, problem.index)
+        self._copies = Copies(kernel, self._run.handle, self._prior)
+        self._paged = pages is not None
+        # whether a step looks at all clusters
+        self._whole = problem.index is None or not rules.splits
+        self._holding = Holding(self._run, self._copies, self._made, self._totals)
+        self._bridges = Bridges(self._holding, self._copies, self._prior, likelihood)
+        self._last: tuple[int, Records, int] | None = None  # a fragment, and where its record is
         self._changed: set[int] = set()
         self._gone: set[int] = set()
+        # as of `kbforge.clustering.core.Core`
+        self._since: dict[int, bool] | None = None
         self._reference: OnlineSession | None = None
+        if snapshot is not None:
+            self._begin(snapshot.totals, "the snapshot is", None)
+            numbers = numbers_in(snapshot.pages)
+            held = dict(zip(numbers, snapshot.fragments, strict=True))
+            self._holding.put(snapshot.pages, held)
+            self._copies.put_led(snapshot.led, changes=False)
+        elif pages is not None:
+            self._begin(pages.totals, "the pages are", pages)
+            self._since = {}
+            self._copies.changed_led()  # from now on it is noted what changes
+
+    def _made(self) -> Clusters:
+        """An empty table."""
+        table = self._likelihood.compiled_clusters(self._kernel)
+        if table is None:
+            return InPython(self._run, self._likelihood, self._problem.index, self._paged)
+        return InKernel(self._kernel, self._run, table, self._problem.index)
+
+    def _begin(self, totals: Totals, source: str, pages: Pages | None) -> None:
+        require_same(self._problem, self._rng, totals, self._settings, source)
+        self._rng.bit_generator.state = deepcopy(dict(totals.rng))
+        self._holding.follow(totals, pages)
 
     # -- what the kernel does -----------------------------------------------------------------
 
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return self._reference.n_fragments if self._reference else len(self._fragments)
+        return self._reference.n_fragments if self._reference else self._holding.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that there are, in order of arrival."""
-        return self._reference.fragments if self._reference else tuple(self._fragments)
+        if self._reference is not None:
+            return self._reference.fragments
+        self._holding.have_all()
+        return tuple(x for x in self._holding.held if x is not None)
 
     @property
     def constraints(self) -> Constraints:
@@ -125,124 +170,98 @@ class CompiledSession:
             UsageError: there is none of that id, or there are several.
 
         """
-        return self._reference.number(id) if self._reference else self._ids.of(id)
+        if self._reference is not None:
+            return self._reference.number(id)
+        self._holding.have_ids((id,))
+        return self._holding.ids.of(id)
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
         """These are to be added next; its likelihoods have nothing to do for several at once."""
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
-        if self._reference is not None:
-            return self._reference.add(fragments)
-        if self._compiled is None:
-            return [self._add(fragment) for fragment in fragments]
-        return self._add_ahead(self._compiled, fragments)
-
-    def _add(self, x: Fragment) -> Info:
-        """Take in one fragment by a live table in Python."""
-        run, index = self._run, self._problem.index
-        try:
-            live = self._live or self._likelihood.live_clusters()
-            seen = live.encode(x)
-            slots = run.look_up(() if index is None else index.keys(x))
-            if index is None:
-                predictive = live.log_predictive(seen, run.n_slots)[slots]
-            else:
-                predictive = live.log_predictive_of(seen, slots)
-            info, parents, children = run.take_in(predictive, live.log_predictive_new(seen))
-        except LikelihoodError as error:
-            raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
-        self._live = live
-        live.extend(seen, parents, children)
-        dropped = run.dropped()
-        if len(dropped):
-            live.release(dropped)
-        self._note((x,), (info,))
-        return info
-
-    def _add_ahead(self, table: CompiledClusters, fragments: Sequence[Fragment]) -> list[Info]:
-        """Take in fragments by a likelihood of the kernel's own.
-
-        While the kernel takes some in, the next ones are encoded.
-        """
-        parts = [fragments[i : i + _AT_ONCE] for i in range(0, len(fragments), _AT_ONCE)]
+        clusters = self._holding.clusters
+        alone = self._paged or self._reference is not None or len(fragments) < 2
+        if alone or not isinstance(clusters, InKernel):
+            return list(self.adding(fragments))
         out: list[Info] = []
-        with ThreadPoolExecutor(1) as beside:
-            ahead = [beside.submit(self._encoded, table, part) for part in parts[:1]]
-            try:
-                for _, following in zip_longest(parts, parts[1:]):
-                    encoded, refusal = ahead[0].result()
-                    for one in encoded:
-                        table.tell(one.records)
-                    del ahead[0]
-                    if following is not None:
-                        ahead.append(beside.submit(self._encoded, table, following))
-                    for one in encoded:
-                        infos, wrong = self._run.add(table, one.records, one.keys)
-                        self._note(one.fragments[: len(infos)], infos)
-                        out += infos
-                        if wrong is not None:
-                            bad = quoted(one.fragments[len(infos)].id)
-                            raise LikelihoodError(f'fragment "{bad}": {wrong}')
-                    if refusal is not None:
-                        raise refusal
-            finally:
-                for left in ahead:  # what was encoded has numbers that the kernel must know
-                    for one in left.result()[0]:
-                        table.tell(one.records)
+
+        def note(taken: Sequence[Fragment], infos: Sequence[Info]) -> None:
+            self._note(taken, infos)
+            out.extend(infos)
+
+        together(self._run, clusters, self._problem.index, fragments, note)
         return out
 
-    def _encoded(
-        self, table: CompiledClusters, fragments: Sequence[Fragment]
-    ) -> tuple[list[_Read], LikelihoodError | None]:
-        """Fragments as the kernel reads them, and why it cannot read the one that follows these."""
-        try:
-            return [self._read(table, fragments)], None
-        except LikelihoodError:
-            encoded: list[_Read] = []
-            for fragment in fragments:
-                try:
-                    encoded.append(self._read(table, (fragment,)))
-                except LikelihoodError as error:
-                    return encoded, error
-            raise
-
-    def _read(self, table: CompiledClusters, fragments: Sequence[Fragment]) -> _Read:
-        return _Read(fragments, table.encode(fragments), self._keys(fragments))
-
-    def _keys(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """Where each fragment's keys begin, and the keys."""
-        index = self._problem.index
-        if index is None:
-            return np.zeros(len(fragments) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        return index.keys_of(fragments)
+    def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
+        """Take in fragments, each when it is asked for."""
+        given = list(fragments)
+        ahead = OneByOne(self._holding, self._whole, given)
+        for at, x in enumerate(given):
+            if self._reference is not None:
+                yield from self._reference.add([x])
+                continue
+            info, records, k = ahead.take(at)
+            self._note((x,), (info,))
+            self._last = info.fragment, records, k
+            yield info
 
     def _note(self, fragments: Sequence[Fragment], infos: Sequence[Info]) -> None:
-        self._fragments += fragments
-        self._ids.put({info.fragment: x for info, x in zip(infos, fragments, strict=True)})
+        self._holding.took_in(fragments, [info.fragment for info in infos])
         for info in infos:
-            self._gone.update(info.before)
-            self._gone.difference_update(info.after)
-            self._changed.difference_update(info.before)
-            self._changed.update(info.after)
+            self._replaced(info.before, info.after)
+            if self._since is not None:
+                for name in info.before:
+                    self._since.setdefault(name, True)
+                for name in info.after:
+                    self._since.setdefault(name, False)
+
+    def _replaced(self, before: Iterable[int], after: Iterable[int]) -> None:
+        """These subproblems have taken the place of those."""
+        self._gone.update(before)
+        self._gone.difference_update(after)
+        self._changed.difference_update(before)
+        self._changed.update(after)
 
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
         if self._reference is not None:
             return self._reference.subproblem(name)
-        return subproblem_of(self._run.pages(np.array([name]))[0])
+        self._require(name)
+        return subproblem_of(self._copies.page(name))
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
         if self._reference is not None:
             return self._reference.clusters(name)
-        return self.subproblem(name).particles[0].clusters
+        found = self._copies.heaviest(name)
+        if found is None:
+            self._require(name)
+            found = self._copies.heaviest(name)
+        assert found is not None, "it is here"
+        return tuple(found)
+
+    def _require(self, name: int) -> None:
+        """Have a subproblem here.
+
+        Raises:
+            KeyError: there is none of that name.
+
+        """
+        self._holding.have((name,))
+        if self._holding.homes((name,)).get(name) != name:
+            raise KeyError(name)
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""
         if self._reference is not None:
             return self._reference.posterior()
-        return self._run.posterior()
+        holding, places = self._holding, None
+        holding.have_all()
+        if holding.n_fragments < len(holding.held):
+            there = np.array([x is not None for x in holding.held], dtype=np.int64)
+            places = np.cumsum(there) - 1
+        return self._copies.posterior(places, holding.n_fragments)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -257,23 +276,36 @@ class CompiledSession:
         """The session as plain data."""
         if self._reference is not None:
             return self._reference.snapshot()
-        run = self._run
-        return Snapshot(
-            tuple(self._fragments),
-            self._totals(),
-            tuple(run.pages(run.names())),
-            {} if self._problem.index is None else run.led(),
-            {},
-        )
+        copies = self._copies
+        fragments = self.fragments
+        self._holding.have_keys()
+        pages = tuple(copies.pages(copies.names()))
+        led = {} if self._problem.index is None else copies.led()
+        return Snapshot(fragments, self._totals(), pages, led, {})
+
+    def checkpoint(self) -> Checkpoint:
+        """What is other than at the last checkpoint."""
+        if self._reference is not None:
+            return self._reference.checkpoint()
+        copies, since = self._copies, self._since
+        if since is None:
+            there, gone = copies.names(), list[int]()
+        else:
+            homes = self._holding.homes(list(since))
+            there = np.array(sorted(n for n in since if homes.get(n) == n), dtype=np.int64)
+            gone = sorted(n for n, was in since.items() if was and homes.get(n) != n)
+        self._since = {}
+        led = {} if self._problem.index is None else copies.changed_led()
+        return Checkpoint(self._totals(), tuple(copies.pages(there)), tuple(gone), led)
 
     def _totals(self) -> Totals:
-        known = self._run.totals()
+        known = self._copies.totals()
         free: list[int] = known.free[: known.n_free]
         return Totals(
             settings=dict(self._settings),
             constraints=Constraints(),
-            n_fragments=known.fragments,
-            n_numbers=known.fragments,
+            n_fragments=self._holding.n_fragments,
+            n_numbers=len(self._holding.held),
             n_slots=known.slots,
             free=np.array(free, dtype=np.int64),
             n_subproblems=known.subproblems,
@@ -284,19 +316,14 @@ class CompiledSession:
 
     # -- what the reference does --------------------------------------------------------------
 
-    def reference(self) -> OnlineSession:
-        """The same session in the reference engine."""
-        if self._reference is None:
-            snapshot = self.snapshot()
-            session = OnlineSession(self._problem, self._rules, self._rng, snapshot)
-            session.note(self._changed, self._gone)
-            self._reference = session
-            del self._run, self._compiled, self._live
-        return self._reference
-
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out again, all of them or, whatever is raised, none."""
-        self.reference().remove(ids)
+        if self._reference is not None:
+            self._reference.remove(ids)
+            return
+        removed = {self.number(id): id for id in ids}
+        if removed:
+            self._beside(lambda session: session.remove(ids), removed)
 
     def revise(
         self,
@@ -305,23 +332,84 @@ class CompiledSession:
         after_step: Callable[[], None] | None = None,
     ) -> Revised:
         """Spend time on old mistakes."""
-        return self.reference().revise(passes, ids, after_step)
+        if after_step is not None or self._reference is not None:
+            return self.reference().revise(passes, ids, after_step)
+        for id in ids or ():
+            self.number(id)
+        return self._beside(lambda session: session.revise(passes, ids))
 
     def bridge(self, id: str) -> float:
         """Make one of the clusters that a new fragment belongs to."""
-        return self.reference().bridge(id)
+        if self._reference is not None:
+            return self._reference.bridge(id)
+        number = self.number(id)
+        rivals = self._rivals(number)
+        if rivals is None:
+            return self._beside(lambda session: session.bridge(id))
+        others = self._bridges.of(number, rivals)
+        return self._beside(lambda session: session.make_one(number, others)) if others else 0.0
+
+    def _rivals(self, number: int) -> Rivals | None:
+        """Where else a fragment could be; None: its keys lead to what lies elsewhere."""
+        clusters, x = self._holding.clusters, self._holding.held[number]
+        assert x is not None
+        if self._last is not None and self._last[0] == number:
+            return clusters.rivals(number, x, *self._last[1:])
+        if self._whole:
+            self._holding.have_all()
+        records = clusters.read([x])
+        self._holding.lead(records.keys)
+        return clusters.rivals(number, x, records, 0)
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""
-        self.reference().constrain(decisions)
+        if decisions:
+            self.reference().constrain(decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         """Honour these decisions no longer."""
-        self.reference().lift(decisions)
+        if self._reference is not None:
+            self._reference.lift(decisions)
+        elif decisions:
+            self._beside(lambda session: session.lift(decisions))
 
-    def checkpoint(self) -> Checkpoint:
-        """What is other than at the last checkpoint."""
-        return self.reference().checkpoint()
+    def _beside(
+        self, act: Callable[[OnlineSession], _T], removed: Mapping[int, str] | None = None
+    ) -> _T:
+        """Have the reference do something to what is held; what it has changed comes back.
+
+        Args:
+            act: does it.
+            removed: the ids of the fragments that it takes out, by number, unless it raises.
+
+        """
+        beside = OnlineSession(self._problem, self._rules, self._rng, pages=self._holding)
+        gone: Mapping[int, str] = {}
+        try:
+            done = act(beside)
+            gone = removed or {}
+        finally:
+            since, touched = beside.since, beside.touched()
+            self._holding.replace(since, beside.checkpoint(), gone)
+            self._replaced(touched.gone, touched.changed)
+            if self._since is not None:
+                self._since = {**since, **self._since}
+            self._last = None
+        return done
+
+    def reference(self) -> OnlineSession:
+        """The same session in the reference engine, which it goes on in."""
+        if self._reference is None:
+            parts = self._problem, self._rules, self._rng
+            led = [] if self._problem.index is None else list(self._copies.changed_led())
+            if self._since is None:
+                session = OnlineSession(*parts, snapshot=self.snapshot())
+            else:
+                session = OnlineSession(*parts, pages=self._holding)
+                session.go_on(self._since, led)
+            session.note(self._changed, self._gone)
+            self._reference = session
+        return self._reference
 
 
 def _state_of(rng: np.random.Generator) -> Mapping[str, Any]:

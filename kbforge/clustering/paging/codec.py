@@ -50,7 +50,7 @@ def hold(core: Core, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -
     if not pages:
         return
     state = core.state
-    clusters = {slot: cluster for page in pages for slot, cluster in _clusters(page).items()}
+    clusters = {slot: cluster for page in pages for slot, cluster in clusters_of(page).items()}
     scores: list[float] = np.concatenate([page.scores for page in pages]).tolist()
     lineage = Lineage(clusters, state.n_slots)
     core.model.hold(fragments, lineage, clusters, scores)
@@ -72,7 +72,7 @@ def numbers_in(pages: Sequence[Page]) -> list[int]:
     return sorted({number for page in pages for number in page.members.tolist()})
 
 
-def _clusters(page: Page) -> dict[int, Cluster]:
+def clusters_of(page: Page) -> dict[int, Cluster]:
     """By slot, the fragments of a page's clusters."""
     held = np.split(page.members, np.cumsum(page.lengths)[:-1])
     return {

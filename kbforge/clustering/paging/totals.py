@@ -47,11 +47,18 @@ def totals_of(core: Core, settings: Mapping[str, Any]) -> Totals:
     )
 
 
-def resume(core: Core, totals: Totals, settings: Mapping[str, Any], source: str) -> None:
-    """Let an empty session go on from there; its subproblems are yet to come.
+def require_same(
+    problem: Problem,
+    rng: np.random.Generator,
+    totals: Totals,
+    settings: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Refuse to go on from where another session was left.
 
     Args:
-        core: is empty, and is not yet told what constraints there are.
+        problem: of the session that is to go on.
+        rng: likewise.
         totals: what it is to know.
         settings: its own.
         source: what the totals are from, as messages call it, with its verb.
@@ -67,16 +74,31 @@ def resume(core: Core, totals: Totals, settings: Mapping[str, Any], source: str)
                 f"{source} of a session with {name} {quoted(totals.settings.get(name))}, "
                 f"this one has {quoted(value)}"
             )
-    rng = core.rng.bit_generator
-    kind = type(rng).__name__
+    kind = type(rng.bit_generator).__name__
     if totals.rng.get("bit_generator") != kind:
         raise UsageError(
             f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
             f"these are by {kind}"
         )
-    if core.problem.constraints and core.problem.constraints != totals.constraints:
+    if problem.constraints and problem.constraints != totals.constraints:
         raise UsageError(f"{source} of a session with other constraints")
-    rng.state = deepcopy(dict(totals.rng))
+
+
+def resume(core: Core, totals: Totals, settings: Mapping[str, Any], source: str) -> None:
+    """Let an empty session go on from there; its subproblems are yet to come.
+
+    Args:
+        core: is empty, and is not yet told what constraints there are.
+        totals: what it is to know.
+        settings: its own.
+        source: as of `require_same`.
+
+    Raises:
+        UsageError: as `require_same`.
+
+    """
+    require_same(core.problem, core.rng, totals, settings, source)
+    core.rng.bit_generator.state = deepcopy(dict(totals.rng))
     core.state.resume(
         totals.n_numbers, totals.n_slots, totals.free.tolist(), totals.log10_effective_particles
     )

@@ -10,10 +10,12 @@ densities held grows by that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from kbforge.clustering.core import Core
+from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.rerun import Again
 from kbforge.clustering.revise.revisit import (
     LEAST_GAIN,
@@ -23,6 +25,7 @@ from kbforge.clustering.revise.revisit import (
     rivals,
     slot_of,
 )
+from kbforge.contracts import Cluster, FloatArray, IntArray
 
 
 def bridged(core: Core, fragment: int) -> float:
@@ -39,13 +42,61 @@ def bridged(core: Core, fragment: int) -> float:
     if not len(slots):
         return 0.0
     alone = state.prior.log_terms([(fragment,)], core.model.score([(fragment,)]))[0]
-    better = np.flatnonzero(weights > alone)
-    better = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
-    gain = 0.0
     # a subproblem that is replaced gives its clusters other slots, so they go by a member
-    for other in [state.members(slot)[0] for slot in slots[better].tolist()]:
-        gain += _as_one(core, fragment, other)
-    return gain
+    others = [state.members(slot)[0] for slot in nearest(slots, weights, alone)]
+    return made_one(core, fragment, others)
+
+
+def nearest(slots: IntArray, weights: FloatArray, alone: float) -> list[int]:
+    """The clusters that a fragment would rather join than be alone, the best first, a few at most.
+
+    Args:
+        slots: of clusters.
+        weights: log|C| + L(C + x) - L(C) of each, nats.
+        alone: log alpha + L({x}), nats.
+
+    """
+    better = np.flatnonzero(weights > alone)
+    best = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
+    found: list[int] = slots[best].tolist()
+    return found
+
+
+def made_one(core: Core, fragment: int, others: Sequence[int]) -> float:
+    """Make one of a fragment's cluster and others', one after another; the gain in log mass.
+
+    Raises:
+        LikelihoodError: as `bridged`.
+
+    """
+    return sum((_as_one(core, fragment, other) for other in others), 0.0)
+
+
+def terms_of_one(
+    prior: DirichletProcess,
+    apart: Mapping[Cluster, float],
+    score: Callable[[Sequence[Cluster]], FloatArray],
+) -> dict[Cluster, float] | None:
+    """The terms of clusters and of one cluster of them all, the last; None: it is not worth more.
+
+    Args:
+        prior: over partitions.
+        apart: clusters with their terms, log alpha + lgamma(|C|) + L(C).
+        score: L of clusters, nats.
+
+    """
+    one = union_of(apart)
+    if len(one) > MOST_TAKEN:
+        return None
+    together: float = prior.log_terms([one], score([one]))[0]
+    if together - math.fsum(apart.values()) <= LEAST_GAIN:
+        return None
+    return {**apart, one: together}
+
+
+def union_of(clusters: Iterable[Cluster]) -> Cluster:
+    """One cluster of all."""
+    return tuple(sorted(number for cluster in clusters for number in cluster))
 
 
 def _as_one(core: Core, fragment: int, other: int) -> float:
@@ -54,13 +105,12 @@ def _as_one(core: Core, fragment: int, other: int) -> float:
     slots = slot_of(core, fragment), slot_of(core, other)
     if slots[0] == slots[1]:
         return 0.0
-    apart = [state.members(slot) for slot in slots]
-    one = tuple(sorted(number for cluster in apart for number in cluster))
-    if len(one) > MOST_TAKEN or not (core.bindings is None or core.bindings.allow([one])):
+    members = [state.members(slot) for slot in slots]
+    one = union_of(members)
+    if not (core.bindings is None or core.bindings.allow([one])):
         return 0.0
-    term = dict(zip(apart, state.term[list(slots)].tolist(), strict=True))
-    before = math.fsum(term.values())
-    term[one] = state.prior.log_terms([one], core.model.score([one]))[0]
-    if term[one] - before <= LEAST_GAIN:
+    apart = dict(zip(members, state.term[list(slots)].tolist(), strict=True))
+    term = terms_of_one(state.prior, apart, core.model.score)
+    if term is None:
         return 0.0
     return offer(core, one, Again([(one,)], np.array([term[one]]), term))

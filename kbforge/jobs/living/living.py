@@ -25,7 +25,8 @@ from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
 COMMIT_SECONDS = 1.0
-COMMIT_FRAGMENTS = 1000
+"""That a crash loses at most; keys are all over the tables, so many transactions write much."""
+COMMIT_FRAGMENTS = 10_000
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -153,9 +153,10 @@ def _run(
     """Take in what is not there yet, until something stops it; how many came in."""
     added = 0
     held.session.foresee(new)
+    infos = held.session.adding(new)
     try:
         for fragment in new:
-            info = _take(held, fragment, fragment.id in known)
+            info = _take(held, fragment, fragment.id in known, infos)
             added += 1
             held.stepped()
             if on_step is not None:
@@ -180,8 +181,8 @@ def _run(
     return added
 
 
-def _take(held: Living, fragment: Fragment, replaces: bool) -> Info:
-    """Take in one fragment, in the place of the one with its id if there is one."""
+def _take(held: Living, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
+    """Take in the next fragment, in the place of the one with its id if there is one."""
     place = None
     if replaces:
         number = held.session.number(fragment.id)
@@ -189,7 +190,7 @@ def _take(held: Living, fragment: Fragment, replaces: bool) -> Info:
         held.session.remove([fragment.id])
         held.writing.removed({number: fragment.id})
         held.run.removed += 1
-    (info,) = held.session.add([fragment])
+    info = next(infos)
     held.writing.added(fragment, info.fragment, place)
     if info.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
         held.writing.followed()

@@ -1,149 +1,16 @@
 #include "api.hpp"
 
-#include <algorithm>
 #include <memory>
 
 #include "counts.hpp"
 #include "gaussian.hpp"
-#include "index.hpp"
 #include "keys.hpp"
 #include "pairs.hpp"
-#include "state.hpp"
-#include "step.hpp"
+#include "run.hpp"
 #include "trees.hpp"
 #include "urns.hpp"
-#include "wave.hpp"
 
 namespace kbforge {
-
-// A run: state, index and step, and what was last told of them.
-struct Run {
-  Run(Rules rules, bool is_indexed, IndexRules index_rules)
-      : step(state, rules), index(index_rules), indexed(is_indexed) {}
-
-  State state;
-  Step step;
-  Index index;
-  bool indexed;
-
-  Lookup lookup;
-  Tallies tallies;
-  std::unique_ptr<Waves> waves;  // none: one thread does everything
-  std::vector<std::int64_t> told_slots;
-  std::vector<double> predictive;
-  // of the fragments of one call
-  std::vector<std::int64_t> before, after, before_start, after_start;
-  std::vector<std::int64_t> subproblems, evaluations;
-  std::vector<double> log10;
-  // copies
-  std::vector<std::int64_t> names, free;
-  std::vector<std::int64_t> clusters, particles, page_slots, lengths, members, rows, cells;
-  std::vector<double> scores, weights;
-  std::vector<std::int64_t> keys, counts, families;
-  std::vector<std::uint8_t> closed;
-
-  void look_up(const std::int64_t* wanted, std::int64_t n) {
-    if (indexed) {
-      index.look_up(state, wanted, static_cast<std::size_t>(n), tallies, lookup);
-      return;
-    }
-    lookup.slots.clear();
-    for (std::size_t slot = 0; slot < state.clusters.size(); ++slot) {
-      if (state.clusters[slot].live) lookup.slots.push_back(static_cast<Slot>(slot));
-    }
-  }
-
-  void begin() {
-    before.clear();
-    after.clear();
-    before_start.assign(1, 0);
-    after_start.assign(1, 0);
-    subproblems.clear();
-    evaluations.clear();
-    log10.clear();
-  }
-
-  // Take in the fragment of that lookup.
-  Outcome take_in(const Lookup& looked, const double* gains, double alone) {
-    const auto largest = static_cast<std::size_t>(state.largest) + 1;
-    if (state.log_size.size() <= largest) return Outcome::kNotTold;
-    const Outcome outcome = step.take_in(looked.slots, gains, alone);
-    if (outcome != Outcome::kDone) return outcome;
-    if (indexed) index.extend(looked, step.done.families);
-    before.insert(before.end(), step.done.before.begin(), step.done.before.end());
-    after.insert(after.end(), step.done.after.begin(), step.done.after.end());
-    before_start.push_back(static_cast<std::int64_t>(before.size()));
-    after_start.push_back(static_cast<std::int64_t>(after.size()));
-    subproblems.push_back(state.n_subproblems);
-    evaluations.push_back(step.evaluations);
-    log10.push_back(state.log10_effective);
-    return outcome;
-  }
-
-  // Take in fragments one after another, by a table of the kernel's own.
-  Outcome add(Table& table, const Batch& batch) {
-    const bool ahead = waves && indexed && table.ahead() != kbforge::Ahead::kNever;
-    if (ahead) waves->restart();
-    for (std::int64_t k = 0; k < batch.n; ++k) {
-      if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);
-      const Lookup* looked = ahead ? waves->found(k, predictive) : nullptr;
-      const Record x = batch.record(k);
-      if (!looked) {
-        const std::int64_t first = batch.key_start[k];
-        look_up(batch.keys + first, batch.key_start[k + 1] - first);
-        predictive.resize(lookup.slots.size());
-        table.log_predictive(x, lookup.slots, predictive.data());
-        looked = &lookup;
-      }
-      const Outcome outcome =
-          take_in(*looked, predictive.data(), table.log_predictive_new(x));
-      if (outcome != Outcome::kDone) return outcome;
-      table.extend(x, step.done.parents, step.done.children);
-      table.release(step.done.dropped);
-      if (ahead) waves->note(*looked, step.done.disturbed);
-    }
-    return Outcome::kDone;
-  }
-
-  void tell(Outcome outcome, kb_done* done) const {
-    const Done& last = step.done;
-    done->taken = static_cast<std::int64_t>(log10.size());
-    done->outcome = static_cast<std::int32_t>(outcome);
-    done->evaluations = step.evaluations;
-    done->subproblems = state.n_subproblems;
-    done->log10_effective = state.log10_effective;
-    done->parents = last.parents.data();
-    done->children = last.children.data();
-    done->dropped = last.dropped.data();
-    done->n_children = static_cast<std::int64_t>(last.children.size());
-    done->n_dropped = static_cast<std::int64_t>(last.dropped.size());
-    done->before = before.data();
-    done->after = after.data();
-    done->before_start = before_start.data();
-    done->after_start = after_start.data();
-    done->subproblems_after = subproblems.data();
-    done->evaluations_after = evaluations.data();
-    done->log10_after = log10.data();
-  }
-
-  void copy_page(const Block& block) {
-    clusters.push_back(static_cast<std::int64_t>(block.slots.size()));
-    particles.push_back(block.rows());
-    std::vector<Number> held;
-    std::int32_t place = 0;
-    for (Slot slot : block.slots) {
-      state.clusters[slot].place = place++;
-      page_slots.push_back(slot);
-      scores.push_back(state.clusters[slot].score);
-      state.members.read(state.clusters[slot].list, held);
-      lengths.push_back(static_cast<std::int64_t>(held.size()));
-      members.insert(members.end(), held.begin(), held.end());
-    }
-    for (std::int32_t row = 0; row < block.rows(); ++row) rows.push_back(block.length(row));
-    for (Slot slot : block.cells) cells.push_back(state.clusters[slot].place);
-    weights.insert(weights.end(), block.weights.begin(), block.weights.end());
-  }
-};
 
 // Keys, and those that were last told.
 class KeyMaker {
@@ -170,7 +37,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 4; }
+std::int32_t kb_version(void) { return 5; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -204,6 +71,7 @@ void kb_run_sizes(Run* run, std::int64_t n, const double* log_size, const double
 std::int64_t kb_look_up(Run* run, const std::int64_t* keys, std::int64_t n,
                         const std::int64_t** slots) {
   run->look_up(keys, n);
+  if (run->lookup.elsewhere) return -1;
   run->told_slots.assign(run->lookup.slots.begin(), run->lookup.slots.end());
   *slots = run->told_slots.data();
   return static_cast<std::int64_t>(run->told_slots.size());
@@ -224,68 +92,6 @@ void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_s
   Outcome outcome = run->add(*table, batch);
   if (outcome == Outcome::kDone && batch.n < n) outcome = Outcome::kNotTold;
   run->tell(outcome, done);
-}
-
-std::int64_t kb_names(Run* run, const std::int64_t** names) {
-  run->names.clear();
-  for (std::size_t name = 0; name < run->state.blocks.size(); ++name) {
-    if (run->state.blocks[name]) run->names.push_back(static_cast<std::int64_t>(name));
-  }
-  *names = run->names.data();
-  return static_cast<std::int64_t>(run->names.size());
-}
-
-void kb_export_pages(Run* run, std::int64_t n, const std::int64_t* names, kb_pages* pages) {
-  for (auto* column : {&run->clusters, &run->particles, &run->page_slots, &run->lengths,
-                       &run->members, &run->rows, &run->cells}) {
-    column->clear();
-  }
-  run->scores.clear();
-  run->weights.clear();
-  for (std::int64_t k = 0; k < n; ++k) run->copy_page(*run->state.blocks[names[k]]);
-  pages->clusters = run->clusters.data();
-  pages->particles = run->particles.data();
-  pages->slots = run->page_slots.data();
-  pages->lengths = run->lengths.data();
-  pages->members = run->members.data();
-  pages->rows = run->rows.data();
-  pages->cells = run->cells.data();
-  pages->scores = run->scores.data();
-  pages->weights = run->weights.data();
-  pages->n_slots = static_cast<std::int64_t>(run->page_slots.size());
-  pages->n_members = static_cast<std::int64_t>(run->members.size());
-  pages->n_rows = static_cast<std::int64_t>(run->rows.size());
-  pages->n_cells = static_cast<std::int64_t>(run->cells.size());
-}
-
-void kb_export_totals(Run* run, kb_totals* totals) {
-  run->free.assign(run->state.free.begin(), run->state.free.end());
-  totals->fragments = run->state.n_fragments();
-  totals->slots = static_cast<std::int64_t>(run->state.clusters.size());
-  totals->subproblems = run->state.n_subproblems;
-  totals->evaluations = run->step.evaluations;
-  totals->n_free = static_cast<std::int64_t>(run->free.size());
-  totals->free = run->free.data();
-  totals->log10_effective = run->state.log10_effective;
-}
-
-void kb_export_led(Run* run, kb_led* led) {
-  run->keys.clear();
-  run->counts.clear();
-  run->families.clear();
-  run->closed.clear();
-  for (const auto& one : run->index.contents()) {
-    run->keys.push_back(one.key);
-    run->counts.push_back(static_cast<std::int64_t>(one.families.size()));
-    run->families.insert(run->families.end(), one.families.begin(), one.families.end());
-    run->closed.push_back(one.closed);
-  }
-  led->n_keys = static_cast<std::int64_t>(run->keys.size());
-  led->n_families = static_cast<std::int64_t>(run->families.size());
-  led->keys = run->keys.data();
-  led->counts = run->counts.data();
-  led->families = run->families.data();
-  led->closed = run->closed.data();
 }
 
 KeyMaker* kb_keys_new(std::int64_t most) { return new KeyMaker(static_cast<std::size_t>(most)); }

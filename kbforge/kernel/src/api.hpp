@@ -53,6 +53,13 @@ struct kb_led {
   const std::uint8_t* closed;
 };
 
+// Clusters that a fragment could belong to instead of its own.
+struct kb_rival {
+  const std::int64_t* slots;
+  const double* weights;  // log|C| + L(C + x) - L(C); without a table, log|C|
+  double alone;           // L({x}); without a table, 0
+};
+
 // Raised whenever something here changes (kbforge/kernel/binding.py).
 KB_API std::int32_t kb_version(void);
 // exp(-x), log, log10 and the power of .7 of n numbers, for comparison with Python's; shape [4, n].
@@ -71,6 +78,7 @@ KB_API std::int64_t kb_run_largest(const kbforge::Run* run);
 KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
                          const double* log_cluster);
 // The clusters to compare the next fragment with: those that its keys lead to, or all; how many.
+// -1: they lead to subproblems that lie elsewhere.
 KB_API std::int64_t kb_look_up(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
                                const std::int64_t** slots);
 // Take in the fragment that was looked up.
@@ -86,7 +94,52 @@ KB_API std::int64_t kb_names(kbforge::Run* run, const std::int64_t** names);
 KB_API void kb_export_pages(kbforge::Run* run, std::int64_t n, const std::int64_t* names,
                             kb_pages* pages);
 KB_API void kb_export_totals(kbforge::Run* run, kb_totals* totals);
+// The heaviest particle's clusters of one subproblem, in its order: n_slots lengths, members. 0: there
+// is no such subproblem here.
+KB_API std::int32_t kb_export_heaviest(kbforge::Run* run, std::int64_t name, kb_pages* pages);
+
+// Where all keys lead that lead anywhere; those that may lead elsewhere than when this was last asked
+// (at first, all); these. By ascending key, or as given.
 KB_API void kb_export_led(kbforge::Run* run, kb_led* led);
+KB_API void kb_changed_led(kbforge::Run* run, kb_led* led);
+KB_API void kb_led_of(kbforge::Run* run, std::int64_t n, const std::int64_t* keys, kb_led* led);
+// Keys lead there from now on; `changes`: whether kb_changed_led is to tell.
+KB_API void kb_put_led(kbforge::Run* run, std::int64_t n, const std::int64_t* keys,
+                       const std::int64_t* counts, const std::int64_t* families,
+                       const std::uint8_t* closed, std::int32_t changes);
+
+// Be as a run that knew this beside its subproblems. `elsewhere`: those of all fragments lie
+// elsewhere until they are held.
+KB_API void kb_resume(kbforge::Run* run, const kb_totals* totals, std::int32_t elsewhere);
+// So many more sets have been scored.
+KB_API void kb_count(kbforge::Run* run, std::int64_t evaluations);
+// Hold more subproblems; totals stay.
+KB_API void kb_hold(kbforge::Run* run, std::int64_t n, const std::int64_t* names,
+                    const kb_pages* pages);
+// Hold some subproblems no longer; totals and free slots are to be told.
+KB_API void kb_drop(kbforge::Run* run, std::int64_t n, const std::int64_t* names);
+// Have a table hold clusters of the run, grown as they grew; fragments, ascending, by their records.
+KB_API void kb_replay(kbforge::Run* run, kbforge::Table* table, std::int64_t n_slots,
+                      const std::int64_t* slots, std::int64_t n, const std::int64_t* fragments,
+                      const std::int64_t* record_start, const std::int32_t* attributes,
+                      const std::int32_t* values);
+KB_API void kb_release(kbforge::Table* table, std::int64_t n, const std::int64_t* slots);
+// There are no such fragments, neither here nor elsewhere.
+KB_API void kb_absent(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments);
+// The subproblems that hold fragments; -1: none that is here.
+KB_API void kb_homes(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments,
+                     std::int64_t* homes);
+// The first fragment of the cluster in a slot.
+KB_API std::int64_t kb_first(const kbforge::Run* run, std::int64_t slot);
+// The families that keys lead to and that lie elsewhere, those of closed keys if `all`; how many.
+KB_API std::int64_t kb_elsewhere(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
+                                 std::int32_t all, const std::int64_t** families);
+// The clusters of heaviest particles that a fragment, which has been taken in, could belong to
+// instead of its own; how many. -1: its keys lead to subproblems that lie elsewhere.
+KB_API std::int64_t kb_rivals(kbforge::Run* run, kbforge::Table* table, std::int64_t fragment,
+                              const std::int64_t* record_start, const std::int32_t* attributes,
+                              const std::int32_t* values, const std::int64_t* key_start,
+                              const std::int64_t* keys, kb_rival* out);
 
 // Keys of fragments, made of those of their values; `most` is how many a fragment has at most.
 KB_API kbforge::KeyMaker* kb_keys_new(std::int64_t most);

@@ -43,14 +43,16 @@ void GaussianTable::set_sizes(std::int64_t n, const double* log_gammas) {
 
 void GaussianTable::add_points(std::int64_t n, const double* points) {
   const std::size_t dimensions = prior_.a.size();
-  points_.erase(points_.begin(), points_.begin() + (taken_ - first_) * dimensions);
-  first_ = taken_;
-  points_.insert(points_.end(), points, points + n * dimensions);
+  for (std::int32_t number : taken_) points_.erase(number);
+  taken_.clear();
+  for (std::int64_t k = 0; k < n; ++k, points += dimensions) {
+    points_.emplace(static_cast<std::int32_t>(n_points_++),
+                    std::vector<double>(points, points + dimensions));
+  }
 }
 
 bool GaussianTable::knows(const Record& x) const {
-  return x.values[0] >= first_ && x.values[0] < n_points() &&
-         x.values[0] + 1 < static_cast<std::int64_t>(log_gammas_.size());
+  return points_.count(x.values[0]) && x.values[0] + 1 < static_cast<std::int64_t>(log_gammas_.size());
 }
 
 void GaussianTable::log_predictive_by(std::size_t, const Record& x,
@@ -101,7 +103,7 @@ void GaussianTable::extend(const Record& x, const std::vector<std::int64_t>& par
     }
     derive(grown, derived_.data() + child * n_derived_);
   }
-  taken_ = x.values[0] + 1;
+  taken_.push_back(x.values[0]);
 }
 
 void GaussianTable::derive(const double* statistics, double* derived) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "table.hpp"
@@ -22,9 +23,9 @@ class GaussianTable : public Table {
   void begin(GaussianPrior prior);
   // Terms of cluster sizes 0, 1, ..., n - 1: lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2, summed.
   void set_sizes(std::int64_t n, const double* log_gammas);
-  // More points, shape [n, dimensions]. Those that were taken in are forgotten.
+  // More points, shape [n, dimensions]. Those that were taken in before are forgotten.
   void add_points(std::int64_t n, const double* points);
-  std::int64_t n_points() const { return first_ + held(); }
+  std::int64_t n_points() const { return n_points_; }
 
   // A record's value is the number of its point.
   bool knows(const Record& x) const override;
@@ -40,19 +41,15 @@ class GaussianTable : public Table {
   void release(const std::vector<std::int64_t>&) override {}
 
  private:
-  std::int64_t held() const {
-    return prior_.a.empty() ? 0 : static_cast<std::int64_t>(points_.size() / prior_.a.size());
-  }
-  const double* point(const Record& x) const {
-    return points_.data() + (x.values[0] - first_) * prior_.a.size();
-  }
+  const double* point(const Record& x) const { return points_.find(x.values[0])->second.data(); }
   double predicted(const double* x, const double* derived) const;
   void derive(const double* statistics, double* derived) const;
 
   GaussianPrior prior_;
   std::vector<double> log_gammas_;
-  std::vector<double> points_;
-  std::int64_t first_ = 0, taken_ = 0;  // number of the first point held; how many were taken in
+  std::unordered_map<std::int32_t, std::vector<double>> points_;  // by number
+  std::vector<std::int32_t> taken_;  // those of them that were taken in
+  std::int64_t n_points_ = 0;
   // of a cluster: n, means, centred sums of squares; and what the predictive reads of it: a
   // constant, a power a run, locations, widths. By slot, the empty cluster before all.
   std::vector<double> statistics_, derived_;

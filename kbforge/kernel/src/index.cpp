@@ -40,6 +40,7 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   out.open.clear();
   out.closing.clear();
   out.pruned.clear();
+  out.elsewhere = false;
   tallies.begin();
   for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);
@@ -50,9 +51,9 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
       out.open.push_back(key);
     }
   }
-  count(state, out.open, tallies);
+  count(state, out.open, tallies, out);
   const bool closed_ones = tallies.reached.empty();
-  if (closed_ones) count(state, out.keys, tallies);
+  if (closed_ones) count(state, out.keys, tallies, out);
   out.seen.clear();
   for (const Tallies::Tally& tally : tallies.reached) out.seen.push_back(tally.family);
   if (!closed_ones) keep_shared(tallies);
@@ -73,7 +74,11 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
   Lookup::Pruned left{key, {}};
   for (std::uint32_t at = 0; at < entry.count; ++at) {
     const Number family = pool_[entry.start + at];
-    if (state.family[family] != kNone) left.families.push_back(family);
+    if (state.family[family] != kNone) {
+      left.families.push_back(family);
+    } else {
+      out.elsewhere |= state.is_elsewhere(family);
+    }
   }
   std::uint32_t heavy = 0;
   if (left.families.size() > most) {
@@ -84,14 +89,18 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
 }
 
 // The live families that keys lead to, each with how many do.
-void Index::count(const State& state, const std::vector<std::int64_t>& keys,
-                  Tallies& tallies) const {
+void Index::count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies,
+                  Lookup& out) const {
   for (std::int64_t key : keys) {
     const Entry* entry = find(key);
     if (!entry) continue;
     for (std::uint32_t at = 0; at < entry->count; ++at) {
       const Number family = pool_[entry->start + at];
-      if (state.family[family] != kNone) tallies.count(family);
+      if (state.family[family] == kNone) {
+        out.elsewhere |= state.is_elsewhere(family);
+        continue;
+      }
+      tallies.count(family);
     }
   }
 }
@@ -117,10 +126,15 @@ void Index::keep_nearest(Tallies& tallies) const {
 }
 
 void Index::extend(const Lookup& lookup, const std::vector<Number>& families) {
-  for (const Lookup::Pruned& left : lookup.pruned) assign(*find(left.key), left.families);
-  for (std::int64_t key : lookup.closing) find(key)->closed = true;
+  for (const Lookup::Pruned& left : lookup.pruned) {
+    Entry& entry = *find(left.key);
+    assign(entry, left.families);
+    note(entry);
+  }
+  for (std::int64_t key : lookup.closing) find(key)->closed = true;  // and so it was pruned
   for (std::int64_t key : lookup.open) {
     Entry& entry = made(key);
+    note(entry);
     for (Number family : families) append(entry, family);
   }
   if (lost_ > 4096 && lost_ > pool_.size() / 2) pack();
@@ -129,12 +143,65 @@ void Index::extend(const Lookup& lookup, const std::vector<Number>& families) {
 std::vector<Index::Led> Index::contents() const {
   std::vector<Led> out;
   for (const Entry& entry : entries_) {
-    if (!entry.used) continue;
-    const auto begin = pool_.begin() + entry.start;
-    out.push_back(Led{entry.key, {begin, begin + entry.count}, entry.closed});
+    if (entry.used && entry.count) out.push_back(led(entry));
   }
   std::sort(out.begin(), out.end(), [](const Led& a, const Led& b) { return a.key < b.key; });
   return out;
+}
+
+std::vector<Index::Led> Index::contents(const std::int64_t* keys, std::size_t n) const {
+  std::vector<Led> out;
+  for (std::size_t k = 0; k < n; ++k) {
+    const Entry* entry = find(keys[k]);
+    out.push_back(entry ? led(*entry) : Led{keys[k], {}, false});
+  }
+  return out;
+}
+
+std::vector<Index::Led> Index::changed() {
+  if (!notes_) {
+    notes_ = true;
+    return contents();
+  }
+  std::sort(noted_.begin(), noted_.end());
+  std::vector<Led> out = contents(noted_.data(), noted_.size());
+  for (std::int64_t key : noted_) find(key)->noted = false;
+  noted_.clear();
+  return out;
+}
+
+void Index::put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts) {
+  Entry& entry = made(key);
+  assign(entry, families);
+  entry.closed = closed;
+  if (counts) note(entry);
+}
+
+std::vector<Number> Index::elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
+                                     bool all) const {
+  std::vector<Number> out;
+  for (std::size_t k = 0; k < n; ++k) {
+    const Entry* entry = find(keys[k]);
+    if (!entry || (entry->closed && !all)) continue;
+    for (std::uint32_t at = 0; at < entry->count; ++at) {
+      const Number family = pool_[entry->start + at];
+      if (state.is_elsewhere(family)) out.push_back(family);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+Index::Led Index::led(const Entry& entry) const {
+  const auto begin = pool_.begin() + entry.start;
+  return Led{entry.key, {begin, begin + entry.count}, entry.closed};
+}
+
+void Index::note(Entry& entry) {
+  if (!notes_ || entry.noted) return;
+  entry.noted = true;
+  noted_.push_back(entry.key);
 }
 
 const Index::Entry* Index::find(std::int64_t key) const {

@@ -29,6 +29,7 @@ struct Lookup {
   std::vector<Pruned> pruned;
   std::vector<Number> seen;   // the families that open keys lead to, or closed ones if those do not
   std::vector<Slot> slots;    // the clusters to compare the fragment with, ascending
+  bool elsewhere = false;     // whether keys lead to what lies elsewhere: then this is not all
 };
 
 // How many keys lead to each family that any lead to; what looking up needs, one for each thread.
@@ -71,12 +72,21 @@ class Index {
     bool closed;
   };
   std::vector<Led> contents() const;
+  // Where some keys lead, also if that is nowhere.
+  std::vector<Led> contents(const std::int64_t* keys, std::size_t n) const;
+  // Where keys lead that may lead elsewhere than when this was last asked; at first, all.
+  std::vector<Led> changed();
+  // A key leads there from now on; `counts`: whether that is a change.
+  void put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts);
+  // The families that keys lead to and that lie elsewhere; with `all`, those of closed keys, too.
+  std::vector<Number> elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
+                                bool all) const;
 
  private:
   struct Entry {
     std::int64_t key = 0;
     std::uint32_t start = 0, count = 0, room = 0;
-    bool used = false, closed = false;
+    bool used = false, closed = false, noted = false;
   };
 
   Entry* find(std::int64_t key);
@@ -85,9 +95,12 @@ class Index {
   void rehash();
   void append(Entry& entry, Number family);
   void assign(Entry& entry, const std::vector<Number>& families);
+  void note(Entry& entry);
+  Led led(const Entry& entry) const;
   void pack();
   bool leads_too_far(const State& state, std::int64_t key, const Entry& entry, Lookup& out) const;
-  void count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies) const;
+  void count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies,
+             Lookup& out) const;
   void keep_shared(Tallies& tallies) const;
   void keep_nearest(Tallies& tallies) const;
 
@@ -96,6 +109,8 @@ class Index {
   std::size_t n_entries_ = 0;
   std::vector<Number> pool_;
   std::size_t lost_ = 0;
+  bool notes_ = false;                // whether changes are noted
+  std::vector<std::int64_t> noted_;   // the keys of entries that changed
 };
 
 }  // namespace kbforge

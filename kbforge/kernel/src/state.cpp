@@ -19,6 +19,17 @@ void State::count_fragment() {
   blocks.push_back(nullptr);
   make_room(family);
   family.push_back(kNone);
+  make_room(home);
+  home.push_back(kNone);
+}
+
+void State::number(Number fragments, Slot slots) {
+  if (fragments > n_fragments()) {
+    blocks.resize(fragments, nullptr);
+    family.resize(fragments, kNone);
+    home.resize(fragments, kNone);
+  }
+  if (static_cast<std::size_t>(slots) > clusters.size()) clusters.resize(slots);
 }
 
 Slot State::take_slot() {
@@ -51,15 +62,25 @@ Slot State::place(Number x, Slot parent, double score) {
   made.score = score;
   made.term = on_grid(log_cluster[made.size] + score);
   made.reach = made.gain = kNever;
+  link(slot);
+  return slot;
+}
+
+void State::link(Slot slot) {
+  Cluster& made = clusters[slot];
   Slot& head = family[made.first];
   made.previous = kNone;
   made.next = head;
   if (head != kNone) clusters[head].previous = slot;
   head = slot;
-  return slot;
 }
 
 void State::release(Slot slot) {
+  unlink(slot);
+  free.push_back(slot);
+}
+
+void State::unlink(Slot slot) {
   Cluster& gone = clusters[slot];
   gone.live = false;
   gone.reach = kNever;
@@ -69,7 +90,6 @@ void State::release(Slot slot) {
     family[gone.first] = gone.next;
   }
   if (gone.next != kNone) clusters[gone.next].previous = gone.previous;
-  free.push_back(slot);
 }
 
 void State::tidy() {
@@ -127,6 +147,25 @@ bool State::family_in_heaviest(Number name) const {
     if (in_heaviest(clusters[slot])) return true;
   }
   return false;
+}
+
+bool State::has_member(Slot slot, Number fragment) const {
+  const std::int32_t list = clusters[slot].list;
+  if (!members.folded(list) && members.newest(list) <= fragment) {
+    return members.newest(list) == fragment;
+  }
+  std::vector<Number> held;
+  members.read(list, held);
+  return std::binary_search(held.begin(), held.end(), fragment);
+}
+
+void State::follow_home(Number name) {
+  const Block& block = *blocks[name];
+  std::vector<Number> held;
+  for (std::uint32_t at = 0; at < block.row_start[1]; ++at) {
+    members.read(clusters[block.cells[at]].list, held);
+    for (Number fragment : held) home[fragment] = name;
+  }
 }
 
 }  // namespace kbforge

@@ -51,6 +51,9 @@ class State {
   std::vector<Block*> blocks;          // by name, null where there is none
   std::vector<Slot> family;            // by first fragment, one of its clusters or kNone
   std::int32_t largest = 0;            // of all clusters so far
+  std::vector<Number> home;            // by fragment, the subproblem that holds it, or kNone
+  // by fragment, whether its subproblem lies elsewhere; of those beyond the end none does
+  std::vector<std::uint8_t> elsewhere;
   std::int64_t n_subproblems = 0;
   double log10_effective = 0.0;
 
@@ -61,9 +64,17 @@ class State {
 
   Number n_fragments() const { return static_cast<Number>(blocks.size()); }
   void count_fragment();
+  // Number so many fragments and slots, at least; the clusters of new slots are not live.
+  void number(Number fragments, Slot slots);
+  bool is_elsewhere(Number fragment) const {
+    return static_cast<std::size_t>(fragment) < elsewhere.size() && elsewhere[fragment];
+  }
 
   // The cluster parent + x, or {x} for a parent of kNone; it has no owner yet.
   Slot place(Number x, Slot parent, double score);
+  // Let a live cluster be one of its family, or none.
+  void link(Slot slot);
+  void unlink(Slot slot);
   void release(Slot slot);
   void install(Number name, Block* block);
   // Take a subproblem out; the caller owns it now.
@@ -74,6 +85,9 @@ class State {
 
   bool in_heaviest(const Cluster& cluster) const;
   bool family_in_heaviest(Number family) const;
+  bool has_member(Slot slot, Number fragment) const;
+  // Note where the fragments of a subproblem are.
+  void follow_home(Number name);
 
  private:
   Slot take_slot();

@@ -37,6 +37,7 @@ void Step::open(Number x, double alone) {
   ++evaluations;
   auto* block = new Block{{0.0}, {0, 1}, {slot}, {slot}};
   state_.install(x, block);
+  state_.home[x] = x;
   done.parents.assign(1, -1);
   done.children.assign(1, slot);
   done.dropped.clear();
@@ -88,6 +89,16 @@ void Step::grow(Number x, const std::vector<Slot>& slots, const double* predicti
   for (std::int64_t slot : done.dropped) state_.release(static_cast<Slot>(slot));
   done.after.clear();
   split(grown.release());
+  follow_homes(x);
+}
+
+// Where nothing merged or fell apart, x alone has come somewhere.
+void Step::follow_homes(Number x) {
+  if (done.before.size() == 1 && done.before == done.after) {
+    state_.home[x] = static_cast<Number>(done.after[0]);
+    return;
+  }
+  for (std::int64_t name : done.after) state_.follow_home(static_cast<Number>(name));
 }
 
 // A particle's row is those of its subproblems, with the cell that takes x replaced or x appended.

@@ -25,6 +25,7 @@ enum class Outcome : std::int32_t {
   kBadAlone = 2,       // L of the fragment alone is
   kNoPlace = 3,        // the fragment has no finite assignment
   kNotTold = 4,        // the kernel was not told of its values, or of the logs of cluster sizes
+  kElsewhere = 5,      // its keys lead to subproblems that lie elsewhere
 };
 
 // What a step did, valid until the next one.
@@ -104,6 +105,7 @@ class Step {
   std::int32_t follow(const Block& grown);
   void part(const Block& grown, std::int32_t component, Number& name, Block*& block);
   void put_in_place(Number name, Block* block);
+  void follow_homes(Number x);
   std::int32_t root(std::int32_t place);
 
   State& state_;

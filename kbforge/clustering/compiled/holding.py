@@ -1,0 +1,309 @@
+"""What a compiled session holds: its fragments and subproblems, and those that lie elsewhere.
+
+A session opened on pages has here what it has looked at so far, as the reference's `PagedCore`: the
+kernel says when a fragment's keys lead to what is not here, and it is fetched.
+
+To the reference engine, what is held is itself pages: what the kernel does not do, a removal, say,
+a session of the reference does that is opened on these. It fetches what it looks at, and what it
+has changed comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kbforge.clustering.compiled.clusters import Clusters
+from kbforge.clustering.compiled.copies import Copies
+from kbforge.clustering.compiled.run import CompiledRun
+from kbforge.clustering.ids import Ids
+from kbforge.clustering.paging.codec import numbers_in
+from kbforge.contracts import Checkpoint, Fragment, IntArray, Led, Page, Pages, Totals
+from kbforge.errors import UsageError
+
+_WINDOW = 64
+"""Numbers to look for the first fragment among; twice as many where none of them is there."""
+_AT_ONCE = 10_000
+"""Pages that are fetched together, at most."""
+
+
+class Holding(Pages):
+    """See above.
+
+    Args:
+        run: the particles.
+        copies: of them.
+        made: makes an empty table of their clusters.
+        totals: what the session knows beside its subproblems.
+
+    Attributes:
+        held: fragments by number; None: it is not here.
+        n_fragments: how many there are, here and elsewhere.
+        ids: the numbers of those that are here.
+        clusters: the table.
+        source: where the other subproblems lie; None: all are here.
+
+    """
+
+    def __init__(
+        self,
+        run: CompiledRun,
+        copies: Copies,
+        made: Callable[[], Clusters],
+        totals: Callable[[], Totals],
+    ) -> None:
+        self._run, self._copies, self._made, self._totals = run, copies, made, totals
+        self.held: list[Fragment | None] = []
+        self.n_fragments = 0
+        self.ids = Ids(lambda: dict(self._here()))
+        self.clusters = made()
+        self.source: Pages | None = None
+        self._settled = True
+        self._known: set[int] = set()  # keys, of a session with a source
+        self._asked: set[str] = set()  # ids that were looked up in it
+        self._absent: set[int] = set()  # numbers that no fragment has, as far as they are known
+        self._searched = 0  # no fragment has a smaller number
+
+    def follow(self, totals: Totals, source: Pages | None) -> None:
+        """Be, while empty, as one that had numbered so many.
+
+        Args:
+            totals: what it knew.
+            source: where its subproblems lie; None: they are yet to be put in.
+
+        """
+        self.held = [None] * totals.n_numbers
+        self.n_fragments, self.source = totals.n_fragments, source
+        self._settled = source is None
+        self._run.number(totals.n_numbers, totals.n_slots)
+        self._copies.resume(totals, source is not None)
+
+    def took_in(self, fragments: Sequence[Fragment], numbers: Sequence[int]) -> None:
+        """These have been taken in; their numbers are the next ones."""
+        self.held += fragments
+        self.n_fragments += len(fragments)
+        self.ids.put(dict(zip(numbers, fragments, strict=True)))
+
+    # -- have it here -------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Have a table that was shown the first fragment that there is. May raise."""
+        if self._settled:
+            return
+        first = self._first()
+        if first is not None:
+            self.clusters.show(self.fragments([first])[first])
+        self._settled = True
+
+    def know(self, keys: Iterable[int]) -> None:
+        """Have it known where these keys lead."""
+        if self.source is None:
+            return
+        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if unknown:
+            self._copies.put_led(self.source.led(unknown), changes=False)
+            self._known.update(unknown)
+
+    def have(self, numbers: Iterable[int]) -> None:
+        """Have here the subproblems of fragments, of those that there are."""
+        wanted = [number for number in numbers if self._is_elsewhere(number)]
+        if not wanted:
+            return
+        assert self.source is not None
+        homes = self.source.homes(wanted)
+        nowhere = [number for number in wanted if number not in homes]
+        self._absent.update(nowhere)
+        self._copies.absent(nowhere)
+        self._fetch(sorted(set(homes.values())))
+
+    def have_ids(self, ids: Iterable[str]) -> None:
+        """The same, of the fragments with these ids."""
+        if self.source is None:
+            return
+        unknown = [id for id in ids if id not in self._asked]
+        if unknown:
+            self.have(sorted(self.source.numbers(unknown).values()))
+            self._asked.update(unknown)
+
+    def have_all(self) -> None:
+        """Have here all subproblems."""
+        if self.source is not None:
+            self._fetch([name for name in self.source.names() if self._is_elsewhere(name)])
+
+    def have_keys(self) -> None:
+        """Have it known where all keys lead."""
+        if self.source is not None:
+            self.know(self.source.keys())
+
+    def lead(self, keys: IntArray) -> None:
+        """Have it known where keys lead, and have here what open ones lead to."""
+        if self.source is not None:
+            self.know(keys.tolist())
+            self.reach(keys, closed=False)
+
+    def reach(self, keys: IntArray, closed: bool) -> None:
+        """Have here what keys lead to.
+
+        Args:
+            keys: known ones.
+            closed: whether closed keys are followed, too.
+
+        """
+        if self.source is not None:
+            self.have(self._copies.elsewhere(keys, closed))
+
+    def _fetch(self, names: Sequence[int]) -> None:
+        assert self.source is not None
+        for begin in range(0, len(names), _AT_ONCE):
+            pages = [self.source.page(name) for name in names[begin : begin + _AT_ONCE]]
+            self.put(pages, self.source.fragments(numbers_in(pages)))
+
+    def put(self, pages: Sequence[Page], fragments: Mapping[int, Fragment]) -> None:
+        """Hold subproblems, too. Whatever is raised, nothing has changed.
+
+        Args:
+            pages: of the subproblems.
+            fragments: theirs, by number.
+
+        """
+        if not pages:
+            return
+        self.settle()
+        self._run.fit_sizes(max(int(page.lengths.max()) for page in pages))
+        held = {number: fragments[number] for number in numbers_in(pages)}
+        self.clusters.hold(pages, held, lambda: self._copies.hold(pages))
+        new = {number: x for number, x in held.items() if self.held[number] is None}
+        for number, x in new.items():
+            self.held[number] = x
+        self.ids.put(new)
+
+    # -- what the reference has changed -------------------------------------------------------
+
+    def replace(self, names: Collection[int], now: Checkpoint, removed: Mapping[int, str]) -> None:
+        """Other subproblems have taken the place of some.
+
+        Args:
+            names: of those that there were.
+            now: those that there are, where keys lead that led elsewhere, and the totals.
+            removed: the ids of fragments that are no more, by number.
+
+        """
+        members = numbers_in(now.pages)
+        fragments = self.fragments(members)
+        first = self._first() if removed else None
+        here = [
+            name
+            for name, home in zip(names, self._copies.homes(list(names)), strict=True)
+            if name == home
+        ]
+        if here:
+            gone = self._copies.pages(np.array(sorted(here), dtype=np.int64))
+            self.clusters.release(np.concatenate([page.slots for page in gone]))
+            self._copies.drop(here)
+        self._run.number(now.totals.n_numbers, now.totals.n_slots)
+        self._copies.resume(now.totals, elsewhere=False)
+        self._forget(removed)
+        self.put(now.pages, fragments)
+        self._copies.put_led(now.led, changes=True)
+        if self.source is not None:
+            self._known.update(now.led)
+        if first in removed:
+            self._begin_anew()
+
+    def _forget(self, removed: Mapping[int, str]) -> None:
+        self.ids.forget([id for n, id in removed.items() if self.held[n] is not None])
+        for number in removed:
+            self.held[number] = None
+        self.n_fragments -= len(removed)
+        self._absent.update(removed)
+        self._copies.absent(removed)
+
+    def _begin_anew(self) -> None:
+        """Fill another table: the first fragment had settled what the old one reads."""
+        self.clusters, self._settled = self._made(), False
+        self.settle()
+        names = self._copies.names()
+        if len(names):
+            self.clusters.hold(self._copies.pages(names), dict(self._here()), lambda: None)
+
+    # -- as pages -----------------------------------------------------------------------------
+
+    @property
+    def totals(self) -> Totals:
+        return self._totals()
+
+    def page(self, name: int) -> Page:
+        if self.source is not None and self._is_elsewhere(name):
+            return self.source.page(name)
+        if self.homes((name,)).get(name) != name:
+            raise KeyError(name)
+        return self._copies.page(name)
+
+    def names(self) -> Sequence[int]:
+        here: list[int] = self._copies.names().tolist()
+        if self.source is None:
+            return here
+        return sorted([*here, *(n for n in self.source.names() if self._is_elsewhere(n))])
+
+    def fragments(self, numbers: Sequence[int]) -> dict[int, Fragment]:
+        """Fragments by number; those that there are not are left out."""
+        found = {n: x for n in numbers if (x := self.held[n]) is not None}
+        left = [n for n in numbers if self._is_elsewhere(n)]
+        if left and self.source is not None:
+            found |= self.source.fragments(left)
+        return found
+
+    def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
+        self.have_ids(ids)
+        found: dict[str, int] = {}
+        for id in ids:
+            try:
+                found[id] = self.ids.of(id)
+            except UsageError:
+                continue
+        return found
+
+    def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        inside = [number for number in numbers if 0 <= number < len(self.held)]
+        found = dict(zip(inside, self._copies.homes(inside), strict=True))
+        homes = {number: home for number, home in found.items() if home >= 0}
+        left = [number for number in inside if self._is_elsewhere(number)]
+        if left and self.source is not None:
+            homes |= self.source.homes(left)
+        return homes
+
+    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+        self.know(keys)
+        found = self._copies.led_of(keys)
+        return {key: led for key, led in found.items() if led.families or led.closed}
+
+    def keys(self) -> Sequence[int]:
+        self.have_keys()
+        return list(self._copies.led())
+
+    # -----------------------------------------------------------------------------------------
+
+    def _here(self) -> Iterable[tuple[int, Fragment]]:
+        """By ascending number."""
+        return ((number, x) for number, x in enumerate(self.held) if x is not None)
+
+    def _is_elsewhere(self, number: int) -> bool:
+        """Whether a fragment may be there that is not here."""
+        return (
+            self.source is not None
+            and 0 <= number < len(self.held)
+            and self.held[number] is None
+            and number not in self._absent
+        )
+
+    def _first(self) -> int | None:
+        """The smallest number of a fragment that there is."""
+        width = _WINDOW
+        while self._searched < len(self.held):
+            stop = min(self._searched + width, len(self.held))
+            homes = self.homes(range(self._searched, stop))
+            if homes:
+                return min(homes)
+            self._searched, width = stop, 2 * width
+        return None

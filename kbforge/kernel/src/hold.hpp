@@ -1,0 +1,28 @@
+// Subproblems that were kept as pages, and are held again (kbforge/clustering/paging/codec.py).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api.hpp"
+#include "state.hpp"
+#include "table.hpp"
+#include "wave.hpp"
+
+namespace kbforge {
+
+// Hold subproblems, whose fragments and slots have been numbered; totals stay as they are. Clusters
+// that began alike share what they began with.
+void hold(State& state, std::int64_t n, const std::int64_t* names, const kb_pages& pages);
+
+// Extend a table by clusters that are held, the way they grew: fragment by fragment, those that began
+// alike as one (kbforge/clustering/online/lineage.py). So it says the bits that it did.
+//
+// fragments: at least those of the clusters, ascending; records: theirs.
+void replay(const State& state, Table& table, std::int64_t n_slots, const std::int64_t* slots,
+            const std::int64_t* fragments, const Batch& records);
+
+// Hold some subproblems no longer.
+void drop(State& state, std::int64_t n, const std::int64_t* names);
+
+}  // namespace kbforge

@@ -1,0 +1,188 @@
+// A run: what the functions of api.hpp work on.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "api.hpp"
+#include "index.hpp"
+#include "state.hpp"
+#include "step.hpp"
+#include "table.hpp"
+#include "wave.hpp"
+
+namespace kbforge {
+
+// A run: state, index and step, and what was last told of them.
+struct Run {
+  Run(Rules rules, bool is_indexed, IndexRules index_rules)
+      : step(state, rules), index(index_rules), indexed(is_indexed) {}
+
+  State state;
+  Step step;
+  Index index;
+  bool indexed;
+
+  Lookup lookup;
+  Tallies tallies;
+  std::unique_ptr<Waves> waves;  // none: one thread does everything
+  std::vector<std::int64_t> told_slots;
+  std::vector<double> predictive;
+  // of the fragments of one call
+  std::vector<std::int64_t> before, after, before_start, after_start;
+  std::vector<std::int64_t> subproblems, evaluations;
+  std::vector<double> log10;
+  // copies
+  std::vector<std::int64_t> names, free;
+  std::vector<std::int64_t> clusters, particles, page_slots, lengths, members, rows, cells;
+  std::vector<double> scores, weights;
+  std::vector<std::int64_t> keys, counts, families;
+  std::vector<std::uint8_t> closed;
+
+  // Where these keys lead, or, without an index, all clusters.
+  void look_up(const std::int64_t* wanted, std::int64_t n) {
+    if (indexed) {
+      index.look_up(state, wanted, static_cast<std::size_t>(n), tallies, lookup);
+      return;
+    }
+    lookup.slots.clear();
+    for (std::size_t slot = 0; slot < state.clusters.size(); ++slot) {
+      if (state.clusters[slot].live) lookup.slots.push_back(static_cast<Slot>(slot));
+    }
+  }
+
+  // Leave in `lookup` the clusters of heaviest particles that a fragment could belong to instead of
+  // its own, none if that has no other fragment; whether all are here.
+  bool find_rivals(Number x, const std::int64_t* wanted, std::int64_t n) {
+    const Block& block = *state.blocks[state.home[x]];
+    std::uint32_t at = 0;
+    while (!state.has_member(block.cells[at], x)) ++at;
+    const Slot own = block.cells[at];
+    lookup.slots.clear();
+    if (state.clusters[own].size == 1) return true;
+    look_up(wanted, n);
+    if (lookup.elsewhere) return false;
+    std::vector<Number> owners;
+    for (Slot slot : lookup.slots) owners.push_back(state.clusters[slot].owner);
+    std::sort(owners.begin(), owners.end());
+    owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
+    std::vector<Slot> heaviest;
+    for (Number owner : owners) {
+      const Block& near = *state.blocks[owner];
+      heaviest.insert(heaviest.end(), near.cells.begin(), near.cells.begin() + near.row_start[1]);
+    }
+    std::sort(heaviest.begin(), heaviest.end());
+    const auto other = [&](Slot slot) {
+      return slot == own || !std::binary_search(heaviest.begin(), heaviest.end(), slot);
+    };
+    auto& slots = lookup.slots;
+    slots.erase(std::remove_if(slots.begin(), slots.end(), other), slots.end());
+    return true;
+  }
+
+  void begin() {
+    before.clear();
+    after.clear();
+    before_start.assign(1, 0);
+    after_start.assign(1, 0);
+    subproblems.clear();
+    evaluations.clear();
+    log10.clear();
+  }
+
+  // Take in the fragment of that lookup.
+  Outcome take_in(const Lookup& looked, const double* gains, double alone) {
+    const auto largest = static_cast<std::size_t>(state.largest) + 1;
+    if (state.log_size.size() <= largest) return Outcome::kNotTold;
+    const Outcome outcome = step.take_in(looked.slots, gains, alone);
+    if (outcome != Outcome::kDone) return outcome;
+    if (indexed) index.extend(looked, step.done.families);
+    before.insert(before.end(), step.done.before.begin(), step.done.before.end());
+    after.insert(after.end(), step.done.after.begin(), step.done.after.end());
+    before_start.push_back(static_cast<std::int64_t>(before.size()));
+    after_start.push_back(static_cast<std::int64_t>(after.size()));
+    subproblems.push_back(state.n_subproblems);
+    evaluations.push_back(step.evaluations);
+    log10.push_back(state.log10_effective);
+    return outcome;
+  }
+
+  // Take in fragments one after another, by a table of the kernel's own.
+  Outcome add(Table& table, const Batch& batch) {
+    const bool ahead = waves && batch.n > 1 && indexed && table.ahead() != kbforge::Ahead::kNever;
+    if (ahead) waves->restart();
+    for (std::int64_t k = 0; k < batch.n; ++k) {
+      if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);
+      const Lookup* looked = ahead ? waves->found(k, predictive) : nullptr;
+      const Record x = batch.record(k);
+      if (!looked) {
+        const std::int64_t first = batch.key_start[k];
+        look_up(batch.keys + first, batch.key_start[k + 1] - first);
+        predictive.resize(lookup.slots.size());
+        if (!lookup.elsewhere) table.log_predictive(x, lookup.slots, predictive.data());
+        looked = &lookup;
+      }
+      if (looked->elsewhere) return Outcome::kElsewhere;
+      const Outcome outcome =
+          take_in(*looked, predictive.data(), table.log_predictive_new(x));
+      if (outcome != Outcome::kDone) return outcome;
+      table.extend(x, step.done.parents, step.done.children);
+      table.release(step.done.dropped);
+      if (ahead) waves->note(*looked, step.done.disturbed);
+    }
+    return Outcome::kDone;
+  }
+
+  void tell(Outcome outcome, kb_done* done) const {
+    const Done& last = step.done;
+    done->taken = static_cast<std::int64_t>(log10.size());
+    done->outcome = static_cast<std::int32_t>(outcome);
+    done->evaluations = step.evaluations;
+    done->subproblems = state.n_subproblems;
+    done->log10_effective = state.log10_effective;
+    done->parents = last.parents.data();
+    done->children = last.children.data();
+    done->dropped = last.dropped.data();
+    done->n_children = static_cast<std::int64_t>(last.children.size());
+    done->n_dropped = static_cast<std::int64_t>(last.dropped.size());
+    done->before = before.data();
+    done->after = after.data();
+    done->before_start = before_start.data();
+    done->after_start = after_start.data();
+    done->subproblems_after = subproblems.data();
+    done->evaluations_after = evaluations.data();
+    done->log10_after = log10.data();
+  }
+
+  void copy_page(const Block& block) {
+    clusters.push_back(static_cast<std::int64_t>(block.slots.size()));
+    particles.push_back(block.rows());
+    std::vector<Number> held;
+    std::int32_t place = 0;
+    for (Slot slot : block.slots) {
+      state.clusters[slot].place = place++;
+      page_slots.push_back(slot);
+      scores.push_back(state.clusters[slot].score);
+      state.members.read(state.clusters[slot].list, held);
+      lengths.push_back(static_cast<std::int64_t>(held.size()));
+      members.insert(members.end(), held.begin(), held.end());
+    }
+    for (std::int32_t row = 0; row < block.rows(); ++row) rows.push_back(block.length(row));
+    for (Slot slot : block.cells) cells.push_back(state.clusters[slot].place);
+    weights.insert(weights.end(), block.weights.begin(), block.weights.end());
+  }
+
+  // The heaviest particle's clusters alone: their lengths and members.
+  void copy_heaviest(const Block& block) {
+    std::vector<Number> held;
+    for (std::uint32_t at = 0; at < block.row_start[1]; ++at) {
+      state.members.read(state.clusters[block.cells[at]].list, held);
+      lengths.push_back(static_cast<std::int64_t>(held.size()));
+      members.insert(members.end(), held.begin(), held.end());
+    }
+  }
+};
+
+}  // namespace kbforge
