@@ -44,6 +44,36 @@ class TestMetropolis(ClustererContract):
     options: ClassVar = {"sweeps": 8}
 
 
+class TestRgsm(ClustererContract):
+    name = "rgsm"
+    options: ClassVar = {"sweeps": 4, "scans": 2}
+
+
+class TestSdds(ClustererContract):
+    name = "sdds"
+    options: ClassVar = {"sweeps": 5}
+
+
+class TestLshsm(ClustererContract):
+    name = "lshsm"
+    options: ClassVar = {"sweeps": 8, "rows": 3}
+
+
+class TestMinsm(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 8}
+
+
+class TestMinsmWithGibbs(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 3, "gibbs": 1, "moves": 10, "start": "sequential"}
+
+
+class TestMinsmFromOne(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 5, "start": "one", "gibbs": 1}
+
+
 class TestAgglomerative(ClustererContract):
     name = "agglomerative"
 

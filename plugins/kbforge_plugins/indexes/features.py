@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import Features, Fragment, Likelihood
 from kbforge.contracts.likelihood import FloatArray
+from kbforge_plugins.indexes.directions import Directions, sides
 from kbforge_plugins.indexes.hashed import Values, grams_of, mixed, starts_of, taken
 from kbforge_plugins.indexes.located import located, ordinary, stacked
 
 _ORDER = 2  # characters of an n-gram
 _MOST_CHARACTERS = 65_536  # of a value that are read
 _FOLDED = 256  # dimensions of what has no dimensions of its own
+_AT_ONCE = 4096  # fragments that are projected at once
 
 
 def features_of(
@@ -59,6 +62,17 @@ def gram_counts(fragments: Sequence[Fragment], attributes: Sequence[str], order:
     counts = np.diff(first, append=len(names)).astype(np.float64)
     starts = starts_of(np.bincount(owners[first], minlength=len(fragments)))
     return Features(starts, names[first], counts)
+
+
+def sides_of(features: Features, seed: int, tables: int, rows: int) -> NDArray[np.bool_]:
+    """On which sides of random directions fragments are, shape [n, tables, rows]."""
+    directions = Directions(seed, dimensions_of(features), tables, rows)
+    n = len(features.starts) - 1
+    out = np.empty((n, tables, rows), dtype=np.bool_)
+    for begin in range(0, n, _AT_ONCE):
+        some = slice(begin, min(begin + _AT_ONCE, n))
+        out[some] = sides(directions.projected(dense(features, some)))
+    return out
 
 
 def dense(features: Features, rows: slice) -> FloatArray:

@@ -28,7 +28,7 @@ Make = Callable[[Sequence[Fragment], Problem, Grouping, Clusters], SplitMergeKer
 
 def fixed(table: Any) -> Rotation[Any]:
     """One table for ever, already made: nothing is drawn but which of one it is."""
-    rotation: Rotation[Any] = Rotation(lambda seed: table, every=1 << 60, kept=1)
+    rotation: Rotation[Any] = Rotation(lambda seed: table, n_fragments=1 << 60, kept=1)
     rotation.next(RandomDraws(np.random.default_rng(0)))
     return rotation
 

@@ -93,7 +93,7 @@ class Clusters:
     def split_gain(self, slot: int, a: IntArray, b: IntArray) -> float:
         """Of the cluster's falling apart into these parts; -inf if one of them is impossible."""
         apart = self.scores([a, b]).sum()
-        return self._prior_of_split(len(a), len(b)) + float(apart) - self._known(slot)
+        return self.prior_of_split(len(a), len(b)) + float(apart) - self._known(slot)
 
     def merge_gain(self, slots: Sequence[int], a: IntArray, b: IntArray) -> float:
         """Of two clusters' becoming one; -inf if that is impossible.
@@ -105,7 +105,7 @@ class Clusters:
 
         """
         one = self.scores([np.sort(np.concatenate([a, b]))])[0]
-        return float(one) - self._prior_of_split(len(a), len(b)) - sum(map(self._known, slots))
+        return float(one) - self.prior_of_split(len(a), len(b)) - sum(map(self._known, slots))
 
     def scores(self, sets: Sequence[IntArray]) -> FloatArray:
         """L of sets of fragments, shape [len(sets)].
@@ -134,7 +134,12 @@ class Clusters:
             self._score[slot] = score
         return score
 
-    def _prior_of_split(self, a: int, b: int) -> float:
+    def together(self, one: int, other: int) -> bool:
+        """Whether two fragments share a cluster."""
+        return self._grouping.slot_of[one] == self._grouping.slot_of[other]
+
+    def prior_of_split(self, a: int, b: int) -> float:
+        """What the prior says to a cluster's falling apart into parts of these sizes."""
         return self._log_alpha + math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
     def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:

@@ -38,7 +38,7 @@ from kbforge.clustering.batch.splitmerge.clusters import Clusters
 from kbforge.clustering.batch.splitmerge.draws import Draws
 from kbforge.clustering.batch.splitmerge.rotation import Rotation
 from kbforge.clustering.batch.splitmerge.smart_dumb import Parted, SmartDumb
-from kbforge.contracts import IntArray
+from kbforge.contracts import FloatArray, IntArray
 
 _LOG_2 = math.log(2)
 
@@ -89,7 +89,7 @@ class OppositeKernel(SmartDumb[Looked]):
         return Parted(slot, members[with_u], members[~with_u])
 
     def log_split(self, a: IntArray, b: IntArray, given: Looked) -> float:
-        share = _share(given, a, b, opposite=True) + _share(given, b, a, opposite=True)
+        share = _both_shares(given, a, b, opposite=True)
         if not share:
             return -np.inf
         size = len(a) + len(b)
@@ -108,7 +108,7 @@ class OppositeKernel(SmartDumb[Looked]):
         return None if slots[0] == slots[1] else slots
 
     def log_merge(self, a: IntArray, b: IntArray, given: Looked) -> float:
-        share = _share(given, a, b, opposite=False) + _share(given, b, a, opposite=False)
+        share = _both_shares(given, a, b, opposite=False)
         return math.log(share / len(given.tables.code)) if share else -np.inf
 
 
@@ -136,12 +136,17 @@ def _asked(
     return table, offered[rows, table], codes[rows, table]
 
 
-def _share(given: Looked, part: IntArray, other: IntArray, opposite: bool) -> float:
-    """Sum over u in a part of the share of what u is offered that is of the other part."""
+def shares(given: Looked, part: IntArray, other: IntArray, opposite: bool) -> FloatArray:
+    """By u of a part, which share of what u is offered is of the other part, shape [part]."""
     table, offered, codes = _asked(given, part, opposite)
-    total = 0.0
+    out = np.zeros(len(part))
     for one in np.unique(table[offered > 0]).tolist():
         here = (table == one) & (offered > 0)
         met = pairs_with(given.tables.code[other, one], codes[here])
-        total += float((met / offered[here]).sum())
-    return total
+        out[here] = met / offered[here]
+    return out
+
+
+def _both_shares(given: Looked, a: IntArray, b: IntArray, opposite: bool) -> float:
+    """The sum of the shares of both parts."""
+    return float(shares(given, a, b, opposite).sum() + shares(given, b, a, opposite).sum())

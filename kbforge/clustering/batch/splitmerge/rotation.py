@@ -1,7 +1,8 @@
 """Hash tables that a kernel takes in turn: several at a time, now and then a new one.
 
 A table of all fragments takes as long to make as there are fragments. So it serves as many moves as
-there are fragments, and a move's share of it is the same however many there are. A few tables are
+there are fragments (and some, if they are few), and a move's share of it is the same however many
+there are. A few tables are
 kept, and every move takes one of them at random. Which tables there are and which one is taken
 depends on how many moves there were and on random numbers that nothing else reads, never on the
 grouping; so a move may take its table for given.
@@ -18,6 +19,7 @@ from kbforge.clustering.batch.splitmerge.draws import Draws
 Table = TypeVar("Table")
 
 _SEEDS = 1 << 62
+_FEWEST_MOVES = 1000
 
 
 class Rotation(Generic[Table]):
@@ -25,13 +27,13 @@ class Rotation(Generic[Table]):
 
     Args:
         make: a table from a seed.
-        every: moves after which a new one is made.
+        n_fragments: moves after which a new one is made, if they are more than a few.
         kept: how many are kept; the oldest goes when a new one comes.
 
     """
 
-    def __init__(self, make: Callable[[int], Table], every: int, kept: int) -> None:
-        self._make, self._every = make, every
+    def __init__(self, make: Callable[[int], Table], n_fragments: int, kept: int) -> None:
+        self._make, self._every = make, max(n_fragments, _FEWEST_MOVES)
         self._tables: deque[Table] = deque(maxlen=kept)
         self._moves = 0
 
