@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.bench import figures
 from kbforge.bench.overview import BELOW, details, long_table, overview, standings
+from kbforge.bench.race import Reached, race_part
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
 from kbforge.bench.summary import Line, Verdict, footnotes
@@ -93,9 +94,10 @@ def write_report(
     judged: Sequence[Verdict],
     notes: Sequence[str],
     pictures: Sequence[Picture],
+    raced: Sequence[Reached],
     folder: Path,
 ) -> None:
-    """Write the page; `about` is the paragraph on how the bench was run.
+    """Write the page; `about` is the paragraph on how the bench was run, `raced` of a race.
 
     Raises:
         KBForgeError: the file cannot be written.
@@ -106,6 +108,8 @@ def write_report(
         parts += _overview_parts(plan, lines)
     else:
         parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
+    if plan.race:
+        parts += [race_part(task.name, plan, raced) for task in plan.tasks]
     if judged:
         items = [f"- {_bold_if(v.held is False, v.mark)}: {v.sentence}" for v in judged]
         parts.append("\n".join(["## What must hold", "", *items]))
