@@ -126,6 +126,24 @@ class LikelihoodContract(Contract):
         kept = original.kept()
         assert not_refused(lambda wrong: self.make().take_up(wrong), kept, self.signed) == []
 
+    def test_features_are_laid_end_to_end(self) -> None:
+        """Each once a fragment, something of it, and the same whoever is beside."""
+        likelihood, items = self.fitted(), list(self.fragments())
+        features = likelihood.features(items)
+        if features is None:
+            pytest.skip("it does not say what fragments are compared by")
+        starts, names, values = features
+        assert (starts[0], starts[-1], len(starts)) == (0, len(names), len(items) + 1)
+        assert len(names) == len(values)
+        assert np.isfinite(values).all()
+        assert (values != 0).all()
+        for i, item in enumerate(examples.without_gold(items)):
+            own = slice(int(starts[i]), int(starts[i + 1]))
+            assert len(set(names[own].tolist())) == own.stop - own.start
+            _, alone, much = likelihood.features([item])
+            found = dict(zip(alone.tolist(), much.tolist(), strict=True))
+            assert found == dict(zip(names[own].tolist(), values[own].tolist(), strict=True))
+
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())
         if not likelihood.explains:
