@@ -168,7 +168,7 @@ def _bench(
     if plan.of_ways:
         write_table(plan, found, folder)
     about = described(planned.suite, folder, settings, [run.seconds for run in planned.runs])
-    raced = reached(plan, rows, trace) if plan.race else []
+    raced = reached(plan, rows) if plan.race else []
     write_report(planned.suite, about, plan, found, judged, notes, pictures, raced, folder)
     files = [picture.file for picture in pictures]
     before = len(planned.runs) - len(missing)

@@ -2,8 +2,8 @@
 
 Samplers go on for ever, so that neither where they end at a given time nor when they end compares
 them. This asks for the time at which a method's best grouping was first as probable as the one that
-the lowest of the methods ended with, on the same order of the data. Times are those of the trace,
-whose marks are 15 % apart, or more where a method cannot be looked at so often.
+the lowest of the methods ended with, on the same order of the data. It is processor time, which
+other work on the machine hardly changes, told from marks a twentieth apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbforge.bench.results import Row, TraceRow
+import orjson
+
+from kbforge.bench.results import Row
 from kbforge.bench.summary import Spread
 from kbforge.contracts.suite import Plan
 
@@ -24,7 +26,7 @@ class Reached:
 
     Attributes:
         level: the log posterior that the slowest ended at, nats.
-        seconds: until the method had reached it, over the orders of the data.
+        seconds: processor seconds until the method had reached it, over the orders of the data.
         times: the same in units of the fastest method's mean.
 
     """
@@ -36,7 +38,7 @@ class Reached:
     times: float
 
 
-def reached(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow]) -> list[Reached]:
+def reached(plan: Plan, rows: Sequence[Row]) -> list[Reached]:
     """Of every task and method of the table, fastest first; of orders that all methods ran on."""
     out = []
     names = [method.name for method in plan.methods]
@@ -49,9 +51,7 @@ def reached(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow]) -> list[
         orders = [runs for _, runs in sorted(by_order.items()) if runs.keys() == ran]
         levels = [min(row.log_posterior for row in runs.values()) for runs in orders]
         found = {
-            name: [
-                _first(runs[name], level, trace) for runs, level in zip(orders, levels, strict=True)
-            ]
+            name: [_first(runs[name], level) for runs, level in zip(orders, levels, strict=True)]
             for name in names
             if name in ran and orders
         }
@@ -63,11 +63,11 @@ def reached(plan: Plan, rows: Sequence[Row], trace: Sequence[TraceRow]) -> list[
     return out
 
 
-def _first(row: Row, level: float, trace: Sequence[TraceRow]) -> float:
-    """Seconds until a run had reached a level, at the latest when it ended."""
+def _first(row: Row, level: float) -> float:
+    """Processor seconds until a run had reached a level, at the latest when it ended."""
     enough = level - _ROUNDING * abs(level)
-    way = [one for one in trace if one.key == row.key]
-    return min((one.seconds for one in way if one.log_posterior >= enough), default=row.seconds)
+    way: list[tuple[float, float]] = orjson.loads(row.way)
+    return min((seconds for seconds, best in way if best >= enough), default=row.cpu_seconds)
 
 
 def race_part(task: str, plan: Plan, raced: Sequence[Reached]) -> str:
@@ -76,10 +76,10 @@ def race_part(task: str, plan: Plan, raced: Sequence[Reached]) -> str:
     if not own:
         return f"## {task}: the race\n\nNo order of the data has runs of all methods."
     text = (
-        f"Seconds until a method's best grouping was as probable as the one that the slowest "
-        f"method ended with (log posterior {own[0].level.text(1)}), and how often that is the "
-        "fastest one's."
+        "Processor seconds until a method's best grouping was as probable as the one that the "
+        f"slowest method ended with (log posterior {own[0].level.text(1)}), and how often that is "
+        "the fastest one's."
     )
-    lines = ["| method | seconds | x fastest |", "| --- | ---: | ---: |"]
+    lines = ["| method | CPU seconds | x fastest |", "| --- | ---: | ---: |"]
     lines += [f"| {one.method} | {one.seconds.text(2)} | {one.times:.1f} |" for one in own]
     return "\n\n".join([f"## {task}: the race", text, "\n".join(lines)])
