@@ -29,6 +29,7 @@ _CAPTIONS = {
     "particles": "Metrics against the number of particles P.",
     "observations": "The point estimate as fragments arrive.",
     "subproblems": "Subproblems and effective particles.",
+    "race": "The best grouping so far against processor seconds.",
     "surrogate": "Metrics against M, the joins that the surrogate proposes a step{at}.",
 }
 
@@ -83,6 +84,7 @@ def _figures(
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
         "subproblems": figures.subproblems_and_particles(own, way, splitting, plan.methods),
         "surrogate": figures.surrogate_ablation(own, plan.methods),
+        "race": figures.log_posterior_by_seconds(own, plan.methods) if plan.race else None,
     }
 
 
