@@ -66,7 +66,7 @@ class TestMinsm(ClustererContract):
 
 class TestMinsmWithGibbs(ClustererContract):
     name = "minsm"
-    options: ClassVar = {"sweeps": 3, "gibbs": 1, "moves": 10, "start": "sequential"}
+    options: ClassVar = {"sweeps": 3, "gibbs": 1, "moves": 10, "rows": 2, "start": "sequential"}
 
 
 class TestMinsmFromOne(ClustererContract):

@@ -76,3 +76,13 @@ def test_sides_are_those_of_the_directions() -> None:
     found = sides_of(of_vectors(vectors), 4, tables=3, rows=2)
     assert (found == sides(Directions(4, 6, 3, 2).projected(vectors))).all()
     assert (sides_of(of_vectors(-vectors), 4, 3, 2) == ~found).all()
+
+
+def test_several_hashes_are_shared_if_each_of_them_is() -> None:
+    vectors = np.random.default_rng(5).normal(size=(2, 4)) + 1.5
+    amounts = Amounts(of_vectors(vectors))
+    found = [[amounts.firsts(seed, rows) for seed in range(1500)] for rows in (1, 2)]
+    shared = [np.mean([one == other for one, other in hashes]) for hashes in found]
+    assert 0.1 < shared[0] < 0.9
+    assert shared[1] == pytest.approx(shared[0] ** 2, abs=0.06)
+    assert (amounts.firsts(7, 1) == amounts.first(7)).all()

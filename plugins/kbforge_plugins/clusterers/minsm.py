@@ -6,6 +6,7 @@ from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
 from kbforge.clustering.batch.splitmerge.buckets import Buckets
 from kbforge.clustering.batch.splitmerge.published import PublishedAlike
 from kbforge.clustering.batch.splitmerge.rotation import Rotation
+from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.splitting import Ground, SplitMerge, require_tables
 from kbforge_plugins.clusterers.starting import SINGLETONS
 from kbforge_plugins.indexes.features import features_of
@@ -20,6 +21,8 @@ class MinSm(SplitMerge):
     the n-grams that a likelihood of text reads.
 
     Args:
+        rows: K, MinHashes that are one hash together. More tell many clusters apart better; the
+            published ratio is of 1.
         hashes: how many hash functions are kept to choose from; a new one comes, and the oldest
             goes, after as many moves as there are fragments.
         standardised: whether vectors are taken from their median, and each dimension is divided by
@@ -38,20 +41,26 @@ class MinSm(SplitMerge):
         budget: float | None = None,
         moves: int | None = None,
         gibbs: int = 0,
+        rows: int = 1,
         hashes: int = 10,
         standardised: bool = True,
         as_published: bool = False,
     ) -> None:
         super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
-        require_tables(hashes=hashes)
-        self._hashes, self._standardised, self._as_published = hashes, standardised, as_published
+        require_tables(rows=rows, hashes=hashes)
+        if as_published and rows > 1:
+            raise UsageError(f"rows: the published ratio is of 1, got {rows}")
+        self._rows, self._hashes = rows, hashes
+        self._standardised, self._as_published = standardised, as_published
 
     def splitting(self, ground: Ground) -> AlikeKernel:
         """See `SplitMerge`."""
         features = features_of(ground.fragments, ground.likelihood, self._standardised)
         amounts = Amounts(features)
         tables = Rotation(
-            lambda seed: Buckets(amounts.first(seed)), len(ground.fragments), self._hashes
+            lambda seed: Buckets(amounts.firsts(seed, self._rows)),
+            len(ground.fragments),
+            self._hashes,
         )
         if self._as_published:
             return PublishedAlike(ground.clusters, tables, features, self._moves)

@@ -87,3 +87,10 @@ class Amounts:
             )
             times[some] = np.minimum.reduceat(log_time, self._starts[some] - low)
         return times.view(np.uint64)
+
+    def firsts(self, seed: int, rows: int) -> Hashes:
+        """By fragment, the hashes by some seeds that follow from one, as one number, shape [n]."""
+        out = self.first(seed)
+        for each in seeds(seed, rows)[1:].tolist():
+            out = mixed(out ^ mixed(self.first(each)))
+        return out

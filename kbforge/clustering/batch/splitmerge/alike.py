@@ -43,6 +43,10 @@ Metropolis-Hastings has detailed balance for each pair by itself. Then it holds 
 and for a mixture over h, as long as h does not depend on z. Whether pairs 1 and 2 lead to the same
 z' does not matter.
 
+Nothing of this asks how the buckets came about. So several MinHashes may be one hash together
+(K > 1), which the paper's formulas rule out: of many clusters, a bucket of one MinHash holds too
+many for its v to be of u's kind.
+
 A split costs O(|C|) and a merge O(|A| + |B|): hashes are compared and L is added up.
 """
 
