@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kbforge import interrupts, registry
+from kbforge.bench.race import reached
 from kbforge.bench.report import draw, write_report, write_table
 from kbforge.bench.results import Results, Row, alone_in
 from kbforge.bench.runs import Run, narrowed, runs_of, select
@@ -167,7 +168,8 @@ def _bench(
     if plan.of_ways:
         write_table(plan, found, folder)
     about = described(planned.suite, folder, settings, [run.seconds for run in planned.runs])
-    write_report(planned.suite, about, plan, found, judged, notes, pictures, folder)
+    raced = reached(plan, rows) if plan.race else []
+    write_report(planned.suite, about, plan, found, judged, notes, pictures, raced, folder)
     files = [picture.file for picture in pictures]
     before = len(planned.runs) - len(missing)
     return Benched(plan, found, judged, notes, len(runs), before, failed, files)

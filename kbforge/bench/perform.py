@@ -23,6 +23,8 @@ _MARKS = 50
 # an offline method's next mark is when this much more time has passed, and enough of it that
 # watching takes little of the whole
 _SLOWER, _LITTLE = 1.15, 0.1
+# what is known without looking is noted more often
+_FURTHER = 1.05
 _GRACE = 2.0  # a clusterer that minds its own budget is stopped when it forgets
 
 
@@ -82,6 +84,7 @@ def perform(run: Run) -> Outcome:
         seconds=spent.wall,
         cpu_seconds=spent.cpu,
         version=__version__,
+        way=orjson.dumps(watch.way).decode(),
     )
     kept: tuple[Row | TraceRow, ...] = (row, *watch.trace)
     for one in kept:
@@ -129,6 +132,7 @@ class _Watch:
 
     def __init__(self, run: Run, gold: Sequence[str], online: bool) -> None:
         self.trace: list[TraceRow] = []
+        self.way: list[tuple[float, float]] = []
         self.own = Clocks()
         self._online = online
         self._allowed = run.seconds if online else _GRACE * run.seconds
@@ -152,7 +156,9 @@ class _Watch:
 
     def on_step(self, progress: Progress) -> None:
         now = Clocks.now()
-        elapsed = (now - self._begin - self.own).wall
+        spent = now - self._begin - self.own
+        elapsed = spent.wall
+        self._note_way(progress, spent.cpu)
         if self._is_due(progress, elapsed) and progress.posterior is not None:
             self._note(progress, progress.posterior(), elapsed)
             cost = Clocks.now() - now
@@ -160,6 +166,13 @@ class _Watch:
             self._next_seconds = max(_SLOWER * elapsed, elapsed + cost.wall / _LITTLE)
         if elapsed > self._allowed:
             raise Interrupted
+
+    def _note_way(self, progress: Progress, seconds: float) -> None:
+        if progress.rounds is None or progress.fragments < progress.total:
+            return
+        further = not self.way or seconds >= _FURTHER * self.way[-1][0]
+        if further and progress.rounds.log_posterior > -np.inf:
+            self.way.append((seconds, progress.rounds.log_posterior))
 
     def _is_due(self, progress: Progress, elapsed: float) -> bool:
         """Every so many fragments online; offline, with all of them, at times further apart."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.bench import figures
 from kbforge.bench.overview import BELOW, details, long_table, overview, standings
+from kbforge.bench.race import Reached, race_part
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
 from kbforge.bench.summary import Line, Verdict, footnotes
@@ -28,6 +29,7 @@ _CAPTIONS = {
     "particles": "Metrics against the number of particles P.",
     "observations": "The point estimate as fragments arrive.",
     "subproblems": "Subproblems and effective particles.",
+    "race": "The best grouping so far against processor seconds.",
     "surrogate": "Metrics against M, the joins that the surrogate proposes a step{at}.",
 }
 
@@ -82,6 +84,7 @@ def _figures(
         "observations": figures.metric_by_observations(way, plan.methods, plan.reference),
         "subproblems": figures.subproblems_and_particles(own, way, splitting, plan.methods),
         "surrogate": figures.surrogate_ablation(own, plan.methods),
+        "race": figures.log_posterior_by_seconds(own, plan.methods) if plan.race else None,
     }
 
 
@@ -93,9 +96,10 @@ def write_report(
     judged: Sequence[Verdict],
     notes: Sequence[str],
     pictures: Sequence[Picture],
+    raced: Sequence[Reached],
     folder: Path,
 ) -> None:
-    """Write the page; `about` is the paragraph on how the bench was run.
+    """Write the page; `about` is the paragraph on how the bench was run, `raced` of a race.
 
     Raises:
         KBForgeError: the file cannot be written.
@@ -106,6 +110,8 @@ def write_report(
         parts += _overview_parts(plan, lines)
     else:
         parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
+    if plan.race:
+        parts += [race_part(task.name, plan, raced) for task in plan.tasks]
     if judged:
         items = [f"- {_bold_if(v.held is False, v.mark)}: {v.sentence}" for v in judged]
         parts.append("\n".join(["## What must hold", "", *items]))

@@ -49,7 +49,7 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="What to compare: gauss, circles, text, accuracy or another suite's name."
+            help="What to compare: gauss, circles, text, accuracy, hashing or another suite's name."
         ),
     ],
     output: Annotated[

@@ -25,6 +25,7 @@ def revisit(
 ) -> None:
     """Cluster neighbouring clusters again, and keep what is more probable.
 
+    Clusters are also parted by hashes and merged, and single fragments move, where that is better.
     The log posterior never falls. Ctrl-C ends it after the current step, and keeps what was found.
 
     Examples:

@@ -6,6 +6,7 @@ from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
 from kbforge.contracts.exporter import Exporter
+from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
 from kbforge.contracts.history import Change, Decided, Kind, Run
@@ -20,6 +21,7 @@ from kbforge.contracts.likelihood import (
     Likelihood,
     LiveClusters,
     Observation,
+    SetMarginals,
 )
 from kbforge.contracts.paging import Checkpoint, Led, Page, Pages, Totals
 from kbforge.contracts.posterior import (
@@ -59,6 +61,7 @@ __all__ = [
     "Explanation",
     "Exporter",
     "Fate",
+    "Features",
     "FloatArray",
     "Fragment",
     "Grammar",
@@ -87,6 +90,7 @@ __all__ = [
     "Search",
     "Serializer",
     "Session",
+    "SetMarginals",
     "Snapshot",
     "Source",
     "Subproblem",

@@ -62,6 +62,31 @@ class AdditiveLikelihood(ConjugateLikelihood):
         """A new, empty table."""
         return SumsOfClusters(self)
 
+    def set_marginals(self, fragments: Sequence[Fragment]) -> SumsOfSets:
+        """These fragments' statistics, read once."""
+        table = SumsOfClusters(self)
+        return SumsOfSets(self, np.array([table.encode(fragment) for fragment in fragments]))
+
+
+class SumsOfSets:
+    """L of sets of fragments of which the statistics are known.
+
+    Args:
+        model: scores sums.
+        statistics: of all fragments, shape [n, D].
+
+    """
+
+    def __init__(self, model: AdditiveLikelihood, statistics: FloatArray) -> None:
+        self._model, self._statistics = model, statistics
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        """See `kbforge.contracts.likelihood`."""
+        if not sets:
+            return np.zeros(0)
+        sums = [self._statistics[of_one].sum(axis=0) for of_one in sets]
+        return self._model.log_marginal_of(np.stack(sums))
+
 
 class SumsOfClusters(LiveClusters):
     """The live clusters of an `AdditiveLikelihood`. Row 0 is the empty cluster, slot s row s + 1.
@@ -124,6 +149,10 @@ class SumsOfClusters(LiveClusters):
     def remove(self, x: FloatArray, slot: int) -> None:
         slots = np.array([slot])
         self._write(slots, self._sums[slots + 1] - x)
+
+    def gather(self, xs: Sequence[FloatArray], slot: int) -> None:
+        self._reach(slot + 1)
+        self._write(np.array([slot]), np.sum(xs, axis=0)[None])
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         self._reach(slots)

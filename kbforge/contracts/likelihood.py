@@ -45,6 +45,8 @@ with it; a class that has one without the other is refused when Python reads it.
     clusters were merged scores as one that was filled with the whole.
 11. *Keeps*: one that takes up what another of the same options kept scores as that one, bit for
     bit, and keeps the same; likewise the keys of its index.
+12. *Read once*: set_marginals say of sets what log_marginal says (to 1e-8), whichever other sets
+    are asked for beside; LiveClusters.gather makes the cluster that `extend` and `add` make.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import Kept
@@ -135,6 +138,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def features(self, fragments: Sequence[Fragment]) -> Features | None:
+        """What fragments are compared by, for hashing; None: it does not say."""
+        return None
+
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
         """What each attribute says for the fragment's being in the cluster, in nats."""
         raise NotImplementedError(f"{type(self).__name__} does not tell what each attribute says")
@@ -179,10 +186,27 @@ class ConjugateLikelihood(Likelihood):
         """
         return None
 
+    def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
+        """These fragments, read once, and L of sets of them; None: there is no faster way.
+
+        Raises:
+            LikelihoodError: as `LiveClusters.encode`.
+
+        """
+        return None
+
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """The sum of the table's predictives; write it yourself where a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
         return np.array(chained, dtype=np.float64)
+
+
+class SetMarginals(Protocol):
+    """L of many sets of the same fragments, at the cost of adding up what was read of them."""
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        """L of sets of different fragments by number, in nats, shape [len(sets)]; none is empty."""
+        ...
 
 
 class Encoded(NamedTuple):
@@ -302,6 +326,17 @@ class LiveClusters(ABC):
     def remove(self, x: Observation, slot: int) -> None:
         """C := C - x, in place; C is live, holds x and is not empty without it."""
         raise NotImplementedError(f"{type(self).__name__} is not editable")
+
+    def gather(self, xs: Sequence[Observation], slot: int) -> None:
+        """Make cluster C := all of xs, of which there is one at least; the slot holds none.
+
+        As `add`, it is for tables that fragments can leave. Write it yourself where many can be
+        added up at once.
+        """
+        slots = np.array([slot])
+        self.extend(xs[0], np.array([-1]), slots)
+        for x in xs[1:]:
+            self.add(x, slot)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and D in slots 0..slots-1, shape [slots].

@@ -201,14 +201,14 @@ class Session(Protocol):
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
     ) -> Revised:
-        """Spend time on old mistakes: cluster neighbouring clusters again, then move fragments.
+        """Spend time on old mistakes: cluster neighbours again, split, merge, move fragments.
 
         The log of the sum of the target densities held, over all subproblems, and the density of
         every subproblem's heaviest particle never fall.
 
         Args:
-            passes: how often to go over the clusters; each time one step a cluster, and in the end
-                one a fragment.
+            passes: how often to go over the clusters; each time two steps a cluster, and in the
+                end one a fragment.
             ids: go over these fragments instead of all clusters.
             after_step: is called after each; what it raises ends the revision there, and leaves
                 the session whole.

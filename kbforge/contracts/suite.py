@@ -169,6 +169,8 @@ class Plan:
         groups: what tasks are called together -> their names, also of tasks that this plan leaves
             out; a table over all tasks gives the means.
         notes: sentences for the user, such as on data that were not found.
+        race: whether the report says when each method of the table reached the log posterior that
+            the slowest of them ended at.
 
     """
 
@@ -182,6 +184,7 @@ class Plan:
     published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    race: bool = False
 
     @property
     def of_ways(self) -> bool:

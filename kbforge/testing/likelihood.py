@@ -126,6 +126,24 @@ class LikelihoodContract(Contract):
         kept = original.kept()
         assert not_refused(lambda wrong: self.make().take_up(wrong), kept, self.signed) == []
 
+    def test_features_are_laid_end_to_end(self) -> None:
+        """Each once a fragment, something of it, and the same whoever is beside."""
+        likelihood, items = self.fitted(), list(self.fragments())
+        features = likelihood.features(items)
+        if features is None:
+            pytest.skip("it does not say what fragments are compared by")
+        starts, names, values = features
+        assert (starts[0], starts[-1], len(starts)) == (0, len(names), len(items) + 1)
+        assert len(names) == len(values)
+        assert np.isfinite(values).all()
+        assert (values != 0).all()
+        for i, item in enumerate(examples.without_gold(items)):
+            own = slice(int(starts[i]), int(starts[i + 1]))
+            assert len(set(names[own].tolist())) == own.stop - own.start
+            _, alone, much = likelihood.features([item])
+            found = dict(zip(alone.tolist(), much.tolist(), strict=True))
+            assert found == dict(zip(names[own].tolist(), values[own].tolist(), strict=True))
+
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())
         if not likelihood.explains:
@@ -290,6 +308,44 @@ class LikelihoodContract(Contract):
             held[into] += held.pop(slot)
             for item, y in zip(items, x, strict=True):
                 _compare(likelihood, table, y, item, held, len(items))
+
+    def test_sets_of_fragments_that_were_read_once_score_as_they_are(self) -> None:
+        """In any order, beside any others, and as often as they are asked for."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        read = likelihood.set_marginals(items)
+        if read is None:
+            pytest.skip("it has no faster way to score sets of the same fragments")
+        rng = np.random.default_rng(8)
+        sizes = [*range(1, len(items) + 1), 1, 2]
+        sets = [rng.permutation(len(items))[:size] for size in sizes]
+        expected = likelihood.log_marginal([[items[i] for i in one] for one in sets])
+        found = read.log_marginal(sets)
+        assert (found.shape, found.dtype) == ((len(sets),), np.dtype(np.float64))
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+        alone = [float(read.log_marginal([one])[0]) for one in sets[::-1]]
+        np.testing.assert_allclose(alone[::-1], expected, rtol=1e-8, atol=1e-8)
+        assert read.log_marginal([]).shape == (0,)
+
+    def test_clusters_gather(self) -> None:
+        """At once as one after another, into slots that are new and that others have left."""
+        likelihood, items = self._conjugate(), list(self.fragments())
+        table, grown = likelihood.live_clusters(), likelihood.live_clusters()
+        if not table.editable:
+            pytest.skip("fragments cannot leave the clusters of its tables")
+        x = [table.encode(item) for item in items]
+        y = [grown.encode(item) for item in items]
+        for slot, size in ((0, 1), (1, len(items)), (2, 3), (1, 4)):
+            if (slot, size) == (1, 4):
+                table.release(np.array([1]))
+                grown.release(np.array([1]))
+            table.gather(x[:size], slot)
+            for place in range(size):
+                parent = slot if place else -1
+                grown.extend(y[place], np.array([parent]), np.array([slot]))
+            live = range(min(slot, 1) + 1) if (slot, size) != (1, 4) else range(3)
+            for item, other in zip(x, y, strict=True):
+                one = table.log_predictive(item, len(live)).tolist()
+                assert one == pytest.approx(grown.log_predictive(other, len(live)).tolist(), 1e-8)
 
     def _conjugate(self) -> Any:
         likelihood = self.fitted()

@@ -168,7 +168,7 @@ def test_a_start_that_knows_none_of_the_fragments(
         (("--set", "clusterer.budget=-1"), "budget: expected a number above 0, got -1"),
         (
             ("--set", "clusterer.start=greedy"),
-            "start: expected singletons, sequential or a file that kbforge cluster wrote, "
+            "start: expected singletons, sequential, one or a file that kbforge cluster wrote, "
             'got "greedy"',
         ),
     ],

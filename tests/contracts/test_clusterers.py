@@ -54,6 +54,36 @@ class TestSirOftenResampled(ClustererContract):
     options: ClassVar = {"replicas": 30, "threshold": 1.0, "particles": 3}
 
 
+class TestRgsm(ClustererContract):
+    name = "rgsm"
+    options: ClassVar = {"sweeps": 4, "scans": 2}
+
+
+class TestSdds(ClustererContract):
+    name = "sdds"
+    options: ClassVar = {"sweeps": 5}
+
+
+class TestLshsm(ClustererContract):
+    name = "lshsm"
+    options: ClassVar = {"sweeps": 8, "rows": 3}
+
+
+class TestMinsm(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 8}
+
+
+class TestMinsmWithGibbs(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 3, "gibbs": 1, "moves": 10, "rows": 2, "start": "sequential"}
+
+
+class TestMinsmFromOne(ClustererContract):
+    name = "minsm"
+    options: ClassVar = {"sweeps": 5, "start": "one", "gibbs": 1}
+
+
 class TestAgglomerative(ClustererContract):
     name = "agglomerative"
 

@@ -33,3 +33,7 @@ class TestText(SuiteContract):
 class TestAccuracy(SuiteContract):
     name = "accuracy"
     options: ClassVar = {"most": 1000}
+
+
+class TestHashing(SuiteContract):
+    name = "hashing"

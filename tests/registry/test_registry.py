@@ -247,5 +247,5 @@ def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     assert unknown.code == 1
     assert unknown.err == (
         'kbforge: there is no clusterer "k-means"; available: agglomerative, gibbs, greedy, '
-        "metropolis, smc, split-smc (see kbforge plugins list)\n"
+        "lshsm, metropolis, minsm, rgsm, sdds, smc, split-smc (see kbforge plugins list)\n"
     )

@@ -54,7 +54,7 @@ def test_without_data_the_sentence_says_what_to_do(
         Text().plan(quick=True)
 
 
-@pytest.mark.parametrize("suite", ["gauss", "circles", "text"])
+@pytest.mark.parametrize("suite", ["gauss", "circles", "hashing", "text"])
 def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite: str, tmp_path: Path) -> None:
     file = write_fragments(tmp_path / "people.jsonl", "a", "b")
     plan = registry.create("suites", suite, {"data": file} if suite == "text" else {}).plan()

@@ -9,7 +9,8 @@
 | `surrogate_ablation` | figures 16-19 | every metric against M, from 1 to unlimited |
 
 Each of them takes the rows of one task. It returns a figure, or None where there is nothing to
-show. `seconds_by_size` is of no paper: it draws curves of seconds against fragments.
+show. Two are of no paper of split SMC: `seconds_by_size` draws curves of seconds against fragments,
+`log_posterior_by_seconds` the ways of samplers in a race.
 
 Points are means over shuffles. Bars and bands are one standard deviation, cut where a figure cannot
 go on (a share ends at 1). All points of a curve are of the same shuffles, those that all its
@@ -23,9 +24,11 @@ from kbforge.bench.figures.runtime import metric_by_runtime
 from kbforge.bench.figures.sizes import seconds_by_size
 from kbforge.bench.figures.subproblems import subproblems_and_particles
 from kbforge.bench.figures.surrogate import ablation_setting, surrogate_ablation
+from kbforge.bench.figures.ways import log_posterior_by_seconds
 
 __all__ = [
     "ablation_setting",
+    "log_posterior_by_seconds",
     "metric_by_observations",
     "metric_by_particles",
     "metric_by_runtime",

@@ -52,6 +52,9 @@ class Chain:
         self.best_log_posterior = -np.inf
         self.best_clusters = 0
         self._best = list(grouping.slot_of)
+        # whether the present grouping is the best: it is copied when the chain leaves it, because
+        # on its way up a chain finds a better one at nearly every move
+        self._at_best = False
         self._rounded = False
         self._kernel, self._prior, self._rng = kernel, prior, rng
 
@@ -71,7 +74,8 @@ class Chain:
 
     @property
     def best(self) -> IntArray:
-        return leaders(self._best[: self.placed])
+        best = self.grouping.slot_of if self._at_best else self._best
+        return leaders(best[: self.placed])
 
     def start(self, groups: Sequence[Cluster] | None) -> Iterator[None]:
         """Place all fragments: after steps in which their sets are scored, or one a step.
@@ -142,13 +146,20 @@ class Chain:
 
     def make(self, move: Move) -> None:
         """Make a move: the grouping, the models and the best are what they are after it."""
+        leaves = bool(move.fragments) and not self._better(self.log_posterior + move.gain)
+        if self._at_best and leaves:
+            self._best = list(self.grouping.slot_of)
+            self._at_best = False
         if apply(move, self.grouping, self._kernel.models):
             self.log_posterior += move.gain
         self._keep_best()
 
     def _keep_best(self) -> None:
-        if self.log_posterior > self.best_log_posterior + _BETTER:
+        if self._better(self.log_posterior):
             if self.placed == self.n_fragments:
                 self.best_log_posterior = self.log_posterior
-            self._best = list(self.grouping.slot_of)
+            self._at_best = True
             self.best_clusters = self.grouping.n_clusters
+
+    def _better(self, log_posterior: float) -> bool:
+        return log_posterior > self.best_log_posterior + _BETTER

@@ -42,8 +42,8 @@ IMPOSSIBLE = -1e12
 _MOVES = 1000
 
 
-class MergingModel(Protocol):
-    """A likelihood beside one grouping, as agglomeration needs it. Values in nats.
+class Scoring(Protocol):
+    """A likelihood beside one grouping. Values in nats.
 
     Asking may raise and changes nothing that is asked for later. Telling (`moved`) asks no
     likelihood, so it cannot fail.
@@ -58,6 +58,14 @@ class MergingModel(Protocol):
         """L of any clusters, shape [len(clusters)]."""
         ...
 
+    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
+        """The grouping has moved fragments from a slot (-1: none) to another."""
+        ...
+
+
+class MergingModel(Scoring, Protocol):
+    """A likelihood beside one grouping, as agglomeration needs it."""
+
     def fill(self, slots: Sequence[int]) -> None:
         """Take in these clusters as they are: before that they can neither move nor be asked for.
 
@@ -71,13 +79,9 @@ class MergingModel(Protocol):
         """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
         ...
 
-    def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
-        """The grouping has moved fragments from a slot (-1: none) to another."""
-        ...
 
-
-class GroupingModel(MergingModel, Protocol):
-    """A likelihood beside one grouping, as samplers need it, too.
+class Follower(Scoring, Protocol):
+    """A likelihood beside the grouping of a chain, which it follows from its start on.
 
     Attributes:
         fragments: all of them, by number.
@@ -95,6 +99,14 @@ class GroupingModel(MergingModel, Protocol):
         """
         ...
 
+    def regrouped(self, old: Sequence[int]) -> None:
+        """The grouping has begun, or been compacted; these were its slots."""
+        ...
+
+
+class GroupingModel(MergingModel, Follower, Protocol):
+    """A likelihood beside one grouping, as samplers that move fragments need it."""
+
     def alone(self, fragment: int) -> float:
         """L({x})."""
         ...
@@ -107,8 +119,11 @@ class GroupingModel(MergingModel, Protocol):
         """L(C) - L(C - x) of x's own cluster, which holds others, too."""
         ...
 
-    def regrouped(self, old: Sequence[int]) -> None:
-        """The grouping has begun, or been compacted; these were its slots."""
+    def merges_with(self, part: Sequence[int]) -> FloatArray:
+        """L(P + D) - L(P) - L(D) of some fragments of a cluster and all other clusters D.
+
+        Shape [n_slots]; unspecified elsewhere.
+        """
         ...
 
 
@@ -165,11 +180,11 @@ class TableModel:
 
     def fill(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            first, *others = self._grouping.cluster(slot)
-            self._open(slot, first)
-            for fragment in others:
-                self._table.add(self._encoded(fragment), slot)
-            self.evaluations += len(others)
+            held = [self._encoded(fragment) for fragment in self._grouping.cluster(slot)]
+            self._table.gather(held, slot)
+            self._moves.extend([0] * (slot + 1 - len(self._moves)))
+            self._moves[slot] = 0
+            self.evaluations += len(held)
 
     def alone(self, fragment: int) -> float:
         return self._alone[fragment]
@@ -185,10 +200,25 @@ class TableModel:
         grouping = self._grouping
         if self._table.mergeable:
             return self._table.log_merge_ratio(slot, grouping.n_slots)
-        own, others = grouping.cluster(slot), [s for s in grouping.slots() if s != slot]
+        return self._unions(grouping.cluster(slot), slot)
+
+    def merges_with(self, part: Sequence[int]) -> FloatArray:
+        grouping, table = self._grouping, self._table
+        if not table.mergeable:
+            return self._unions(tuple(part), grouping.slot_of[part[0]])
+        beyond = grouping.n_slots  # no cluster is there
+        table.gather([self._encoded(fragment) for fragment in part], beyond)
+        ratios = table.log_merge_ratio(beyond, beyond).copy()
+        table.release(np.array([beyond]))
+        return ratios
+
+    def _unions(self, part: Cluster, own: int) -> FloatArray:
+        """As `merges_with`, by scoring whole sets; `own` is the slot that the part is of."""
+        grouping = self._grouping
+        others = [slot for slot in grouping.slots() if slot != own]
         clusters = [grouping.cluster(other) for other in others]
-        unions = [tuple(sorted((*own, *cluster))) for cluster in clusters]
-        apart = np.maximum(self.log_marginal([own, *clusters]), IMPOSSIBLE)
+        unions = [tuple(sorted((*part, *cluster))) for cluster in clusters]
+        apart = np.maximum(self.log_marginal([part, *clusters]), IMPOSSIBLE)
         out = np.zeros(grouping.n_slots)
         out[others] = self.log_marginal(unions) - apart[1:] - apart[0]
         return out
@@ -238,12 +268,6 @@ class TableModel:
     def _renew(self, slot: int) -> None:
         self._table.release(np.array([slot]))
         self.fill((slot,))
-
-    def _open(self, slot: int, fragment: int) -> None:
-        self._table.extend(self._encoded(fragment), np.array([-1]), np.array([slot]))
-        self._moves.extend([0] * (slot + 1 - len(self._moves)))
-        self._moves[slot] = 0
-        self.evaluations += 1
 
     def _encoded(self, fragment: int) -> Observation:
         if fragment not in self._x:
@@ -361,6 +385,17 @@ class SetModel:
         others = others[others != slot]
         out = np.full(self._grouping.n_slots, -np.inf)
         out[others] = self.pairs(np.full(len(others), slot), others)
+        return out
+
+    def merges_with(self, part: Sequence[int]) -> FloatArray:
+        grouping, present = self._grouping, self._scores()
+        own = grouping.slot_of[part[0]]
+        others = [slot for slot in grouping.slots() if slot != own]
+        unions = [tuple(sorted((*grouping.members[slot], *part))) for slot in others]
+        alone, *united = self._sets.score([tuple(sorted(part)), *unions]).tolist()
+        out = np.full(grouping.n_slots, -np.inf)
+        apart = np.maximum(present[others], IMPOSSIBLE) + max(alone, IMPOSSIBLE)
+        out[others] = np.array(united) - apart
         return out
 
     def pairs(self, a: IntArray, b: IntArray) -> FloatArray:

@@ -29,7 +29,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kbforge.clustering.batch.grouping import NEW, Grouping
-from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, GroupingModel, SetModel
+from kbforge.clustering.batch.grouping_model import (
+    IMPOSSIBLE,
+    Follower,
+    GroupingModel,
+    SetModel,
+)
 from kbforge.clustering.batch.moves import STAY, Move, put
 from kbforge.contracts import FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -49,7 +54,7 @@ class Kernel(ABC):
 
     """
 
-    def __init__(self, *models: GroupingModel) -> None:
+    def __init__(self, *models: Follower) -> None:
         self.models = models
 
     @abstractmethod

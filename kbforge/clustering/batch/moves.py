@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kbforge.clustering.batch.grouping import NEW, Grouping
-from kbforge.clustering.batch.grouping_model import MergingModel
+from kbforge.clustering.batch.grouping_model import Scoring
 
 
 class Move(NamedTuple):
@@ -62,7 +62,7 @@ def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
     return Move(tuple(grouping.members[b]), a, gain)
 
 
-def apply(move: Move, grouping: Grouping, models: Sequence[MergingModel]) -> bool:
+def apply(move: Move, grouping: Grouping, models: Sequence[Scoring]) -> bool:
     """Make a move; whether anything changed.
 
     No model is asked for a score, so that this cannot fail half way. A fragment that goes where it

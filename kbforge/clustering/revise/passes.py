@@ -1,4 +1,4 @@
-"""Passes of revision over a session: steps around many fragments, then moves of single ones."""
+"""Passes of revision over a session: steps around many fragments, moves, splits and merges."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from kbforge.clustering.revise.revisit import (
     rivals,
     slot_of,
 )
+from kbforge.clustering.revise.split_merge import split_or_merge
 from kbforge.contracts import Cluster, Revised
 
 
 def revised(
     core: Core, times: int, anchors: Sequence[int] | None, after_step: Callable[[], None]
 ) -> Revised:
-    """Revisit around some fragments, or around one of every cluster, in random order; then move.
+    """Revisit around some fragments, or around one of every cluster, in random order.
+
+    Then split or merge the clusters of those, and in the end move each of the fragments that were
+    revisited.
 
     Args:
         core: may be changed.
@@ -45,6 +49,10 @@ def revised(
             neighbours = int(core.rng.integers(1, MOST_NEIGHBOURS + 1))
             taken, gained = revisit(core, anchor, neighbours)
             seen |= dict.fromkeys(taken)
+            steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
+            after_step()
+        for anchor in chosen:
+            gained = split_or_merge(core, anchor)
             steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
             after_step()
     for fragment in sorted(seen):

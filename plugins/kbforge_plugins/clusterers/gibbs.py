@@ -22,8 +22,8 @@ class Gibbs(Sampler):
 
     Args:
         start: `singletons` starts with every fragment by itself; `sequential` draws each one's
-            place given those before it; a file that `kbforge cluster` wrote, be it of an
-            interrupted run, starts with its groups.
+            place given those before it; `one` starts with one cluster; a file that `kbforge
+            cluster` wrote, be it of an interrupted run, starts with its groups.
 
     """
 

@@ -22,8 +22,8 @@ class Metropolis(Sampler):
 
     Args:
         start: `singletons` starts with every fragment by itself; `sequential` puts each one where
-            the surrogate draws it given those before it; a file that `kbforge cluster` wrote, be
-            it of an interrupted run, starts with its groups.
+            the surrogate draws it given those before it; `one` starts with one cluster; a file that
+            `kbforge cluster` wrote, be it of an interrupted run, starts with its groups.
 
     """
 

@@ -11,7 +11,13 @@ from kbforge.clustering.batch.chain_run import ChainRules, run_chain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.kernels import Kernel
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
-from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
+from kbforge_plugins.clusterers.starting import (
+    ONE,
+    SEQUENTIAL,
+    SINGLETONS,
+    chain_start,
+    require_start,
+)
 from kbforge_plugins.resamplers.optimal import Optimal
 
 
@@ -40,13 +46,12 @@ class Sampler(Clusterer):
 
         """
         self.particles = particles
-        self._start = require_start(start, SINGLETONS, SEQUENTIAL)
+        self._start = require_start(start, SINGLETONS, SEQUENTIAL, ONE)
         self._rules = ChainRules(patience, sweeps, budget, particles, Optimal())
 
-    @staticmethod
     @abstractmethod
     def make_kernel(
-        fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
+        self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
         """See `kbforge.clustering.batch.chain_run.MakeKernel`."""
 

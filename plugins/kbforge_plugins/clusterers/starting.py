@@ -1,4 +1,4 @@
-"""Where an offline clusterer starts: every fragment by itself, or the groups of an earlier run."""
+"""Where an offline clusterer starts: every fragment by itself, all as one, or an earlier run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kbforge.kb.read import read_entities
 
 SINGLETONS = "singletons"
 SEQUENTIAL = "sequential"
+ONE = "one"
 
 
 def require_start(start: str, *words: str) -> str:
@@ -41,8 +42,8 @@ def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:
     """A partition of the fragments, by smallest fragment.
 
     Args:
-        start: `singletons`, or a file; fragments that it does not have are by themselves, and
-            those that only it has are left out.
+        start: `singletons`, `one`, or a file; fragments that it does not have are by themselves,
+            and those that only it has are left out.
         fragments: what is clustered.
 
     Raises:
@@ -53,6 +54,8 @@ def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:
     """
     if start == SINGLETONS:
         return [(i,) for i in range(len(fragments))]
+    if start == ONE:
+        return [tuple(range(len(fragments)))] if fragments else []
     number = {fragment.id: i for i, fragment in enumerate(fragments)}
     found = [
         tuple(sorted(number[name] for name in entity.fragments if name in number))

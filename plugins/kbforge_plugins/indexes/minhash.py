@@ -1,16 +1,15 @@
 """Index of long texts and of sets of many features, by MinHash with bands.
 
-A hash function orders all features at random, and the first feature of a set is its minimum. Two
-sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's similarity
-(Broder, "On the resemblance and containment of documents", 1997). `rows` minima together are a
-key, and there are `bands` keys, so that two fragments share one with the probability
+A hash function orders all features at random, and the first feature of a set is its minimum
+(`minima`). Two sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
+similarity (Broder, "On the resemblance and containment of documents", 1997). `rows` minima together
+are a key, and there are `bands` keys, so that two fragments share one with the probability
 
     1 - (1 - J^rows)^bands
 
 Where the file was looked at, a feature that few fragments have comes earlier, at an exponential
 rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
-similarity w(A & B) / w(A | B), as the least of independent exponential times is each one's with a
-probability in proportion to its rate. So what nearly all say does not hide what few say.
+similarity w(A & B) / w(A | B). So what nearly all say does not hide what few say.
 
 The features of a fragment are its words, or its character n-grams, each with its attribute.
 """
@@ -43,6 +42,7 @@ from kbforge_plugins.indexes.hashed import (
     taken,
     words_of,
 )
+from kbforge_plugins.indexes.minima import first_of_sets
 
 _MOST_CHARACTERS = 65_536  # of a value that are read
 _MOST_FEATURES = 4096  # of a fragment: those of the smallest numbers, which are drawn at random
@@ -50,8 +50,6 @@ _MOST_ORDER = 8
 _MOST_KEYS = 512
 _MOST_ROWS = 16
 _AT_ONCE = 512  # fragments of which features are counted at once
-_SCALE = 2.0**-53
-_SHIFT = np.uint64(11)
 
 
 class MinHash(CandidateIndex):
@@ -163,7 +161,7 @@ class MinHash(CandidateIndex):
             key = np.full(len(begins), band, dtype=np.uint64)
             for row in range(band * self.rows, (band + 1) * self.rows):
                 drawn = mixed(features.numbers ^ self._orders[row])
-                key = mixed(key ^ _minima(drawn, rates, begins))
+                key = mixed(key ^ first_of_sets(drawn, rates, begins))
             keys[:, band] = key
         return starts, keys.ravel().view(np.int64)
 
@@ -182,19 +180,3 @@ class MinHash(CandidateIndex):
         known = self._features[places] == features
         counts = np.where(known, self._counts[places], 0)
         return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
-
-
-def _minima(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> Hashes:
-    """By owner, which of its features comes first, told by the time when it comes.
-
-    Args:
-        drawn: a random number for each feature.
-        rates: of the features; None is that all have the same.
-        begins: where each owner's features begin.
-
-    """
-    if rates is None:
-        return np.asarray(np.minimum.reduceat(drawn, begins))
-    uniform = ((drawn >> _SHIFT).astype(np.float64) + 0.5) * _SCALE
-    first = np.minimum.reduceat(-np.log(uniform) / rates, begins)
-    return np.asarray(first).view(np.uint64)

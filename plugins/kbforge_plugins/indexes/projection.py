@@ -37,12 +37,13 @@ from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import TakenUp
+from kbforge_plugins.indexes.directions import Directions, sides
 from kbforge_plugins.indexes.hashed import Hashes, mixed, starts_of
+from kbforge_plugins.indexes.located import LARGEST, located, ordinary, stacked
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 _MOST_TABLES = 512
 _MOST_ROWS = 24
-_MOST_DIMENSIONS = 4096  # of more, several are added up, with random signs
 _LOOKED_AT = 10_000  # fragments among which neighbours are looked for
 _MOST_NUMBERS = 1 << 23  # of these fragments' vectors
 _NEIGHBOURS_OF = 500  # fragments of which the nearest is looked for
@@ -50,7 +51,6 @@ _SHARES = (0.1, 0.5, 0.9, 0.98)  # of the fragments that have a neighbour at the
 _CELLS = 4.0  # width of a cell, in distances of the scale
 _IN_CELL = 64  # fragments, or a sixteenth of all, that may fall into a cell by chance
 _LARGEST_CELL = 2.0**62
-_LARGEST = 1e100
 
 
 class Projection(CandidateIndex):
@@ -107,7 +107,7 @@ class Projection(CandidateIndex):
 
     def _use(self, mean: FloatArray, scale: FloatArray, widths: FloatArray, rows: IntArray) -> None:
         self._mean, self._scale, self._widths, self._rows = mean, scale, widths, rows
-        self._directions: dict[int, tuple[FloatArray, FloatArray]] = {}
+        self._directions: dict[int, Directions] = {}
         draws = np.random.Generator(np.random.PCG64([self.seed, 1]))
         self._offsets = draws.random((self.tables, _MOST_ROWS))
 
@@ -119,16 +119,16 @@ class Projection(CandidateIndex):
         draws = np.random.Generator(np.random.PCG64([self.seed, 2]))
         most = max(min(_LOOKED_AT, _MOST_NUMBERS // len(having[0].vector or ())), 2)
         some = [having[i] for i in draws.permutation(len(having))[:most].tolist()]
-        vectors = _stacked([f for f in some if len(f.vector or ()) == len(having[0].vector or ())])
+        vectors = stacked([f for f in some if len(f.vector or ()) == len(having[0].vector or ())])
         share = max(min(_IN_CELL / len(having), 1 / 16), 1e-6)
         if self.angles:
             dimensions = vectors.shape[1]
             apart = self._rows_for(1 - _angles(vectors) / math.pi, share)
             self._use(np.zeros(dimensions), np.ones(dimensions), np.ones(1), np.array([apart]))
             return None
-        mean, scale = _located(vectors, self.standardised)
+        mean, scale = located(vectors, self.standardised)
         with np.errstate(over="ignore", invalid="ignore"):
-            near, others = _distances(_ordinary((vectors - mean) / scale))
+            near, others = _distances(ordinary((vectors - mean) / scale))
         near = near[near > 0]
         widths = _CELLS * np.quantile(near, _SHARES) if len(near) else np.ones(len(_SHARES))
         rows = [self._rows_for(together_at(others, width), share) for width in widths.tolist()]
@@ -158,9 +158,9 @@ class Projection(CandidateIndex):
         """See `kbforge.contracts.index`."""
         read = TakenUp(kept, "index projection")
         read.only()
-        mean = read.array("mean", np.float64, least=-_LARGEST, most=_LARGEST)
-        scale = read.array("scale", np.float64, len(mean), least=0, most=_LARGEST)
-        widths = read.array("widths", np.float64, least=0, most=_LARGEST)
+        mean = read.array("mean", np.float64, least=-LARGEST, most=LARGEST)
+        scale = read.array("scale", np.float64, len(mean), least=0, most=LARGEST)
+        widths = read.array("widths", np.float64, least=0, most=LARGEST)
         if not (scale > 0).all() or not (widths > 0).all():
             raise read.wrong("scale", "numbers above 0", "others")
         if len(widths) not in (1, len(_SHARES)):
@@ -182,7 +182,7 @@ class Projection(CandidateIndex):
         keys = np.empty((len(fragments), self.tables), dtype=np.uint64)
         for length in sorted({*lengths} - {0}):
             which = [i for i, other in enumerate(lengths) if other == length]
-            keys[which] = self._cells(_stacked([fragments[i] for i in which]))
+            keys[which] = self._cells(stacked([fragments[i] for i in which]))
         having = np.array(lengths, dtype=np.int64) > 0
         return starts, keys[having].ravel().view(np.int64)
 
@@ -190,15 +190,15 @@ class Projection(CandidateIndex):
         """The cells of some vectors of one length, shape [vectors, tables]."""
         if vectors.shape[1] == len(self._mean):
             with np.errstate(over="ignore", invalid="ignore"):
-                vectors = _ordinary((vectors - self._mean) / self._scale)
-        at = self._projected(vectors)
+                vectors = ordinary((vectors - self._mean) / self._scale)
+        at = self._along(vectors.shape[1]).projected(vectors)
         keys = np.empty((len(vectors), self.tables), dtype=np.uint64)
         for table in range(self.tables):
             scale = table % len(self._widths)
             rows = int(self._rows[scale])
             here = at[:, table, :rows]
             if self.angles:
-                cells = (here > 0).astype(np.float64)
+                cells = sides(here).astype(np.float64)
             else:
                 with np.errstate(over="ignore"):
                     cells = np.floor(here / self._widths[scale] + self._offsets[table, :rows])
@@ -209,28 +209,13 @@ class Projection(CandidateIndex):
             keys[:, table] = key
         return keys
 
-    def _projected(self, vectors: FloatArray) -> FloatArray:
-        """On every direction, shape [vectors, tables, rows].
-
-        Sums are taken in one order, so that they are the same bits whoever is asked about beside.
-        """
-        n, dimensions = vectors.shape
-        folded = min(dimensions, _MOST_DIMENSIONS)
-        shape = (self.tables, int(self._rows.max()))
+    def _along(self, dimensions: int) -> Directions:
+        """The directions on which vectors of so many dimensions are projected."""
         held = self._directions.get(dimensions)
         if held is None:
-            draws = np.random.Generator(np.random.PCG64([self.seed, 3, dimensions]))
-            signs = draws.choice([-1.0, 1.0], size=dimensions)
-            held = self._directions[dimensions] = signs, draws.normal(size=(folded, *shape))
-        signs, directions = held
-        out = np.zeros((n, *shape))
-        for place in range(folded):
-            # more dimensions than are held are added up, with random signs
-            x = np.zeros(n)
-            for other in range(place, dimensions, folded):
-                x = x + vectors[:, other] * signs[other]
-            out += x[:, None, None] * directions[place]
-        return out
+            held = Directions(self.seed, dimensions, self.tables, int(self._rows.max()))
+            self._directions[dimensions] = held
+        return held
 
 
 def together_at(distances: FloatArray, width: float) -> FloatArray:
@@ -238,31 +223,6 @@ def together_at(distances: FloatArray, width: float) -> FloatArray:
     t = width / np.maximum(distances, 1e-9 * width)
     inside = erf(t / math.sqrt(2))
     return np.asarray(inside - math.sqrt(2 / math.pi) * -np.expm1(-t * t / 2) / t)
-
-
-def _stacked(fragments: Sequence[Fragment]) -> FloatArray:
-    """The vectors of fragments, all of one length, shape [vectors, dimensions]."""
-    vectors = np.array([f.vector for f in fragments], dtype=np.float64)
-    return np.clip(vectors, -_LARGEST, _LARGEST)
-
-
-def _ordinary(vectors: FloatArray) -> FloatArray:
-    """The same without what is too large to be added up."""
-    return np.clip(np.nan_to_num(vectors), -_LARGEST, _LARGEST)
-
-
-def _located(vectors: FloatArray, standardised: bool) -> tuple[FloatArray, FloatArray]:
-    """The median of each dimension, and how far its values spread, 1 if all dimensions count alike.
-
-    Half of the values are as near to each other as the spread, so that a few far ones say nothing.
-    """
-    low, median, high = np.quantile(vectors, [0.25, 0.5, 0.75], axis=0)
-    spread = np.ones(vectors.shape[1])
-    if standardised:
-        deviation = np.sqrt(np.mean(np.square(vectors - median), axis=0))
-        spread = np.where(high > low, high - low, deviation)
-        spread = np.where(spread > 0, spread, 1.0)
-    return median, spread
 
 
 def _distances(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -34,7 +34,7 @@ from kbforge.models.keeping import TakenUp
 from kbforge_plugins.models.digests import LARGEST, Places, digests_of
 from kbforge_plugins.models.dirichlet.compiled import CompiledRows
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
-from kbforge_plugins.models.dirichlet.rows import DirichletRows
+from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowsOfSets
 from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
@@ -137,6 +137,10 @@ class DirichletMultinomial(ConjugateLikelihood):
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
         return LiveRows(self._readable())
+
+    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
+        return self._readable().set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
         """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""

@@ -27,7 +27,8 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge_plugins.models.gaussian.compiled import CompiledGaussian
 from kbforge_plugins.models.gaussian.live_clusters import LiveGaussian
-from kbforge_plugins.models.gaussian.prior import NormalInverseGamma, point_of
+from kbforge_plugins.models.gaussian.prior import NormalInverseGamma, PlacedPrior, point_of
+from kbforge_plugins.models.gaussian.sets import GaussianSets
 from kbforge_plugins.models.vectors import dimensions_of
 
 
@@ -89,6 +90,13 @@ class Gaussian(ConjugateLikelihood):
     def live_clusters(self) -> LiveGaussian:
         """A new, empty table."""
         return LiveGaussian(self.prior)
+
+    def set_marginals(self, fragments: Sequence[Fragment]) -> GaussianSets | None:
+        """These fragments' points, read once; None of no fragments."""
+        if not fragments:
+            return None
+        placed = PlacedPrior.by_first(self.prior, fragments[0])
+        return GaussianSets(placed, placed.relative(fragments))
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         """A new, empty table in the compiled kernel."""

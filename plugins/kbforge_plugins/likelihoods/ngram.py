@@ -17,6 +17,7 @@ from ctypes import CDLL
 from pathlib import Path
 from typing import ClassVar, Self
 
+from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
@@ -24,8 +25,10 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import TakenUp
 from kbforge.words import listed
+from kbforge_plugins.indexes.features import gram_counts
 from kbforge_plugins.models.dirichlet.compiled import CompiledRows
 from kbforge_plugins.models.dirichlet.live_counts import LiveRows
+from kbforge_plugins.models.dirichlet.rows import RowsOfSets
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.models.ngram.rows import NgramRows
 
@@ -174,9 +177,17 @@ class _NgramLikelihood(ConjugateLikelihood):
                 out[attribute] = float(both - rest - alone)
         return out
 
+    def features(self, fragments: Sequence[Fragment]) -> Features:
+        """How often each n-gram occurs."""
+        return gram_counts(fragments, self.attributes, self.order)
+
     def live_clusters(self) -> LiveRows:
         """A new, empty table."""
         return LiveRows(self._rows)
+
+    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
+        return self._rows.set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows:
         """A new, empty table in the compiled kernel."""

@@ -127,3 +127,26 @@ def stick_breaking(atoms: int, alpha: float, rng: np.random.Generator) -> FloatA
     left = np.concatenate([[1.0], np.cumprod(1 - pieces)[:-1]])
     shares = pieces * left
     return np.asarray(shares / shares.sum())
+
+
+def separate_gaussians(
+    points: int, clusters: int, dimensions: int, spread: float, rng: np.random.Generator
+) -> tuple[FloatArray, IntArray]:
+    """Points of Gaussians with means and variances of their own, as many of each, in random order.
+
+    Args:
+        points: how many.
+        clusters: of how many Gaussians.
+        dimensions: D.
+        spread: standard deviation of the means, which are normal around 0; the variances are
+            inverse gamma with shape and scale 2.
+        rng: of all draws.
+
+    Returns:
+        The points [points, D], and the cluster of each [points].
+
+    """
+    means = rng.normal(0.0, spread, (clusters, dimensions))
+    deviations = np.sqrt(1 / rng.gamma(2.0, 1 / 2.0, (clusters, dimensions)))
+    of = rng.permutation(np.arange(points) % clusters)
+    return means[of] + deviations[of] * rng.normal(size=(points, dimensions)), of

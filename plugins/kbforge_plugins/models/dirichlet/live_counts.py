@@ -18,6 +18,7 @@ has, the order of postings and the presence of other clusters change no bit of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,15 @@ class LiveRows(LiveClusters):
         rows = np.concatenate([rows, *[x.rows] * k])
         counts = np.concatenate([counts, *[x.counts] * k])
         self._write(children, *merged(owners, rows, counts, self._rows.size))
+
+    def gather(self, xs: Sequence[RowCounts], slot: int) -> None:
+        """C := all of xs, whose counts are added up at once."""
+        self._reserve(1)
+        self._fit_slots(slot + 1)
+        rows = np.concatenate([x.rows for x in xs])
+        counts = np.concatenate([x.counts for x in xs])
+        owners = np.zeros(len(rows), dtype=np.int64)
+        self._write(np.array([slot]), *merged(owners, rows, counts, self._rows.size))
 
     def _reserve(self, cells: int) -> None:
         """Make room for that many new cells; a rebuild renumbers the old ones."""

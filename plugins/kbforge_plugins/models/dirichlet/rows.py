@@ -87,6 +87,10 @@ class DirichletRows:
             np.add.at(out, owners, self.factors(rows, counts))
         return out
 
+    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
+        return RowsOfSets(self, [self.encode(fragment) for fragment in fragments])
+
     def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         rows, numbers = both[:, 0].copy(), both[:, 1].copy()
@@ -145,6 +149,39 @@ class DirichletRows:
         if counts.size and int(counts.max()) >= _TABULATED:
             return self.gains(rows, counts, 1)
         return self._gains_of_one.ravel().take(rows * _TABULATED + counts)
+
+
+class RowsOfSets:
+    """L of sets of fragments of which the rows are known; the same bits as `log_marginal`.
+
+    Args:
+        rows: scores them.
+        encoded: all fragments.
+
+    """
+
+    def __init__(self, rows: DirichletRows, encoded: Sequence[RowCounts]) -> None:
+        self._rows = rows
+        none = [np.zeros(0, dtype=np.int64)]
+        self._numbers = np.concatenate([*none, *(x.rows for x in encoded)])
+        self._counts = np.concatenate([*none, *(x.counts for x in encoded)])
+        self._lengths = np.array([len(x.rows) for x in encoded], dtype=np.int64)
+        self._starts = self._lengths.cumsum() - self._lengths
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        """See `kbforge.contracts.likelihood`."""
+        out = np.zeros(len(sets))
+        if not sets:
+            return out
+        members = np.concatenate(sets)
+        owners = np.arange(len(sets)).repeat([len(of_one) for of_one in sets])
+        lengths = self._lengths[members]
+        at = ranges(self._starts[members], lengths)
+        owners, rows, counts = merged(
+            owners.repeat(lengths), self._numbers[at], self._counts[at], self._rows.size
+        )
+        np.add.at(out, owners, self._rows.factors(rows, counts))
+        return out
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:

@@ -21,6 +21,8 @@ mean, and SS = SS1 + SS2 + n1 n2 / n (m1 - m2)^2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.special import gammaln
 
@@ -172,6 +174,17 @@ class LiveGaussian(LiveClusters):
         row = slot + 1
         self._statistics[row] = self._without(x[:, 0], row)
         self._derive(np.array([row]), self._statistics[row : row + 1])
+
+    def gather(self, xs: Sequence[FloatArray], slot: int) -> None:
+        """C := all of xs, whose mean and SS are taken at once."""
+        if slot + 2 > self._capacity:
+            self._grow(slot + 2)
+        points = np.concatenate(xs, axis=1)
+        mean = points.mean(axis=1)
+        squares = np.square(points - mean[:, None]).sum(axis=1)
+        row = np.array([slot + 1])
+        self._statistics[row] = np.concatenate([[float(len(xs))], mean, squares])
+        self._derive(row, self._statistics[row])
 
     def _without(self, point: FloatArray, row: int) -> FloatArray:
         """The statistics of a row's cluster without a point, which was not its last."""

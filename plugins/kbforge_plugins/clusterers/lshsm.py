@@ -1,0 +1,67 @@
+"""Split-merge sampling by signs of random projections (Luo and Shrivastava 2018), offline."""
+
+from __future__ import annotations
+
+from kbforge.clustering.batch.splitmerge.buckets import SignTables
+from kbforge.clustering.batch.splitmerge.opposite import OppositeKernel
+from kbforge.clustering.batch.splitmerge.published import PublishedOpposite
+from kbforge.clustering.batch.splitmerge.rotation import Rotation
+from kbforge.errors import UsageError
+from kbforge_plugins.clusterers.splitting import Ground, SplitMerge, require_tables
+from kbforge_plugins.clusterers.starting import SINGLETONS
+from kbforge_plugins.indexes.features import features_of, sides_of
+
+_MOST_ROWS = 16
+
+
+class LshSm(SplitMerge):
+    """Parts fragments on opposite sides of random directions, and merges those on the same.
+
+    In a split all other fragments go by a coin, so that clusters of more than some tens hardly ever
+    fall apart as they should: `minsm` is the better one, and this is here to compare.
+
+    Args:
+        rows: K, directions of a table.
+        tables: L, tables; where the one that is asked first has no answer, others are asked.
+        hashes: how many sets of tables are kept to choose from; a new one comes, and the oldest
+            goes, after as many moves as there are fragments.
+        standardised: whether vectors are taken from their median, and each dimension is divided by
+            the spread of its values, before they are projected.
+        as_published: whether moves are accepted by the published ratio, which is not exact, so that
+            what comes out is no sample of the posterior.
+
+    """
+
+    def __init__(
+        self,
+        particles: int = 100,
+        start: str = SINGLETONS,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+        moves: int | None = None,
+        gibbs: int = 0,
+        rows: int = 10,
+        tables: int = 10,
+        hashes: int = 2,
+        standardised: bool = True,
+        as_published: bool = False,
+    ) -> None:
+        super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
+        require_tables(rows=rows, tables=tables, hashes=hashes)
+        if rows > _MOST_ROWS:
+            raise UsageError(f"rows: expected 1 to {_MOST_ROWS}, got {rows}")
+        self._rows, self._tables, self._hashes = rows, tables, hashes
+        self._standardised, self._as_published = standardised, as_published
+
+    def splitting(self, ground: Ground) -> OppositeKernel:
+        """See `SplitMerge`."""
+        features = features_of(ground.fragments, ground.likelihood, self._standardised)
+        rotation = Rotation(
+            lambda seed: SignTables(sides_of(features, seed, self._tables, self._rows)),
+            len(ground.fragments),
+            self._hashes,
+        )
+        if self._as_published:
+            return PublishedOpposite(ground.clusters, rotation, features, self._rows, self._moves)
+        return OppositeKernel(ground.clusters, rotation, self._moves)
