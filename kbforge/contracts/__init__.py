@@ -5,6 +5,7 @@ from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
+from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
@@ -57,6 +58,7 @@ __all__ = [
     "Ending",
     "Entity",
     "Explanation",
+    "ExponentialFamily",
     "Exporter",
     "Fate",
     "FloatArray",
@@ -77,6 +79,7 @@ __all__ = [
     "Page",
     "Pages",
     "Particle",
+    "Points",
     "Posterior",
     "Problem",
     "Progress",
@@ -89,6 +92,7 @@ __all__ = [
     "Session",
     "Snapshot",
     "Source",
+    "SparseCounts",
     "Subproblem",
     "Subproblems",
     "Totals",

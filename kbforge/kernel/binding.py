@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.kernel.fastex_binding import PROTOTYPES as _FASTEX
 
 _FEW = 256
 """Fewer numbers are copied sooner as a list than as an array."""
@@ -100,7 +101,7 @@ class Led(Structure):
     )
 
 
-VERSION = 3
+VERSION = 4
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -168,7 +169,7 @@ def declare(library: CDLL) -> None:
         AttributeError: the library lacks one.
 
     """
-    for name, (result, arguments) in _PROTOTYPES.items():
+    for name, (result, arguments) in (_PROTOTYPES | _FASTEX).items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
 

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pytest
+
+from kbforge.contracts import Problem
+from kbforge.errors import UsageError
 from kbforge.testing import ClustererContract, OnlineClustererContract
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 
 
 class TestGreedy(OnlineClustererContract):
@@ -51,3 +56,31 @@ class TestAgglomerative(ClustererContract):
 class TestAgglomerativeSampled(ClustererContract):
     name = "agglomerative"
     options: ClassVar = {"batch": 15}
+
+
+class TestFastEx(ClustererContract):
+    """Of the problems, those of an exponential family; it refuses the others."""
+
+    name = "fastex"
+    options: ClassVar = {"sweeps": 8}
+
+    def problems(self) -> dict[str, Problem]:
+        sharp = DirichletMultinomial(concentration=0.2)
+        return {
+            "conjugate": Problem(DirichletMultinomial(), alpha=0.7),
+            "sharp": Problem(sharp, alpha=3.0),
+        }
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        self.refuses(super().test_a_likelihood_of_nan_is_an_error)
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        self.refuses(super().test_a_fragment_without_an_assignment_is_named)
+
+    def refuses(self, run: object) -> None:
+        with pytest.raises(UsageError, match="expected dirichlet-multinomial or gaussian"):
+            run()  # type: ignore[operator]
+
+
+class TestFastExFromSingletons(TestFastEx):
+    options: ClassVar = {"sweeps": 5, "start": "singletons", "particles": 3, "tries": 4, "bits": 8}

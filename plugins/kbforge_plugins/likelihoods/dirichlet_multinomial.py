@@ -26,6 +26,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
@@ -141,6 +142,10 @@ class DirichletMultinomial(ConjugateLikelihood):
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
         """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
         return CompiledRows(kernel, self._rows) if self.reads == "values" else None
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts:
+        """See `kbforge.contracts.likelihood`."""
+        return self._readable().family_of(fragments)
 
     def _readable(self) -> DirichletRows:
         """The rows of one table or one call: vectors may be of another length in the next."""

@@ -23,11 +23,12 @@ from ctypes import CDLL
 import numpy as np
 from scipy.special import gammaln
 
+from kbforge.contracts.exponential import Points
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge_plugins.models.gaussian.compiled import CompiledGaussian
 from kbforge_plugins.models.gaussian.live_clusters import LiveGaussian
-from kbforge_plugins.models.gaussian.prior import NormalInverseGamma, point_of
+from kbforge_plugins.models.gaussian.prior import NormalInverseGamma, PlacedPrior, point_of
 from kbforge_plugins.models.vectors import dimensions_of
 
 
@@ -89,6 +90,14 @@ class Gaussian(ConjugateLikelihood):
     def live_clusters(self) -> LiveGaussian:
         """A new, empty table."""
         return LiveGaussian(self.prior)
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
+        """See `kbforge.contracts.likelihood`; the points are relative to the first one."""
+        if not fragments:
+            return None
+        placed = PlacedPrior.by_first(self.prior, fragments[0])
+        points = placed.relative(fragments)
+        return Points(points, placed.a, placed.b, placed.lam, placed.centre)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         """A new, empty table in the compiled kernel."""
