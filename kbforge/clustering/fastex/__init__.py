@@ -51,5 +51,6 @@ do *not* match, and phi(x) for phi(y). Equation numbers are the poster's.
 | proposals | q |
 | reference | the sampler, in NumPy, to be read |
 | compiled | the same in the kernel |
-| run | start, sweeps, stop rules, posterior |
+| mixture_run, run | sweeps until a stop rule holds, the posterior; of the sampler |
+| uncollapsed | the rival |
 """

@@ -76,7 +76,8 @@ class Points:
         moments = self._without(fragment, slot) if held else self._moments.get(slot, self._empty)
         return self._predicted(self.points[fragment], moments)
 
-    def _posterior(self, moments: FloatArray) -> tuple[FloatArray, ...]:
+    def posterior(self, moments: FloatArray) -> tuple[FloatArray, ...]:
+        """a_n, b_n, mu_n and lam_n of clusters with these sizes, means and centred squares."""
         n, mean, squares = moments
         lam_n = self.lam + n
         pull = self.lam / lam_n
@@ -85,7 +86,7 @@ class Points:
         return self.a + 0.5 * n, b_n, mean + pull * shift, lam_n
 
     def _predicted(self, x: FloatArray, moments: FloatArray) -> float:
-        a_n, b_n, mu_n, lam_n = self._posterior(moments)
+        a_n, b_n, mu_n, lam_n = self.posterior(moments)
         q = lam_n / (2 * b_n * (lam_n + 1))
         away = x - mu_n
         terms = gammaln(a_n + 0.5) - gammaln(a_n) + 0.5 * np.log(q) - 0.5 * math.log(math.pi)
@@ -97,7 +98,7 @@ class Points:
 
     def _evidence(self, x: FloatArray) -> float:
         mean = x.mean(axis=0)
-        a_n, b_n, _, lam_n = self._posterior(
+        a_n, b_n, _, lam_n = self.posterior(
             np.stack([np.full_like(mean, len(x)), mean, np.square(x - mean).sum(axis=0)])
         )
         terms = gammaln(a_n) - gammaln(self.a) + self.a * np.log(self.b) - a_n * np.log(b_n)
@@ -120,7 +121,7 @@ class Points:
         self, slot: int, size: int, directions: Directions
     ) -> tuple[FloatArray, float, FloatArray]:
         """Of a cluster: theta*'s products with the directions [l], its length, and g [1]."""
-        a_n, b_n, mu_n, lam_n = self._posterior(self._moments[slot])
+        a_n, b_n, mu_n, lam_n = self.posterior(self._moments[slot])
         precision = a_n / b_n
         gamma = 0.5 * (precision * mu_n**2 + 1 / lam_n - digamma(a_n) + np.log(b_n) + _LOG_2_PI)
         theta = np.concatenate([precision * mu_n, 0.5 - 0.5 * precision])

@@ -8,12 +8,14 @@ import numpy as np
 
 from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.fastex.counts import Taylor
+from kbforge.clustering.fastex.mixture_run import at_random
 from kbforge.clustering.fastex.run import FastExRules, run_fastex
-from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Cluster, Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
 
+RANDOM = "random"
 _MOST_BITS = 1024
 _MOST_TRIES = 16
 
@@ -62,8 +64,8 @@ class FastEx(Clusterer):
                 nearer to the predictive where pseudo-counts are small.
             particles: P, the most groupings of a subproblem that are kept of the sample.
             start: `sequential` puts each fragment where it is likely given those before it;
-                `singletons` starts with every fragment by itself; a file that `kbforge cluster`
-                wrote starts with its groups.
+                `random` draws a component for each, `singletons` starts with every fragment by
+                itself; a file that `kbforge cluster` wrote starts with its groups.
             patience: stop after so many sweeps without a more probable grouping; `none` never does.
             sweeps: stop after so many sweeps; `none` never does.
             budget: stop after so many seconds, which makes the result depend on the machine; `none`
@@ -78,7 +80,9 @@ class FastEx(Clusterer):
             if value is not None and not 0 < value <= 1:
                 raise UsageError(f"clusterer fastex: {name} must be above 0 and at most 1")
         self.particles = particles
-        self._start = require_start(start, SINGLETONS, SEQUENTIAL)
+        self._start = require_start(start, SINGLETONS, SEQUENTIAL, RANDOM)
+        if start == RANDOM and components is None:
+            raise UsageError("clusterer fastex: start=random needs components")
         self._rules = FastExRules(
             components, bits, blocks, tries, rehash, delta, temperature, taylor
         )
@@ -92,7 +96,11 @@ class FastEx(Clusterer):
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        start = chain_start(self._start, fragments)
+        if self._start == RANDOM:
+            assert self._rules.components is not None
+            start: list[Cluster] | None = at_random(len(fragments), self._rules.components, rng)
+        else:
+            start = chain_start(self._start, fragments)
         return run_fastex(fragments, problem, self._rules, self._ends, start, rng, on_step)
 
 

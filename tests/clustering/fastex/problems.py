@@ -10,8 +10,8 @@ import numpy as np
 from kbforge.clustering.fastex.counts import Counts, Taylor
 from kbforge.clustering.fastex.hashes import Directions
 from kbforge.clustering.fastex.mixture import Mixture
+from kbforge.clustering.fastex.mixture_run import family_of
 from kbforge.clustering.fastex.points import Points
-from kbforge.clustering.fastex.run import family_of
 from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -9,13 +9,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from kbforge.clustering.batch.budget import Watch
+from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.fastex import reference
 from kbforge.clustering.fastex.draws import Purpose, stream
 from kbforge.clustering.fastex.mixture import Mixture
+from kbforge.clustering.fastex.mixture_run import family_of
 from kbforge.clustering.fastex.proposals import ELSEWHERE, log_weight
 from kbforge.clustering.fastex.reference import NEW, OPEN, Proposed, Sampler, Try
 from kbforge.clustering.fastex.run import sampler_of
+from kbforge.clustering.fastex.uncollapsed import UncollapsedRun
+from kbforge.contracts import Fragment
 from kbforge.kernel.library import kernel_library
+from kbforge_plugins.resamplers.optimal import Optimal
 from tests.clustering.fastex.problems import (
     FAMILIES,
     PRIORS,
@@ -169,3 +175,23 @@ def test_partitions_of_the_mixture_sum_to_one() -> None:
             log_p = prior.log_clusters(sizes).sum() + prior.log_choices(len(z))
             total += math.exp(log_p - math.lgamma(4 + 2.0) + math.lgamma(2.0))
     assert total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_rival_has_the_exact_distribution(family: str) -> None:
+    """Total variation below .02, over the groupings of four fragments after every sweep."""
+    make, model_of = FAMILIES[family]
+    fragments = [Fragment(f.id, dict(list(f.properties.items())[:1]), f.vector) for f in make(4)]
+    likelihood, prior = model_of(fragments), PRIORS["mixture"]
+    expected = exact(fragments, likelihood, prior)
+    ends = ChainRules(None, 1, None, 10, Optimal())
+    model = family_of(likelihood, fragments, "secant")
+    run = UncollapsedRun(model, prior, ends, [(0, 1, 2, 3)], np.random.default_rng(2))
+    watch = Watch(None, None)
+    run.begin(watch)
+    found: Counter[Grouping] = Counter()
+    for _ in range(8_000):
+        run.sweep(watch)
+        found[groups(run.slots().tolist())] += 1
+    distance = sum(abs(found[z] / found.total() - p) for z, p in expected.items()) / 2
+    assert distance < 0.02
