@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from kbforge.clustering.fastex.proposals import TEMPERATURES
 from kbforge.clustering.fastex.reference import Sampler
 from kbforge.contracts import (
     Cluster,
-    FloatArray,
     Fragment,
     IntArray,
     OnStep,
@@ -66,46 +64,6 @@ class FastExRules:
     delta: float | None
     temperature: float | None
     taylor: Taylor
-
-
-class AnySampler(Protocol):
-    """`reference.Sampler` and `compiled.CompiledSampler`."""
-
-    temperature: float
-
-    @property
-    def slot_of(self) -> IntArray:
-        """See `reference.Sampler`."""
-        ...
-
-    @property
-    def moved(self) -> int:
-        """See `reference.Sampler`."""
-        ...
-
-    def redirect(self, directions: Directions) -> None:
-        """See `reference.Sampler`."""
-        ...
-
-    def begin(self, labels: IntArray) -> None:
-        """See `reference.Sampler`."""
-        ...
-
-    def place(self, fragments: Sequence[int], stream: int) -> float:
-        """See `reference.Sampler`."""
-        ...
-
-    def exclude(self, fragments: IntArray) -> None:
-        """See `reference.Sampler`."""
-        ...
-
-    def block(self, fragments: IntArray, stream: int) -> float:
-        """See `reference.Sampler`."""
-        ...
-
-    def fit(self, fragments: IntArray) -> FloatArray:
-        """See `reference.Sampler`."""
-        ...
 
 
 def sampler_of(
@@ -161,6 +119,7 @@ class FastExRun(MixtureRun):
 
     Attributes:
         sampler: the state.
+        directions: the first ones.
 
     """
 
@@ -176,9 +135,9 @@ class FastExRun(MixtureRun):
         super().__init__(family, prior, ends)
         self._rules, self._start, self._rng = rules, start, rng
         self._seed = int(rng.integers(2**63))
-        self.sampler: AnySampler = sampler_of(family, prior, rules.delta, rules.tries)
-        self._directions = Directions.drawn(family.rows, rules.bits, rng)
-        self.sampler.redirect(self._directions)
+        self.sampler = sampler_of(family, prior, rules.delta, rules.tries)
+        self.directions = Directions.drawn(family.rows, rules.bits, rng)
+        self.sampler.redirect(self.directions)
         self.sampler.temperature = rules.temperature or 1.0
 
     def slots(self) -> IntArray:
@@ -210,7 +169,7 @@ class FastExRun(MixtureRun):
     def sweep(self, watch: Watch) -> None:
         """Move every fragment once, in random order."""
         if self.sweeps and self.sweeps % self._rules.rehash == 0:
-            self.sampler.redirect(self._directions.permuted(self._rng))
+            self.sampler.redirect(self.directions.permuted(self._rng))
         order = self._rng.permutation(self.family.n)
         fits = self.sweeps < FITTED and self._rules.temperature is None
         self.sweeps += 1

@@ -154,9 +154,18 @@ class UncollapsedRun(MixtureRun):
 
     def sweep(self, watch: Watch) -> None:
         """Draw the parameters, then all memberships."""
+        self.draw_memberships(watch)
+        self.sweeps += 1
+        clusters = clusters_of(self._z)
+        self._made += len(clusters)
+        self.log_posterior = self.log_posterior_of(clusters)
+        self.keep_best()
+        watch.step(self.progress)
+
+    def draw_memberships(self, watch: Watch) -> None:
+        """Draw the parameters, then all memberships."""
         components = self.prior.components
         assert components is not None
-        self.sweeps += 1
         sizes = np.bincount(self._z, minlength=components)
         log_w = np.log(self._rng.dirichlet(sizes + self.prior.share) + 1e-300)
         scores = np.empty((len(self._z), components), dtype=np.float32)
@@ -173,11 +182,6 @@ class UncollapsedRun(MixtureRun):
             aim = self._rng.random(len(weights)) * weights[:, -1]
             z[rows] = (weights <= aim[:, None]).sum(axis=1)
         self._z = z
-        clusters = clusters_of(z)
-        self._made += len(clusters)
-        self.log_posterior = self.log_posterior_of(clusters)
-        self.keep_best()
-        watch.step(self.progress)
 
 
 def run_uncollapsed(
