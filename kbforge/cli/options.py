@@ -39,7 +39,7 @@ Clusterer: TypeAlias = Annotated[
     str,
     typer.Option(
         "--clusterer",
-        help="split-smc, smc, greedy, gibbs, metropolis, agglomerative or a plugin's.",
+        help="split-smc, smc, greedy, gibbs, metropolis, agglomerative, fastex or a plugin's.",
     ),
 ]
 Particles: TypeAlias = Annotated[

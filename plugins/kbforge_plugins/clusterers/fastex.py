@@ -34,8 +34,8 @@ class FastEx(Clusterer):
     def __init__(
         self,
         components: int | None = None,
-        bits: int = 128,
-        tries: int = 1,
+        bits: int = 64,
+        tries: int = 4,
         blocks: int = 2,
         rehash: int = 4,
         delta: float | None = 0.05,
@@ -53,7 +53,7 @@ class FastEx(Clusterer):
             components: K, of a mixture whose weights have a symmetric Dirichlet prior that sums to
                 alpha; `none` is the Dirichlet process.
             bits: l, of a hash; more of them propose better and take longer.
-            tries: places proposed at once, of which the likelihood chooses one.
+            tries: places proposed at once, of which the likelihood chooses one; 1 as published.
             blocks: of a sweep; proposals are by the clusters without the fragments of a block.
             rehash: draw other hashes after so many sweeps.
             delta: how probable it is that one of the bounds does not hold; `none` proposes by the

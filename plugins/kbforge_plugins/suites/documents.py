@@ -8,7 +8,7 @@ from kbforge.contracts.suite import Method, Model, Plan, Task
 from kbforge.errors import UsageError
 from kbforge_plugins.suites.document_mixture import DocumentMixture
 
-_BITS = (8, 16, 32, 64)
+_BITS = (8, 16, 32, 128)
 _QUICK_DOCUMENTS, _QUICK_CLUSTERS = 2000, 20
 _SECONDS, _QUICK_SECONDS = 300.0, 30.0
 _SWEEPS, _QUICK_SWEEPS = 200, 60
@@ -49,7 +49,7 @@ class Documents:
         likelihood = Model("dirichlet-multinomial", {"concentration": mixture.concentration})
         sweeps = {"sweeps": _QUICK_SWEEPS if quick else _SWEEPS}
         at_random = {"components": k, "start": "random", **sweeps}
-        published = {"temperature": 1.0, "taylor": "tangent", "bits": 32}
+        published = {"temperature": 1.0, "taylor": "tangent", "bits": 32, "tries": 1}
         return Plan(
             # as many components, evenly weighted
             tasks=(Task("documents", fragments, likelihood, float(k)),),
