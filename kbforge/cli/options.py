@@ -39,7 +39,8 @@ Clusterer: TypeAlias = Annotated[
     str,
     typer.Option(
         "--clusterer",
-        help="split-smc, smc, greedy, gibbs, metropolis, sir, agglomerative or a plugin's.",
+        help="split-smc, smc, greedy, gibbs, metropolis, sir, agglomerative, minsm, fastex or a "
+        "plugin's.",
     ),
 ]
 Particles: TypeAlias = Annotated[

@@ -5,6 +5,7 @@ from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
+from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
@@ -59,6 +60,7 @@ __all__ = [
     "Ending",
     "Entity",
     "Explanation",
+    "ExponentialFamily",
     "Exporter",
     "Fate",
     "Features",
@@ -80,6 +82,7 @@ __all__ = [
     "Page",
     "Pages",
     "Particle",
+    "Points",
     "Posterior",
     "Problem",
     "Progress",
@@ -93,6 +96,7 @@ __all__ = [
     "SetMarginals",
     "Snapshot",
     "Source",
+    "SparseCounts",
     "Subproblem",
     "Subproblems",
     "Totals",

@@ -60,6 +60,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.contracts.exponential import ExponentialFamily
 from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
@@ -191,6 +192,17 @@ class ConjugateLikelihood(Likelihood):
 
         Raises:
             LikelihoodError: as `LiveClusters.encode`.
+
+        """
+        return None
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> ExponentialFamily | None:
+        """Fragments as sufficient statistics; None if the clusters are of no family that is known.
+
+        L of the family is the likelihood's up to a constant for every fragment.
+
+        Raises:
+            LikelihoodError: a fragment lacks what the model reads.
 
         """
         return None

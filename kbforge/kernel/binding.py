@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.kernel.fastex_binding import PROTOTYPES as _FASTEX
 
 _FEW = 256
 """Fewer numbers are copied sooner as a list than as an array."""
@@ -106,7 +107,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 5
+VERSION = 6
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -193,7 +194,7 @@ def declare(library: CDLL) -> None:
         AttributeError: the library lacks one.
 
     """
-    for name, (result, arguments) in _PROTOTYPES.items():
+    for name, (result, arguments) in (_PROTOTYPES | _FASTEX).items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
 

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+import pytest
+
+from kbforge.clustering.fastex.mixture import Mixture
+from kbforge.contracts import Problem
+from kbforge.errors import UsageError
 from kbforge.testing import ClustererContract, OnlineClustererContract
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 
 
 class TestGreedy(OnlineClustererContract):
@@ -91,3 +98,59 @@ class TestAgglomerative(ClustererContract):
 class TestAgglomerativeSampled(ClustererContract):
     name = "agglomerative"
     options: ClassVar = {"batch": 15}
+
+
+class TestFastEx(ClustererContract):
+    """Of the problems, those of an exponential family; it refuses the others."""
+
+    name = "fastex"
+    options: ClassVar = {"sweeps": 8}
+
+    def problems(self) -> dict[str, Problem]:
+        sharp = DirichletMultinomial(concentration=0.2)
+        return {
+            "conjugate": Problem(DirichletMultinomial(), alpha=0.7),
+            "sharp": Problem(sharp, alpha=3.0),
+        }
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        self.refuses(super().test_a_likelihood_of_nan_is_an_error)
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        self.refuses(super().test_a_fragment_without_an_assignment_is_named)
+
+    def refuses(self, run: object) -> None:
+        with pytest.raises(UsageError, match="expected dirichlet-multinomial or gaussian"):
+            run()  # type: ignore[operator]
+
+
+class TestFastExFromSingletons(TestFastEx):
+    options: ClassVar = {"sweeps": 5, "start": "singletons", "particles": 3, "tries": 4, "bits": 8}
+
+
+class TestUncollapsed(TestFastEx):
+    """It reads one attribute, and has a mixture of components."""
+
+    name = "uncollapsed"
+    options: ClassVar = {"sweeps": 8, "components": 4}
+
+    def problems(self) -> dict[str, Problem]:
+        return {
+            name: Problem(DirichletMultinomial(attributes=("colour",)), problem.alpha)
+            for name, problem in super().problems().items()
+        }
+
+    def test_log_posterior_is_that_of_the_point_estimate(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            found, prior = self.posterior(problem), Mixture(problem.alpha, 4)
+            clusters = found.clusters()
+            sizes = np.array([len(cluster) for cluster in clusters])
+            expected = prior.log_clusters(sizes).sum() + prior.log_choices(len(clusters))
+            marginals = problem.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
+            assert found.log_posterior == pytest.approx(expected + marginals.sum(), abs=1e-6)
+
+
+class TestFastExOfComponents(TestUncollapsed):
+    name = "fastex"
+    options: ClassVar = {"sweeps": 8, "components": 4}

@@ -39,3 +39,12 @@ class TestProjection(IndexContract):
 class TestProjectionByAngles(IndexContract):
     name = "projection"
     options: ClassVar = {"angles": True, "tables": 10, "rows": 3}
+
+
+class TestBinaryHash(IndexContract):
+    name = "binary-hash"
+
+
+class TestBinaryHashOfCharacters(IndexContract):
+    name = "binary-hash"
+    options: ClassVar = {"unit": "character", "order": 3, "weighted": False, "bands": 30}

@@ -36,6 +36,11 @@ class TestDirichletMultinomial(LikelihoodContract):
     name = "dirichlet-multinomial"
 
 
+class TestDirichletMultinomialOfWords(LikelihoodContract):
+    name = "dirichlet-multinomial"
+    options: ClassVar = {"reads": "words"}
+
+
 class TestBetaBernoulli(LikelihoodContract):
     name = "beta-bernoulli"
 

@@ -15,6 +15,11 @@ class TestCircles(SuiteContract):
     name = "circles"
 
 
+class TestDocuments(SuiteContract):
+    name = "documents"
+    options: ClassVar = {"documents": 300, "clusters": 5}
+
+
 @pytest.mark.data
 @pytest.mark.usefixtures("data_dir")
 class TestGaussPublished(SuiteContract):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
 from kbforge.contracts import Fragment
 from kbforge.errors import LikelihoodError, UsageError
@@ -142,3 +142,26 @@ def test_parameters_out_of_range(value: float) -> None:
         DirichletMultinomial(concentration=value)
     with pytest.raises(UsageError, match="b must be positive"):
         BetaBernoulli(b=value)
+
+
+def test_texts_are_bags_of_their_words() -> None:
+    """Marks, case and the order of words do not count; a value more does, by its words."""
+    text = Fragment("t", {"text": ("The tide, the Harbour!", "tide"), "note": ("...",)})
+    bag = Fragment("b", {"text": ("the", "tide", "the", "harbour", "tide")})
+    by_words, by_values = DirichletMultinomial(reads="words"), DirichletMultinomial()
+    by_words.fit([text])
+    by_values.fit([bag])
+    assert by_words.log_marginal([[text]]) == pytest.approx(by_values.log_marginal([[bag]]))
+    assert by_words.log_marginal([[text]]) == by_words.log_marginal([[bag]])
+
+
+def test_a_family_scores_as_the_likelihood_does() -> None:
+    """Up to a constant for every fragment, which is 0 here."""
+    fragments = [coloured("red", "red"), coloured("green"), Fragment("n", {"size": ("1",)})]
+    model = DirichletMultinomial(2.0)
+    model.fit(fragments)
+    told = model.exponential_family(fragments)
+    counts = np.zeros(len(told.signs))
+    np.add.at(counts, told.rows, told.counts)
+    terms = gammaln(counts + told.pseudo_counts) - gammaln(told.pseudo_counts)
+    assert (told.signs * terms).sum() == pytest.approx(model.log_marginal([fragments])[0])

@@ -74,6 +74,8 @@ class MinHash(CandidateIndex):
 
     """
 
+    name = "minhash"
+
     def __init__(
         self,
         families: int = 64,
@@ -88,16 +90,16 @@ class MinHash(CandidateIndex):
         seed: int = 0,
     ) -> None:
         if min(families, shared) < 1:
-            raise UsageError("index minhash: families and shared must be at least 1")
+            raise UsageError(f"index {self.name}: families and shared must be at least 1")
         if compared < 0 or seed < 0:
-            raise UsageError("index minhash: compared and seed must not be negative")
+            raise UsageError(f"index {self.name}: compared and seed must not be negative")
         for name, value, most in (
             ("rows", rows, _MOST_ROWS),
             ("bands", bands, _MOST_KEYS),
             ("order", order, _MOST_ORDER),
         ):
             if not 1 <= value <= most:
-                raise UsageError(f"index minhash: {name}: expected 1 to {most}, got {value}")
+                raise UsageError(f"index {self.name}: {name}: expected 1 to {most}, got {value}")
         self.families, self.shared, self.compared = families, shared, compared
         self.rows, self.bands, self.order, self.unit = rows, bands, order, unit
         self.weighted, self.seed = weighted, seed
@@ -135,7 +137,7 @@ class MinHash(CandidateIndex):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.index`."""
-        read = TakenUp(kept, "index minhash")
+        read = TakenUp(kept, f"index {self.name}")
         n: int = read.only("fragments").get("fragments", int, "a whole number")
         if n < 0:
             raise read.wrong("fragments", "a whole number from 0", str(n))

@@ -13,12 +13,16 @@ values beyond share the remaining 1 / (K + 1) evenly as 2^32 equals. So new valu
 probability, a repeated one is recognised, and the order of fragments never matters. Not fitted,
 K = 0. Values count literally: nothing is folded.
 
+*Texts* (`reads=words`): a value is as many draws as it has words: runs of letters, digits and
+underscores, case folded.
+
 *Vectors* (`reads=vector`): dimension d is category d, the numbers are counts, g(d) = 1 / D.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
@@ -26,6 +30,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
@@ -39,6 +44,7 @@ from kbforge_plugins.models.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31
+_WORD = re.compile(r"\w+")
 
 
 Known: TypeAlias = frozenset[str] | Places
@@ -51,7 +57,7 @@ class DirichletMultinomial(ConjugateLikelihood):
     Args:
         concentration: pseudo-observations of each attribute (or of the vector), > 0.
         attributes: the attributes to read; none named reads all.
-        reads: "values" of attributes, or the "vector".
+        reads: "values" of attributes, their "words", or the "vector".
 
     Raises:
         UsageError: a concentration out of range.
@@ -64,7 +70,7 @@ class DirichletMultinomial(ConjugateLikelihood):
         self,
         concentration: float = 1.0,
         attributes: tuple[str, ...] = (),
-        reads: Literal["values", "vector"] = "values",
+        reads: Literal["values", "words", "vector"] = "values",
     ) -> None:
         if not (math.isfinite(concentration) and concentration > 0):
             raise UsageError(
@@ -89,12 +95,12 @@ class DirichletMultinomial(ConjugateLikelihood):
             return None
         seen: dict[str, set[str]] = {}
         for fragment in fragments:
-            for attribute, values in _read(fragment, self.attributes).items():
+            for attribute, values in _read(fragment, self.attributes, self._by_words).items():
                 seen.setdefault(attribute, set()).update(values)
         self._use({attribute: frozenset(values) for attribute, values in sorted(seen.items())})
         n = sum(map(len, seen.values()))
         return (
-            f"dirichlet-multinomial: fitted to the {n:,} different values of {len(seen):,} "
+            f"dirichlet-multinomial: fitted to the {n:,} different {self.reads} of {len(seen):,} "
             f"attributes in the input"
         )
 
@@ -123,7 +129,11 @@ class DirichletMultinomial(ConjugateLikelihood):
     def _rows_for(self, vocabulary: Mapping[str, Known]) -> DirichletRows:
         if self.reads == "vector":
             return _CountRows(self.concentration)
-        return _ValueRows(self.concentration, self.attributes, vocabulary)
+        return _ValueRows(self.concentration, self.attributes, vocabulary, self._by_words)
+
+    @property
+    def _by_words(self) -> bool:
+        return self.reads == "words"
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form.
@@ -144,17 +154,29 @@ class DirichletMultinomial(ConjugateLikelihood):
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
         """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
-        return CompiledRows(kernel, self._rows) if self.reads == "values" else None
+        return CompiledRows(kernel, self._rows) if self.reads != "vector" else None
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts:
+        """See `kbforge.contracts.likelihood`."""
+        return self._readable().family_of(fragments)
 
     def _readable(self) -> DirichletRows:
         """The rows of one table or one call: vectors may be of another length in the next."""
-        return self._rows if self.reads == "values" else self._rows_for({})
+        return self._rows_for({}) if self.reads == "vector" else self._rows
 
 
-def _read(fragment: Fragment, attributes: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    if not attributes:
-        return fragment.properties
-    return {a: fragment.properties[a] for a in attributes if a in fragment.properties}
+def _read(
+    fragment: Fragment, attributes: tuple[str, ...], by_words: bool
+) -> Mapping[str, Sequence[str]]:
+    """What the fragment's attributes count, by attribute; none of them counts nothing."""
+    read: Mapping[str, Sequence[str]] = fragment.properties
+    if attributes:
+        read = {a: read[a] for a in attributes if a in read}
+    if by_words:
+        texts = {attribute: " ".join(values).casefold() for attribute, values in read.items()}
+        split = {attribute: _WORD.findall(text) for attribute, text in texts.items()}
+        read = {attribute: words for attribute, words in split.items() if words}
+    return read
 
 
 class _ValueRows(DirichletRows):
@@ -165,16 +187,18 @@ class _ValueRows(DirichletRows):
         concentration: float,
         attributes: tuple[str, ...],
         vocabulary: Mapping[str, Known],
+        by_words: bool,
     ) -> None:
         super().__init__()
         self._concentration, self._attributes = concentration, attributes
+        self._by_words = by_words
         self._vocabulary = vocabulary
         self._row_of: dict[tuple[str, str | None], int] = {}
 
     def count(self, fragment: Fragment) -> Counter[int]:
         """The values of a fragment; none if it has none of the attributes."""
         counts: Counter[int] = Counter()
-        for attribute, values in _read(fragment, self._attributes).items():
+        for attribute, values in _read(fragment, self._attributes, self._by_words).items():
             counts[self._row(attribute, None)] += len(values)
             for value in values:
                 counts[self._row(attribute, value)] += 1

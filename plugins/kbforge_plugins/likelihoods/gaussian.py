@@ -23,6 +23,7 @@ from ctypes import CDLL
 import numpy as np
 from scipy.special import gammaln
 
+from kbforge.contracts.exponential import Points
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge_plugins.models.gaussian.compiled import CompiledGaussian
@@ -97,6 +98,14 @@ class Gaussian(ConjugateLikelihood):
             return None
         placed = PlacedPrior.by_first(self.prior, fragments[0])
         return GaussianSets(placed, placed.relative(fragments))
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
+        """See `kbforge.contracts.likelihood`; the points are relative to the first one."""
+        if not fragments:
+            return None
+        placed = PlacedPrior.by_first(self.prior, fragments[0])
+        points = placed.relative(fragments)
+        return Points(points, placed.a, placed.b, placed.lam, placed.centre)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         """A new, empty table in the compiled kernel."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from ctypes import CDLL
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -39,12 +38,7 @@ class CompiledRows:
 
     def encode(self, fragments: Sequence[Fragment]) -> Encoded:
         """See `kbforge.contracts.CompiledClusters`."""
-        held = self._rows.pairs_of(fragments)
-        starts = np.zeros(len(held) + 1, dtype=np.int64)
-        np.cumsum([len(pairs) for pairs in held], out=starts[1:])
-        flat = chain.from_iterable(chain.from_iterable(held))
-        both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
-        rows, counts = both.T.copy()
+        starts, rows, counts = self._rows.entries_of(fragments)
         first, self._told = self._told, self._rows.size
         new = np.arange(first, self._told)[:, None]
         factors = self._rows.factors(new, np.arange(_TOLD))

@@ -20,10 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.numerics.arrays import capacity_for, grown
@@ -43,6 +47,14 @@ class RowCounts:
     counts: IntArray
     pairs: Sequence[tuple[int, int]]
     log_marginal: float
+
+
+class Entries(NamedTuple):
+    """Of several fragments: where each one's begin, shape [n + 1], and all rows and counts."""
+
+    starts: IntArray
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
 
 
 class DirichletRows:
@@ -74,6 +86,22 @@ class DirichletRows:
         pairs = [sorted(self.count(fragment).items()) for fragment in fragments]
         self._settle()
         return pairs
+
+    def entries_of(self, fragments: Sequence[Fragment]) -> Entries:
+        """The rows and counts of all fragments, one after another."""
+        held = self.pairs_of(fragments)
+        starts = np.zeros(len(held) + 1, dtype=np.int64)
+        np.cumsum([len(pairs) for pairs in held], out=starts[1:])
+        flat = chain.from_iterable(chain.from_iterable(held))
+        both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
+        rows, counts = both.T.copy()
+        return Entries(starts, rows, counts)
+
+    def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
+        """The fragments for samplers of exponential families."""
+        starts, rows, counts = self.entries_of(fragments)
+        n = self._settled
+        return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
