@@ -33,7 +33,7 @@ def fill_killed(
     seed: int,
     options: Sequence[str] = (),
 ) -> int:
-    """Fill a store, killed at random moments; returns how many kills hit a program that ran.
+    """Fill a store, killed at random moments until it is full; returns how many kills there were.
 
     Args:
         store: to fill.
@@ -53,12 +53,13 @@ def fill_killed(
             stderr=subprocess.DEVNULL,
         )
         try:
-            process.wait(rng.uniform(0.2, max(2.5 * seconds / kills + 1.5, 1.5)))
+            process.wait(rng.uniform(0.2, max(2.5 * seconds / kills + 1.5, 0.6 * seconds)))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
             hit += 1
             continue
         assert process.returncode == 0
+        return hit
     fill(store, fragments, options)
     return hit

@@ -14,9 +14,9 @@ from tests.store.dump import dump
 
 def test_ten_kills_leave_no_trace(tmp_path: Path) -> None:
     first, update = tmp_path / "first.jsonl", tmp_path / "update.jsonl"
-    found = people(1600, 5)
+    found = people(2500, 5)
     write_fragments(found[:600], first)
-    write_fragments(found[600:4000], update)
+    write_fragments(found[600:], update)
     whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
     fill(whole, first, ["--likelihood", "attributes"])
     shutil.copy(whole, killed)
