@@ -143,9 +143,7 @@ def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
     return TypePrior(mean * mean / variance, mean / variance)
 
 
-def _move_means(
-    model: Scdp, data: References, state: State, rng: np.random.Generator
-) -> State:
+def _move_means(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
     means = resample_means(
         data.values,
         state.publication,
@@ -182,9 +180,7 @@ def _choose_publications(
 ) -> State:
     test = data.test
     types = state.types[state.kind[test]]
-    opening = MeansOpening(
-        data.values[test], types, state.types, model.variance, model.separation
-    )
+    opening = MeansOpening(data.values[test], types, state.types, model.variance, model.separation)
     labelled = np.arange(len(state.means)) < data.labelled
     known = np.bincount(data.publication[data.publication >= 0], minlength=len(state.means))
     joinable: NDArray[np.bool_] = ~labelled | model.shared

@@ -122,9 +122,7 @@ class Scan:
         held = np.flatnonzero(self._counts > 0)
         number = np.zeros(len(self._counts), dtype=np.int64)
         number[held] = np.arange(len(held))
-        return Seats(
-            number[self._of], self._fixed[held], self._joinable[held], self._values[held]
-        )
+        return Seats(number[self._of], self._fixed[held], self._joinable[held], self._values[held])
 
     def _leave(self, row: int) -> int | None:
         """Take a row out of its cluster; the cluster, if it was alone there."""
