@@ -1,4 +1,4 @@
-"""Parts of supervised clustering: separation, densities, seats, model 2's prior, what is refused."""
+"""Parts of supervised clustering: separation, densities, priors, chains, what is refused."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def run(
 
     """
     remembered = np.unique(np.linspace(sweeps // 2, sweeps - 1, kept).astype(np.int64)).tolist()
-    states = []
+    states: list[State] = []
     for i in range(sweeps):
         state = sweep(model, data, state, rng)
         if i == remembered[len(states)]:

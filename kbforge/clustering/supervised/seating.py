@@ -105,11 +105,11 @@ class Scan:
         with np.errstate(divide="ignore"):
             self._log = np.log(np.arange(self._counts.sum() + 1))
         self._log_counts = np.where(self._joinable, self._log[self._counts], -np.inf)
-        self._free = [*range(width + room - 1, width - 1, -1)]
+        self._free: list[int] = [*range(width + room - 1, width - 1, -1)]
         self._free += np.flatnonzero(self._counts[:width] == 0).tolist()
 
     def run(self) -> Seats:
-        """The seats afterwards; clusters that nobody holds are gone, the others keep their order."""
+        """The seats afterwards; clusters that nobody holds are gone, others keep their order."""
         bounds = self._base + self._auxiliary_noise.max(axis=1)
         for row in self._rng.permutation(len(self._of)).tolist():
             left = self._leave(row)

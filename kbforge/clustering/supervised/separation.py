@@ -10,8 +10,8 @@
 `Near` is the paper's term, exp(-lambda d_f), the density of an exponential distance without its
 constant. It is largest where the means coincide: it takes precision away from features in which
 publications differ, and makes publications dear. `Apart` has the other sign, the probability
-1 - exp(-lambda d_f) that an exponential distance is shorter: it is 0 where means coincide, and gives
-precision to features in which publications differ. exp(+lambda d_f) itself is no option: it
+1 - exp(-lambda d_f) that an exponential distance is shorter: it is 0 where means coincide, and
+gives precision to features in which publications differ. exp(+lambda d_f) itself is no option: it
 exceeds the tails of any gamma and normal prior, and no posterior would exist.
 
 Both are at most 1, which samplers rely on, and both are products over features.
@@ -70,11 +70,11 @@ class Apart:
     def of_types(self, types: FloatArray, means: FloatArray) -> FloatArray:
         first, second = np.triu_indices(len(means), 1)
         squares = np.square(means[first] - means[second])
-        return self._log(types[..., None, :] * squares).sum(axis=-2)
+        return np.asarray(self._log(types[..., None, :] * squares).sum(axis=-2))
 
     def of_means(self, means: FloatArray, others: FloatArray, types: FloatArray) -> FloatArray:
         squares = np.square(means[:, None] - others)
-        return self._log(squares[:, :, None] * types).sum(axis=(1, 2))
+        return np.asarray(self._log(squares[:, :, None] * types).sum(axis=(1, 2)))
 
     def _log(self, distances: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):  # equal means are impossible: -inf
