@@ -1,0 +1,1 @@
+"""Supervised clustering with two Dirichlet processes: publications, and types of reference."""

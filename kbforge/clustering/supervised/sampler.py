@@ -1,0 +1,218 @@
+"""The sampler of supervised clustering: its models, its state, and one sweep.
+
+| symbol | meaning |
+|---|---|
+| r | a reference |
+| c, p | publications of the references, and the publications' means |
+| d, t | types of the references, and the types' precisions |
+| alpha_p, alpha_t | concentrations of the Dirichlet processes of publications and of types |
+| s(p, t) | the separation of model 3, over all pairs of means and all types |
+
+The unnormalised joint density of models 1 (s = 1) and 3, whose conditionals all phases of a sweep
+draw from, is
+
+    P(c | alpha_p) P(d | alpha_t) P(alpha_p) P(alpha_t)
+        product of normal(p; 0, sigma)  product of gamma(t; a, b)  s(p, t)
+        product of normal(r; p_c, 1 / t_d)
+
+with Ewens' P. Publications of the labelled references are known. If they are not shared, each group
+of labelled references and those to be grouped have a Dirichlet process of their own, of the same
+alpha_p; their publications are different ones, but their types are the same.
+
+Model 2 has no joint density: before each sweep it sets a and b by the current means, so that the
+precisions' mean ab is half the mean squared distance of two means, feature by feature, and their
+variance is that of the squared distances. What it converges to, if it does, is nobody's posterior.
+
+Source: Daumé and Marcu (2005), sections 3 to 5 and figure 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.clustering.supervised.concentration import GammaPrior
+from kbforge.clustering.supervised.gaussian import MeansOpening, TypePrior, TypesOpening
+from kbforge.clustering.supervised.references import References
+from kbforge.clustering.supervised.seating import Scan, Seats
+from kbforge.clustering.supervised.separation import Near, Separation
+from kbforge.clustering.supervised.values import resample_means, resample_types
+from kbforge.contracts import FloatArray, IntArray
+
+_LEAST = 1e-6
+"""Of a re-estimated mean or variance of precisions, so that a gamma of them exists."""
+
+
+@dataclass(frozen=True)
+class Scdp:
+    """A model; the defaults are those of model 1.
+
+    Attributes:
+        variance: sigma, of the means' base density.
+        shape: a, of the precisions' gamma.
+        rate: b.
+        separation: s of model 3; None is s = 1.
+        reestimated: whether a and b follow the means, model 2.
+        shared: whether references to be grouped may join the labelled publications.
+        auxiliaries: of an opening, and candidates of an independence sampler.
+        publications: prior of alpha_p; None holds it where it starts.
+        types: prior of alpha_t; None holds it and the types where they start.
+
+    """
+
+    variance: float = 1.0
+    shape: float = 1.0
+    rate: float = 1.0
+    separation: Separation | None = None
+    reestimated: bool = False
+    shared: bool = False
+    auxiliaries: int = 8
+    publications: GammaPrior | None = field(default_factory=GammaPrior)
+    types: GammaPrior | None = field(default_factory=GammaPrior)
+
+
+SCDP1 = Scdp()
+SCDP2 = Scdp(reestimated=True)
+SCDP3 = Scdp(separation=Near())
+UNTRAINED = Scdp(publications=None, types=None)
+"""The paper's CDP: started with one type of precisions 1 and alpha 1, and no labelled ones."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a chain.
+
+    Attributes:
+        publication: c, shape [n].
+        means: p, shape [K, F]; those of labelled publications come first.
+        kind: d, shape [n].
+        types: t, shape [L, F].
+        alpha_p: of publications.
+        alpha_t: of types.
+
+    """
+
+    publication: IntArray
+    means: FloatArray
+    kind: IntArray
+    types: FloatArray
+    alpha_p: float = 1.0
+    alpha_t: float = 1.0
+
+
+def start(data: References, grouping: IntArray) -> State:
+    """One type of precisions 1, and each publication's mean in the middle of its references.
+
+    Args:
+        data: all references.
+        grouping: clusters 0, 1, ... of those to be grouped, none empty, shape [len(data.test)].
+
+    """
+    publication = data.publication.copy()
+    publication[data.test] = data.labelled + grouping
+    means = np.stack(
+        [data.values[publication == k].mean(axis=0) for k in range(publication.max() + 1)]
+    )
+    one = np.ones((1, data.values.shape[1]))
+    return State(publication, means, np.zeros(len(publication), dtype=np.int64), one)
+
+
+def sweep(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+    """Every variable once."""
+    prior = type_prior(model, state.means)
+    state = _move_means(model, data, state, rng)
+    if model.types is not None:
+        state = _move_types(model, data, state, prior, rng)
+    state = _choose_publications(model, data, state, rng)
+    if model.types is not None:
+        state = _choose_types(model, data, state, prior, rng)
+    return _draw_concentrations(model, data, state, rng)
+
+
+def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
+    """Of the precisions; model 2's depends on the means as they are."""
+    if not model.reestimated or len(means) < 2:
+        features = means.shape[1]
+        return TypePrior(np.full(features, model.shape), np.full(features, model.rate))
+    first, second = np.triu_indices(len(means), 1)
+    squares = np.square(means[first] - means[second])
+    mean = np.maximum(squares.mean(axis=0) / 2, _LEAST)
+    variance = np.maximum(squares.var(axis=0), _LEAST)
+    return TypePrior(mean * mean / variance, mean / variance)
+
+
+def _move_means(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+    means = resample_means(
+        data.values,
+        state.publication,
+        state.types[state.kind],
+        state.means,
+        state.types,
+        model.variance,
+        model.separation,
+        model.auxiliaries,
+        rng,
+    )
+    return replace(state, means=means)
+
+
+def _move_types(
+    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
+) -> State:
+    squares = np.square(data.values - state.means[state.publication])
+    types = resample_types(
+        squares,
+        state.kind,
+        state.types,
+        state.means,
+        prior,
+        model.separation,
+        model.auxiliaries,
+        rng,
+    )
+    return replace(state, types=types)
+
+
+def _choose_publications(
+    model: Scdp, data: References, state: State, rng: np.random.Generator
+) -> State:
+    test = data.test
+    types = state.types[state.kind[test]]
+    opening = MeansOpening(data.values[test], types, state.types, model.variance, model.separation)
+    labelled = np.arange(len(state.means)) < data.labelled
+    known = np.bincount(data.publication[data.publication >= 0], minlength=len(state.means))
+    joinable: NDArray[np.bool_] = ~labelled | model.shared
+    seats = Seats(state.publication[test], known, joinable, state.means)
+    seats = Scan(seats, opening, state.alpha_p, model.auxiliaries, rng).run()
+    publication = state.publication.copy()
+    publication[test] = seats.of
+    return replace(state, publication=publication, means=seats.values)
+
+
+def _choose_types(
+    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
+) -> State:
+    squares = np.square(data.values - state.means[state.publication])
+    opening = TypesOpening(squares, state.means, prior, model.separation)
+    every = len(state.types)
+    fixed, joinable = np.zeros(every, dtype=np.int64), np.ones(every, dtype=bool)
+    seats = Seats(state.kind, fixed, joinable, state.types)
+    seats = Scan(seats, opening, state.alpha_t, model.auxiliaries, rng).run()
+    return replace(state, kind=seats.of, types=seats.values)
+
+
+def _draw_concentrations(
+    model: Scdp, data: References, state: State, rng: np.random.Generator
+) -> State:
+    alpha_p, alpha_t = state.alpha_p, state.alpha_t
+    if model.publications is not None:
+        group = np.zeros_like(data.group) if model.shared else data.group
+        held = np.unique(np.stack([group, state.publication], axis=1), axis=0)[:, 0]
+        sizes, clusters = np.bincount(group), np.bincount(held)
+        alpha_p = model.publications.resample(alpha_p, sizes, clusters, rng)
+    if model.types is not None:
+        size, kinds = np.array([len(state.kind)]), np.array([len(state.types)])
+        alpha_t = model.types.resample(alpha_t, size, kinds, rng)
+    return replace(state, alpha_p=alpha_p, alpha_t=alpha_t)
