@@ -88,7 +88,7 @@ def way(name: str, first: list[Fragment], folder: Path) -> Callable[[list[Fragme
         session.touched()
         if name == "engine":
             assert isinstance(session, CompiledSession), kernel_status()
-            session._fragments.clear()  # the engine never looks at them again
+            session._holding.held.clear()  # the engine never looks at them again
 
     return add
 

@@ -354,7 +354,7 @@ def test_expectations_that_could_not_be_tested_do_not_pass_a_check(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("no-such",), 'there is no suite "no-such"; available: accuracy, circles, gauss'),
+        (("no-such",), 'there is no suite "no-such"; available: accuracy, circles, documents, '),
         (("gauss", "--methods", "magic"), 'no method "magic"'),
         (("gauss", "--tasks", "text"), 'no task "text" in this suite; tasks: gauss'),
         (("gauss", "--set", "suite.pionts=3"), 'no option "pionts"'),

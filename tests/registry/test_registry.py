@@ -246,6 +246,7 @@ def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     unknown = kbforge("plugins", "show", "clusterer", "k-means")
     assert unknown.code == 1
     assert unknown.err == (
-        'kbforge: there is no clusterer "k-means"; available: agglomerative, gibbs, greedy, '
-        "lshsm, metropolis, minsm, rgsm, sdds, smc, split-smc (see kbforge plugins list)\n"
+        'kbforge: there is no clusterer "k-means"; available: agglomerative, fastex, gibbs, '
+        "greedy, lshsm, metropolis, minsm, rgsm, sdds, sir, smc, split-smc, uncollapsed "
+        "(see kbforge plugins list)\n"
     )
