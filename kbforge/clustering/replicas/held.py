@@ -19,18 +19,16 @@ from kbforge.contracts import (
     Likelihood,
     Observation,
 )
-from kbforge.models.score_cache import ScoreCache
+from kbforge.models.score_cache import SetScores
 
 
 class HeldClusters(ABC):
-    """Clusters by slot.
+    """Clusters by slot."""
 
-    Attributes:
-        evaluations: sets scored: distinct ones by a black box, clusters made by a table.
-
-    """
-
-    evaluations: int
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Sets scored: distinct ones by a black box, clusters made by a table."""
 
     @abstractmethod
     def predict(self, x: int, slots: IntArray, n_slots: int) -> tuple[FloatArray, float]:
@@ -72,7 +70,11 @@ class _ByTable(HeldClusters):
     def __init__(self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]) -> None:
         self._live, self._fragments = likelihood.live_clusters(), fragments
         self._x: Observation = None
-        self.evaluations = 0
+        self._made = 0
+
+    @property
+    def evaluations(self) -> int:
+        return self._made
 
     def predict(self, x: int, slots: IntArray, n_slots: int) -> tuple[FloatArray, float]:
         self._x = self._live.encode(self._fragments[x])
@@ -81,7 +83,7 @@ class _ByTable(HeldClusters):
 
     def extend(self, parents: IntArray, children: IntArray) -> None:
         self._live.extend(self._x, parents, children)
-        self.evaluations += len(children)
+        self._made += len(children)
 
     def release(self, slots: IntArray) -> None:
         self._live.release(slots)
@@ -91,26 +93,21 @@ class _BySets(HeldClusters):
     """Members of each cluster; L is asked of whole sets."""
 
     def __init__(self, likelihood: Likelihood, fragments: Sequence[Fragment]) -> None:
-        self._cache, self._fragments = ScoreCache.of(likelihood), fragments
+        self._scores = SetScores(likelihood, fragments)
         self._members: dict[int, tuple[int, ...]] = {}
         self._score: dict[int, float] = {}
-        self._asked: set[tuple[int, ...]] = set()
-        self._content: list[int] = []  # the cache's number of each fragment's content
         self._x = -1
         self._joined = np.zeros(0)
         self._alone = 0.0
 
     @property
-    def evaluations(self) -> int:  # type: ignore[override]  # it is counted, not set
-        return len(self._asked)
+    def evaluations(self) -> int:
+        return len(self._scores)
 
     def predict(self, x: int, slots: IntArray, n_slots: int) -> tuple[FloatArray, float]:
         held = [self._members[slot] for slot in slots.tolist()]
         sets = [*((*members, x) for members in held), (x,)]
-        scores = self._cache.log_marginal([[self._fragments[i] for i in one] for one in sets])
-        for fragment in self._fragments[len(self._content) : x + 1]:
-            self._content.append(self._cache.number(fragment))
-        self._asked.update(tuple(sorted(self._content[i] for i in one)) for one in sets)
+        scores = self._scores.score(sets)
         self._x, self._alone = x, float(scores[-1])
         self._joined = np.full(n_slots, -np.inf)
         self._joined[slots] = scores[:-1]

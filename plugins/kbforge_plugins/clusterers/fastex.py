@@ -12,10 +12,15 @@ from kbforge.clustering.fastex.mixture_run import at_random
 from kbforge.clustering.fastex.run import FastExRules, run_fastex
 from kbforge.contracts import Cluster, Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, chain_start, require_start
+from kbforge_plugins.clusterers.starting import (
+    RANDOM,
+    SEQUENTIAL,
+    SINGLETONS,
+    chain_start,
+    require_start,
+)
 from kbforge_plugins.resamplers.optimal import Optimal
 
-RANDOM = "random"
 _MOST_BITS = 1024
 _MOST_TRIES = 16
 

@@ -11,6 +11,7 @@ from kbforge.kb.read import read_entities
 
 SINGLETONS = "singletons"
 SEQUENTIAL = "sequential"
+RANDOM = "random"
 ONE = "one"
 
 

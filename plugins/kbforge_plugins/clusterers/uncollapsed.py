@@ -10,10 +10,8 @@ from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.fastex.uncollapsed import run_uncollapsed
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.starting import groups_from, require_start
+from kbforge_plugins.clusterers.starting import RANDOM, groups_from, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
-
-RANDOM = "random"
 
 
 class Uncollapsed(Clusterer):
