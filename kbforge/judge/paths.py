@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from kbforge.clustering.batch.pair_matrix import PairMatrix
+from kbforge.clustering.sample import keys_of_each
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import LikelihoodError
 
@@ -172,7 +173,7 @@ def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[
     compared with the first holders of such a key, through which they come together all the same.
     """
     holders: dict[int, list[int]] = {}
-    keys = [index.keys(fragment) for fragment in fragments]
+    keys = keys_of_each(fragments, index)
     for i, of_fragment in enumerate(keys):
         for key in of_fragment:
             holders.setdefault(key, []).append(i)
