@@ -46,7 +46,8 @@ from kbforge_plugins.suites.document_mixture import DocumentMixture
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")
 SWEEPS = 4
-BITS = (8, 16, 32, 64, 128)
+# bits and tries; the last are the defaults
+HASHES = ((8, 1), (16, 1), (32, 1), (64, 1), (128, 1), (64, 4))
 _REHASH = 4
 CHECKED = (10, 20, 40, 60)
 # bits, tries, temperature, theta*
@@ -92,9 +93,9 @@ def drawn(documents: int, clusters: int) -> tuple[IntArray, Counts]:
     return truth, Counts(counts_of(words, mixture.concentration))
 
 
-def timed(truth: IntArray, family: Counts, clusters: int, bits: int) -> list[str]:
+def timed(truth: IntArray, family: Counts, clusters: int, bits: int, tries: int) -> list[str]:
     """A row of the first table."""
-    rules = FastExRules(None, bits, 2, 1, _REHASH, 0.05, None, "secant")
+    rules = FastExRules(None, bits, 2, tries, _REHASH, 0.05, None, "secant")
     prior = Mixture(float(clusters))
     run = FastExRun(family, prior, rules, ENDS, None, np.random.default_rng(0))
     gold, n = [str(k) for k in truth.tolist()], family.n
@@ -119,6 +120,7 @@ def timed(truth: IntArray, family: Counts, clusters: int, bits: int) -> list[str
         f"{n:,}",
         f"{clusters:,}",
         str(bits),
+        str(tries),
         *(f"{seconds / n * 1e6:.1f}" for seconds in [*spent, whole + spent[0], start]),
         f"{moved:.3f}",
         f"{first:.3f}",
@@ -195,21 +197,21 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="100,000 documents")
     n = 100_000 if parser.parse_args().full else 10_000
     use_workers(1)
-    head = ["documents", "clusters", "bits", "hashing", "updates", "hashing clusters"]
+    head = ["documents", "clusters", "bits", "tries", "hashing", "updates", "hashing clusters"]
     head += ["proposals", "acceptance", "a sweep", "start", "moved", "VI, start", "VI", "found"]
     rows, rivals = [], []
     for clusters in (100, 1000):
         truth, family = drawn(n, clusters)
         print(f"{n:,} documents of {clusters:,} clusters are drawn", flush=True)
-        for bits in BITS:
-            rows.append(timed(truth, family, clusters, bits))
+        for bits, tries in HASHES:
+            rows.append(timed(truth, family, clusters, bits, tries))
             print(rows[-1], flush=True)
         rivals.append([f"{clusters:,}", f"{uncollapsed(family, clusters):,.0f}"])
         rivals[-1].append(f"{exact(clusters):,.0f}")
         print(rivals[-1], flush=True)
     sizes = [n // 64, n // 16, n // 4, n]
-    by_size = [timed(*drawn(size, 100), 100, 32) for size in sizes]
-    per_document = [float(row[8]) for row in by_size]
+    by_size = [timed(*drawn(size, 100), 100, *HASHES[-1]) for size in sizes]
+    per_document = [float(row[9]) for row in by_size]
     slope = np.polyfit(np.log(sizes), np.log(per_document), 1)[0]
     print(table(head, rows), "", table(head, by_size), "", sep="\n")
     print(f"slope of log time a document by log documents: {slope:.2f}\n")

@@ -13,8 +13,6 @@ namespace {
 
 // kbforge/clustering/fastex/proposals.py, draws.py and reference.py have these numbers, too
 constexpr double kElsewhere = 0.1, kExplore = 0.05, kGrowth = 1.5;
-constexpr double kSteps = 16.0;
-constexpr std::int32_t kMost = 384;
 constexpr std::size_t kCandidates = 32, kAtOnce = 16;
 constexpr std::int64_t kNew = -1, kOpen = -2;
 enum Purpose : std::uint64_t { kExploring, kPick, kComponent, kChoice, kAccept, kTry = 8 };
@@ -26,16 +24,6 @@ const double kInfinity = std::numeric_limits<double>::infinity();
 double uniform(std::uint64_t stream, std::size_t fragment, std::uint64_t purpose) {
   return static_cast<double>(mixed(stream + fragment * kPurposes + purpose) >> 11) * 0x1p-53;
 }
-
-std::array<std::int64_t, kMost + 1> all_weights() {
-  std::array<std::int64_t, kMost + 1> out;
-  for (std::int32_t k = 0; k <= kMost; ++k) {
-    out[k] = static_cast<std::int64_t>(std::nearbyint(std::ldexp(std::exp(-k / kSteps), 36)));
-  }
-  return out;
-}
-
-const std::array<std::int64_t, kMost + 1> kWeights = all_weights();
 
 double log_weight(std::int64_t weight, std::int64_t total) {
   return std::log1p(-kElsewhere) +
@@ -189,39 +177,9 @@ void FastEx::bound_of(std::size_t fragment, Scratch& scratch) const {
   scratch.by_distance.resize(cosines_.size());
   const double norm = family_.told.norms[fragment];
   for (std::size_t h = 0; h < cosines_.size(); ++h) scratch.by_distance[h] = norm * cosines_[h];
-  const double* by_distance = scratch.by_distance.data();
-  const std::int32_t* distance = scratch.distances.data();
-  double* bound = scratch.bound.data();
-  for (std::size_t row = 0; row < k; ++row) {
-    bound[row] = by_distance[distance[row]] * hashed_.norms[row];
-  }
-  const std::size_t n_lengths = family_.told.n_lengths;
-  for (std::size_t h = 0; h < n_lengths; ++h) {
-    const double length = family_.told.lengths[fragment * n_lengths + h];
-    const double* g = hashed_.g.data() + h;
-    for (std::size_t row = 0; row < k; ++row) bound[row] = bound[row] - length * g[row * n_lengths];
-  }
-}
-
-// The weights of the clusters, as places in their table, and their sum.
-std::int64_t FastEx::weigh(double temperature, Scratch& scratch) const {
-  const std::size_t k = hashed_.size();
-  double* log_q = scratch.bound.data();
-  const double* log_join = hashed_.log_join.data();
-  double top = kNever;
-  for (std::size_t row = 0; row < k; ++row) {
-    log_q[row] = temperature * log_q[row] + log_join[row];
-    top = log_q[row] > top ? log_q[row] : top;
-  }
-  scratch.below.resize(k);
-  std::int32_t* below = scratch.below.data();
-  for (std::size_t row = 0; row < k; ++row) {
-    const double steps = (top - log_q[row]) * kSteps;
-    below[row] = static_cast<std::int32_t>(steps < kMost ? steps : static_cast<double>(kMost));
-  }
-  std::int64_t total = 0;
-  for (std::size_t row = 0; row < k; ++row) total += kWeights[below[row]];
-  return total;
+  bounds(scratch.by_distance.data(), scratch.distances.data(), hashed_.norms.data(),
+         family_.told.lengths + fragment * family_.told.n_lengths, hashed_.g.data(),
+         family_.told.n_lengths, k, scratch.bound.data());
 }
 
 void FastEx::propose(std::size_t fragment, std::uint64_t stream, Scratch& scratch, Try* tries,
@@ -230,19 +188,19 @@ void FastEx::propose(std::size_t fragment, std::uint64_t stream, Scratch& scratc
   std::fill(tries, tries + rules_.tries, Try{kOpen, 0.0});
   if (!hashed_.size()) return;
   bound_of(fragment, scratch);
-  const std::int64_t total = weigh(temperature, scratch);
+  const Weights& weights = scratch.weights;
+  weigh(temperature, hashed_.log_join.data(), hashed_.size(), scratch.bound.data(),
+        scratch.weights);
   for (std::size_t j = 0; j < rules_.tries; ++j) {
     const double u = uniform(stream, fragment, kTry + 2 * j);
     if (u < kElsewhere) continue;
     const double v = (u - kElsewhere) / (1.0 - kElsewhere);
-    std::int64_t aim = static_cast<std::int64_t>(v * static_cast<double>(total));
-    aim = std::min(aim, total - 1);
-    std::size_t row = 0;
-    while ((aim -= kWeights[scratch.below[row]]) >= 0) ++row;
-    tries[j] = Try{hashed_.slots[row], log_weight(kWeights[scratch.below[row]], total)};
+    const auto aim = static_cast<std::int64_t>(v * static_cast<double>(weights.total));
+    const std::size_t row = weights.row_at(std::min(aim, weights.total - 1));
+    tries[j] = Try{hashed_.slots[row], log_weight(weights.of(row), weights.total)};
   }
   const std::int64_t row = hashed_.row_of[slot_of[fragment]];
-  if (row >= 0) here = log_weight(kWeights[scratch.below[row]], total);
+  if (row >= 0) here = log_weight(weights.of(row), weights.total);
 }
 
 double FastEx::block(const std::int64_t* fragments, std::size_t n, std::uint64_t stream) {
@@ -275,9 +233,10 @@ void FastEx::fit(const std::int64_t* fragments, std::size_t n, double* out) {
     bound = scratch.bound;
     for (std::size_t t = 0; t < kTemperatures; ++t) {
       scratch.bound = bound;
-      const std::int64_t total = weigh(std::ldexp(1.0, -static_cast<int>(t)), scratch);
-      out[t] += std::log(static_cast<double>(kWeights[scratch.below[row]]) /
-                         static_cast<double>(total));
+      weigh(std::ldexp(1.0, -static_cast<int>(t)), hashed_.log_join.data(), hashed_.size(),
+            scratch.bound.data(), scratch.weights);
+      out[t] += std::log(static_cast<double>(scratch.weights.of(row)) /
+                         static_cast<double>(scratch.weights.total));
     }
   }
   for (std::size_t t = 0; t < kTemperatures && known; ++t) out[t] /= static_cast<double>(known);
@@ -471,7 +430,7 @@ void FastEx::candidates(std::size_t fragment, Scratch& scratch,
   if (!family_.recall(fragment, kCandidates, out)) {
     out.clear();
     bound_of(fragment, scratch);
-    std::vector<std::int32_t>& order = scratch.below;
+    std::vector<std::int32_t>& order = scratch.order;
     order.resize(k);
     for (std::size_t row = 0; row < k; ++row) {
       scratch.bound[row] += hashed_.log_join[row];

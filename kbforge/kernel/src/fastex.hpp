@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "bounds.hpp"
 #include "crew.hpp"
 #include "family.hpp"
 #include "signs.hpp"
@@ -72,8 +73,9 @@ class FastEx {
   };
   // What a thread works with.
   struct Scratch {
-    std::vector<std::int32_t> distances, below;
+    std::vector<std::int32_t> distances, order;
     std::vector<double> bound, by_distance;
+    Weights weights;
   };
   struct Elsewhere {
     std::vector<Try> places;
@@ -85,7 +87,6 @@ class FastEx {
   void hash_row(std::size_t row);
   void open_row(std::int64_t slot);
   void bound_of(std::size_t fragment, Scratch& scratch) const;
-  std::int64_t weigh(double temperature, Scratch& scratch) const;
   void propose(std::size_t fragment, std::uint64_t stream, Scratch& scratch, Try* tries,
                double& here) const;
   double step(std::size_t fragment, const Try* drafts, double here_drafted, std::uint64_t stream);

@@ -1,25 +1,18 @@
 #include "signs.hpp"
-
-// The same operations number by number, by wider instructions where the processor has them.
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define KB_WIDER 1
-#endif
+#include "wider.hpp"
 
 namespace kbforge {
 
 namespace {
 
 template <typename Number>
-inline __attribute__((always_inline)) void project_loop(const std::int8_t* coordinates,
-                                                        Number times, std::size_t bits,
-                                                        Number* out) {
+KB_INLINE void project_loop(const std::int8_t* coordinates, Number times, std::size_t bits,
+                            Number* out) {
   for (std::size_t b = 0; b < bits; ++b) out[b] += times * static_cast<Number>(coordinates[b]);
 }
 
-inline __attribute__((always_inline)) void distances_loop(const std::uint64_t* one,
-                                                          const std::uint64_t* others,
-                                                          std::size_t n, std::size_t words,
-                                                          std::int32_t* out) {
+KB_INLINE void distances_loop(const std::uint64_t* one, const std::uint64_t* others,
+                              std::size_t n, std::size_t words, std::int32_t* out) {
   if (words == 1) {
     for (std::size_t k = 0; k < n; ++k) out[k] = __builtin_popcountll(*one ^ others[k]);
     return;
@@ -46,14 +39,10 @@ __attribute__((target("popcnt"))) void distances_counted(const std::uint64_t* on
   distances_loop(one, others, n, words, out);
 }
 
-bool has_avx2() {
-  static const bool has = __builtin_cpu_supports("avx2");
-  return has;
-}
-
-bool has_popcnt() {
-  static const bool has = __builtin_cpu_supports("popcnt");
-  return has;
+__attribute__((target("avx512f,avx512vl,avx512vpopcntdq"))) void distances_wider(
+    const std::uint64_t* one, const std::uint64_t* others, std::size_t n, std::size_t words,
+    std::int32_t* out) {
+  distances_loop(one, others, n, words, out);
 }
 #endif
 
@@ -77,6 +66,7 @@ void project(const std::int8_t* coordinates, double times, std::size_t bits, dou
 void distances(const std::uint64_t* one, const std::uint64_t* others, std::size_t n,
                std::size_t words, std::int32_t* out) {
 #ifdef KB_WIDER
+  if (has_vector_popcnt()) return distances_wider(one, others, n, words, out);
   if (has_popcnt()) return distances_counted(one, others, n, words, out);
 #endif
   distances_loop(one, others, n, words, out);
