@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -78,23 +79,24 @@ def test_the_statistics_would_notice_a_wrong_alpha() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("temperature", [1.0, 0.25])
+@pytest.mark.parametrize(("temperature", "tries"), [(1.0, 1), (0.25, 1), (1.0, 2), (0.25, 3)])
 def test_every_step_is_in_detailed_balance(
-    monkeypatch: pytest.MonkeyPatch, family: str, prior: str, temperature: float
+    monkeypatch: pytest.MonkeyPatch, family: str, prior: str, temperature: float, tries: int
 ) -> None:
     """The transition matrix of one step: flows between any two groupings are equal both ways.
 
     A block of two of four fragments, of which one has its turn; q knows the clusters of the others.
+    All that may be tried is tried, and with several tries each one's being taken.
     """
     fragments, likelihood, model = problem(family, 4)
     expected = exact(fragments, likelihood, PRIORS[prior])
-    numbers: dict[int, float] = {Purpose.CHOICE: 0.0, Purpose.TRY: 0.5}
+    numbers = {Purpose.TRY + 2 * j: 0.5 for j in range(tries)} | {Purpose.CHOICE: 0.0}
     monkeypatch.setattr(reference, "uniform", lambda _, fragment, purpose: numbers[purpose])
     moves = 0
     for x, other in ((0, 1), (2, 0)):
         flow: Counter[tuple[Grouping, Grouping]] = Counter()
         for before, p in expected.items():
-            sampler = sampler_in(before, family, PRIORS[prior], temperature)
+            sampler = sampler_in(before, family, PRIORS[prior], temperature, tries)
             sampler.exclude(np.array([x, other]))
             for after, share in transitions(sampler, x, numbers, model.n):
                 flow[before, after] += p * share
@@ -105,9 +107,11 @@ def test_every_step_is_in_detailed_balance(
     assert moves > 20
 
 
-def sampler_in(grouping: Grouping, family: str, prior: Mixture, temperature: float) -> Sampler:
+def sampler_in(
+    grouping: Grouping, family: str, prior: Mixture, temperature: float, tries: int
+) -> Sampler:
     _, _, model = problem(family, 4)
-    sampler = Sampler(model, prior, 0.05, tries=1)
+    sampler = Sampler(model, prior, 0.05, tries)
     sampler.temperature = temperature
     sampler.redirect(directions(model))
     labels = np.zeros(model.n, dtype=np.int64)
@@ -122,7 +126,7 @@ def transitions(
 ) -> Iterator[tuple[Grouping, float]]:
     """Where a fragment may go, and with which probability: all that may be proposed in turn."""
     before = sampler.slot_of.tolist()
-    own = sampler._propose(x, 0)  # for log q of its own place; the try is replaced
+    own = sampler._propose(x, 0)  # for log q of its own place; the tries are replaced
     for share, draft in proposals(sampler, x, numbers, own, n):
         place, log_ratio, _ = sampler._considered(x, draft, 0)
         accepted = share * math.exp(min(log_ratio, 0.0))
@@ -148,21 +152,35 @@ def proposals(
         numbers[Purpose.COMPONENT] = (component + 0.5) / components
         yield reference.EXPLORE * prior.alpha / everything / components, own
     numbers[Purpose.EXPLORE] = 0.5
-    share = 1 - reference.EXPLORE
+    every = list(single_tries(sampler, x))
+    for several in product(every, repeat=sampler._tries):
+        share, log_w = 1 - reference.EXPLORE, []
+        for j, (_, opened, u) in enumerate(several):
+            numbers[Purpose.TRY + 2 * j + 1] = u
+            share *= ELSEWHERE if opened.log_q == math.inf else math.exp(opened.log_q)
+            log_w.append(sampler._log_pi(x, opened.slot) - opened.log_q)
+        weights = np.exp(np.array(log_w) - max(max(log_w), -1e300))
+        taken = weights / weights.sum() if weights.sum() else np.eye(len(weights))[0]
+        for j, part in enumerate(taken.tolist()):
+            numbers[Purpose.CHOICE] = float(taken[:j].sum()) + 0.5 * part
+            if part:
+                yield share * part, own._replace(tries=tuple(draft for draft, _, _ in several))
+
+
+def single_tries(sampler: Sampler, x: int) -> Iterator[tuple[Try, Try, float]]:
+    """What one try may be: as it is drafted, what it becomes, and the number that makes it so."""
     hashed = sampler._hashed
     weights = hashed.weights(sampler._log_bound(x, hashed), sampler.temperature)
     for slot, weight in zip(hashed.slots.tolist(), weights.tolist(), strict=True):
-        log_q = log_weight(weight, int(weights.sum()))
-        yield share * math.exp(log_q), own._replace(tries=(Try(slot, log_q),))
+        known = Try(slot, log_weight(weight, int(weights.sum())))
+        yield known, known, 0.5
     open_places = sampler._elsewhere(int(sampler.slot_of[x]))
     total, reached = sum(map(math.exp, open_places.values())), 0.0
-    for log_q in open_places.values():
-        numbers[Purpose.TRY + 1] = (reached + 0.5 * math.exp(log_q)) / total
+    for slot, log_q in open_places.items():
+        yield OPEN, Try(slot, log_q), (reached + 0.5 * math.exp(log_q)) / total
         reached += math.exp(log_q)
-        yield share * math.exp(log_q), own._replace(tries=(OPEN,))
     if not open_places:
-        numbers[Purpose.TRY + 1] = 0.5
-        yield share * ELSEWHERE, own._replace(tries=(OPEN,))
+        yield OPEN, Try(sampler._here(x), math.inf), 0.5
 
 
 def test_partitions_of_the_mixture_sum_to_one() -> None:
