@@ -39,6 +39,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Posterior, Subproblem
+from kbforge.kb.pairs import DIGITS
 from kbforge.kb.tree import LINKAGES, best_cut, cut, cuts_for, tree_of
 
 MOST = 2_000
@@ -46,7 +47,6 @@ MOST = 2_000
 
 _EXACT = 8  # 4,140 groupings
 _ROUNDS = 100
-_DIGITS = 9  # sums differ in their last bits from machine to machine
 
 
 def similarity(subproblem: Subproblem) -> FloatArray:
@@ -134,17 +134,17 @@ def _estimated(subproblem: Subproblem, estimate: str) -> Subproblem:
     together = similarity(subproblem)
     loss = LOSSES[estimate]
     started = list(_labels(subproblem))
-    best = min(started, key=lambda labels: round(loss(together, labels), _DIGITS))
+    best = min(started, key=lambda labels: round(loss(together, labels), DIGITS))
     if len(best) <= _EXACT:
         every = _groupings(len(best))
         losses = [loss(together, labels) for labels in every]
-        at = int(np.argmin(np.round(losses, _DIGITS)))
-        if losses[at] < loss(together, best) - 10**-_DIGITS:
+        at = int(np.argmin(np.round(losses, DIGITS)))
+        if losses[at] < loss(together, best) - 10**-DIGITS:
             best = every[at]
     else:
         alone, one = np.arange(len(best)), np.zeros(len(best), np.int64)
         ends = [search(together, start, estimate) for start in (best, alone, one)]
-        best = min(ends, key=lambda labels: round(loss(together, labels), _DIGITS))
+        best = min(ends, key=lambda labels: round(loss(together, labels), DIGITS))
     return _grouped(subproblem, best)
 
 
@@ -188,7 +188,7 @@ def search(together: FloatArray, labels: IntArray, estimate: str) -> IntArray:
     unions = _unions_binder if estimate == "binder" else _unions_vi
     for _ in range(_ROUNDS):
         labels, settled = _moved(together, labels, costs)
-        gains = np.round(unions(together, labels), _DIGITS)
+        gains = np.round(unions(together, labels), DIGITS)
         np.fill_diagonal(gains, 0.0)
         one, other = np.unravel_index(int(np.argmin(gains)), gains.shape)
         if gains[one, other] < 0:
@@ -212,7 +212,7 @@ def _moved(together: FloatArray, labels: IntArray, costs: _Costs) -> tuple[IntAr
             sizes[own] -= 1
             labels[i] = n  # in no cluster, for the time being
             alone = int(np.argmin(sizes[:n]))  # n clusters at most, so one is empty
-            found = np.round(costs(together[i], labels, sums, sizes), _DIGITS)
+            found = np.round(costs(together[i], labels, sums, sizes), DIGITS)
             found[:n][sizes[:n] == 0] = np.inf
             found[alone] = 0.0
             free = sizes[own] == 0

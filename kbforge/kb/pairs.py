@@ -25,7 +25,8 @@ import numpy as np
 
 from kbforge.contracts import Entity, FloatArray, IntArray
 
-_DIGITS = 9  # sums differ in their last bits from machine to machine
+DIGITS = 9
+"""Of probabilities and losses: sums differ in their last bits from machine to machine."""
 _MOST_ROWS = 1_000  # held at a time, one a class
 
 
@@ -58,7 +59,7 @@ class Groupings:
         probabilities = [entity.confidence, *(a.probability for a in entity.alternatives)]
         self._probabilities = np.array(probabilities)
         rest = 1 - math.fsum(probabilities)
-        self.rest = round(rest, _DIGITS) if rest > 10**-_DIGITS else 0.0
+        self.rest = round(rest, DIGITS) if rest > 10**-DIGITS else 0.0
         """Probability of the groupings that were not kept."""
 
     def probability(self, one: str, other: str) -> float:
@@ -125,7 +126,7 @@ class Groupings:
         """The probability of a class with every class, shape [classes]."""
         classes = self._classes[0]
         same = (classes == classes[group]) * self._probabilities
-        found: FloatArray = np.minimum(np.round(same.sum(axis=1), _DIGITS), 1.0)
+        found: FloatArray = np.minimum(np.round(same.sum(axis=1), DIGITS), 1.0)
         return found
 
     def _others(self, group: int) -> dict[str, float]:
@@ -137,4 +138,4 @@ class Groupings:
                 for fragment in alternative.groups[number]:
                     if fragment not in self._position:
                         found.setdefault(fragment, []).append(alternative.probability)
-        return {b: min(round(math.fsum(p), _DIGITS), 1.0) for b, p in sorted(found.items())}
+        return {b: min(round(math.fsum(p), DIGITS), 1.0) for b, p in sorted(found.items())}

@@ -17,9 +17,7 @@ import numpy as np
 from kbforge.contracts import Entity, FloatArray
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import LEAST
-from kbforge.kb.pairs import Groupings
-
-_DIGITS = 9
+from kbforge.kb.pairs import DIGITS, Groupings
 
 Calibrate: TypeAlias = Callable[[float, float], float]
 """The calibrated probability of a reported one, and the size of the subproblem it comes from."""
@@ -93,7 +91,7 @@ def similar(
             low, high = _bounds(said.get(one, 0.0), known, back, one, fragment)
             if low > 0 or other is not None:
                 sure = calibrate(low, size) if calibrate is not None and low > LEAST else None
-                found.append(Similar(one, entity, low, max(round(high - low, _DIGITS), 0.0), sure))
+                found.append(Similar(one, entity, low, max(round(high - low, DIGITS), 0.0), sure))
     return sorted(found, key=lambda one: (-one.probability, one.fragment))
 
 

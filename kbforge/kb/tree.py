@@ -15,9 +15,9 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.kb.pairs import DIGITS
 
 LINKAGES = ("single", "complete", "average")
-_DIGITS = 9  # sums differ in their last bits from machine to machine
 
 
 def tree_of(together: FloatArray, kind: str) -> FloatArray:
@@ -30,7 +30,7 @@ def tree_of(together: FloatArray, kind: str) -> FloatArray:
     """
     if len(together) < 2:
         return np.zeros((0, 4))
-    apart = np.round(1 - np.minimum(together, together.T), _DIGITS)
+    apart = np.round(1 - np.minimum(together, together.T), DIGITS)
     np.fill_diagonal(apart, 0.0)
     joins: FloatArray = linkage(squareform(apart, checks=False), kind)
     return joins
@@ -51,7 +51,7 @@ def cut(joins: FloatArray, n_joins: int) -> IntArray:
 def best_cut(joins: FloatArray, loss: Callable[[IntArray], float]) -> IntArray:
     """The cut that loses least, of equals the one of most clusters, shape [n]."""
     cuts = [cut(joins, made) for made in range(len(joins) + 1)]
-    return min(cuts, key=lambda labels: round(loss(labels), _DIGITS))
+    return min(cuts, key=lambda labels: round(loss(labels), DIGITS))
 
 
 def cuts_for(trees: Sequence[FloatArray], clusters: int) -> list[int]:
