@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 from shell import data_folder, table
 
 from kbforge.clustering.supervised.references import References, references
-from kbforge.clustering.supervised.run import Trace, run, scale_reduction
+from kbforge.clustering.supervised.run import Trace, run
 from kbforge.clustering.supervised.sampler import SCDP1, SCDP2, SCDP3, UNTRAINED, Scdp, start
 from kbforge.clustering.supervised.separation import Near
 from kbforge.evaluation.scores import compare
+from kbforge.numerics.convergence import scale_reduction
 
 TRAIN = (1, 3, 5, 8, 9)
 PUBLISHED = {
