@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "matplotlib", "PIL", "lightgbm"),
-    *("followthemoney", "rdflib", "ray"),
+    *("followthemoney", "rdflib", "ray", "sklearn", "h5py"),
 }
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (

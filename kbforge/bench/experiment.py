@@ -103,7 +103,7 @@ def prepare(suite_name: str, settings: BenchSettings) -> Planned:
     """
     suite: Suite = registry.create("suites", suite_name, settings.options)
     plan = suite.plan(settings.quick)
-    if settings.figures and not plan.of_ways:
+    if settings.figures and plan.of_clusterers:
         require_matplotlib()
     _require_names(suite_name, plan)
     plan = narrowed(plan, settings.selection)
@@ -163,7 +163,7 @@ def _bench(
     found = lines(rows, plan)
     notes += shortfalls(found, plan)
     judged = verdicts(rows, plan)
-    drawn = settings.figures and not plan.of_ways
+    drawn = settings.figures and plan.of_clusterers
     pictures = draw(plan, rows, trace, folder) if drawn else []
     if plan.of_ways:
         write_table(plan, found, folder)

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from kbforge import __version__, registry
+from kbforge.bench.by_examples import by_examples
 from kbforge.bench.costs import Clocks
 from kbforge.bench.results import Row, TraceRow, require_readable
 from kbforge.bench.runs import Run
@@ -45,7 +46,7 @@ def perform(run: Run) -> Outcome:
 
     """
     if run.task.likelihood is None:
-        row = measured(run)
+        row = by_examples(run) if run.method.grouper is not None else measured(run)
         require_readable(row)
         return Outcome(row, ())
     fragments = run.fragments()

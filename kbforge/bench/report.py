@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.bench import figures
 from kbforge.bench.overview import BELOW, details, long_table, overview, standings
+from kbforge.bench.pairs_table import EXPLAINED, pairs_table
 from kbforge.bench.race import Reached, race_part
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import setting
 from kbforge.bench.summary import Line, Verdict, footnotes
-from kbforge.contracts.suite import Plan
+from kbforge.contracts.suite import Plan, Task
 from kbforge.files.io import open_output
 from kbforge.pictures.canvas import save
 
@@ -108,6 +109,8 @@ def write_report(
     parts = [f"# Bench: {suite}", about]
     if plan.of_ways:
         parts += _overview_parts(plan, lines)
+    elif plan.of_examples:
+        parts += [_pairs_part(task, plan, lines) for task in plan.tasks]
     else:
         parts += [_task_part(task.name, plan, lines) for task in plan.tasks]
     if plan.race:
@@ -133,6 +136,12 @@ def _overview_parts(plan: Plan, lines: Sequence[Line]) -> list[str]:
     grids = details(plan, lines)
     parts += [f"## {g.title}\n\n{_DETAILS}\n\n{g.markdown()}" for g in grids]
     return parts
+
+
+def _pairs_part(task: Task, plan: Plan, lines: Sequence[Line]) -> str:
+    size = f"{len(task.examples):,} labelled fragments to learn from, {len(task.fragments):,}"
+    table = pairs_table(task, plan, lines).markdown()
+    return f"## {task.name}\n\n{size} to group. {EXPLAINED}\n\n{table}"
 
 
 def write_table(plan: Plan, lines: Sequence[Line], folder: Path) -> None:
@@ -220,8 +229,11 @@ def _columns(task: str, plan: Plan, reference: Line | None) -> list[Column]:
     return columns
 
 
-def _published(figures: tuple[float, float] | None, form: str) -> str:
-    return f"{figures[0]:{form}} ({figures[1]:{form}})" if figures else ""
+def _published(figures: tuple[float, float | None] | None, form: str) -> str:
+    if figures is None:
+        return ""
+    mean, sd = figures
+    return f"{mean:{form}}" if sd is None else f"{mean:{form}} ({sd:{form}})"
 
 
 def _given(value: float | None) -> str:

@@ -41,6 +41,13 @@ _ADDED: Mapping[str, Any] = {
     "entities_ece": None,
     "entities_ece_mapped": None,
     "way": "[]",
+    "pairwise_precision": None,
+    "pairwise_recall": None,
+    "pairwise_f1": None,
+    "rand": None,
+    "edit_score": None,
+    "normalised_vi": None,
+    "trace": "[]",
 }
 # a share may be above 1 by the last bit; the rest is 0 or more
 _SHARE = (0, 1 + 1e-9)
@@ -55,6 +62,12 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "pairs_ece_mapped": _SHARE,
     "entities_ece": _SHARE,
     "entities_ece_mapped": _SHARE,
+    "pairwise_precision": _SHARE,
+    "pairwise_recall": _SHARE,
+    "pairwise_f1": _SHARE,
+    "rand": _SHARE,
+    "edit_score": (-math.inf, 1),
+    "normalised_vi": _SHARE,
 }
 
 
@@ -106,6 +119,11 @@ class Row(_Identity):
         entities_ece_mapped: likewise, by the map.
         way: of an offline method, as JSON: pairs of the processor seconds spent and the log
             posterior of the best grouping by then; the seconds grow by a twentieth at least.
+        pairwise_precision: this and what follows are of groupings by examples alone, means over
+            the sample that the grouper gave; `log_posterior` is then the mean of `trace`.
+        pairwise_recall: likewise; `pairwise_f1`, `rand`, `normalised_vi` as
+            `kbforge.evaluation.scores` has them, `edit_score` is its normalised one.
+        trace: of a chain, as JSON: the log joint density of each of the sample, nats.
 
     """
 
@@ -136,6 +154,13 @@ class Row(_Identity):
     entities_ece: float | None = None
     entities_ece_mapped: float | None = None
     way: str = "[]"
+    pairwise_precision: float | None = None
+    pairwise_recall: float | None = None
+    pairwise_f1: float | None = None
+    rand: float | None = None
+    edit_score: float | None = None
+    normalised_vi: float | None = None
+    trace: str = "[]"
 
 
 @dataclass(frozen=True, slots=True)

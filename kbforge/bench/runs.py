@@ -197,7 +197,7 @@ def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
 
 def _not_installed(method: Method) -> str:
     """The plugin that a method needs and nobody has, in words; "" if it has all."""
-    if method.baseline is not None:
+    if method.baseline is not None or method.grouper is not None:
         return ""
     if method.clusterer not in registry.names("clusterers"):
         return f'the clusterer "{method.clusterer}"'
@@ -233,7 +233,7 @@ def _shuffles(plan: Plan, method: Method, selection: Selection) -> int:
 
 def _task_digest(task: Task) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for fragment in task.fragments:
+    for fragment in (*task.fragments, *task.examples):
         digest.update(orjson.dumps(fragment.to_json()))
     models = [_model_content(model) for model in (task.likelihood, task.surrogate) if model]
     rest: dict[str, object] = {
@@ -242,6 +242,8 @@ def _task_digest(task: Task) -> str:
         "alpha": task.alpha,
         "orders": task.orders,
     }
+    if task.examples:
+        rest["examples"] = len(task.examples)
     if task.defaults is not None:
         rest["defaults"] = _folder_digest(Path(task.defaults))
     digest.update(orjson.dumps(rest, option=orjson.OPT_SORT_KEYS))
@@ -250,9 +252,12 @@ def _task_digest(task: Task) -> str:
 
 def _method_content(method: Method) -> dict[str, object]:
     # how many shuffles there are beside a run's does not matter to it
-    content: dict[str, object] = asdict(method) | {"shuffles": None, "seconds": None}
+    content: dict[str, object] = asdict(replace(method, grouper=None))
+    content |= {"shuffles": None, "seconds": None}
+    if method.grouper is not None:
+        content["grouper"] = repr(method.grouper)
     # not there where a method has none: a folder of an earlier bench then has the same runs
-    for name in ("likelihood", "alphas", "baseline"):
+    for name in ("likelihood", "alphas", "baseline", "grouper"):
         if not content[name]:
             del content[name]
     if method.likelihood is not None:

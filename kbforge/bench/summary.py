@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kbforge.bench.results import Row, TraceRow
 from kbforge.bench.runs import Run
 from kbforge.bench.workers import Failure
 from kbforge.contracts.suite import Expectation, Method, Metric, Plan
+from kbforge.numerics.convergence import LEAST, bulk_effective_size, scale_reduction
 from kbforge.words import counted
 
 # equal groupings differ by less, which are summed in another order or, by a language model, scored
@@ -53,6 +57,9 @@ class Line:
         gold_entities: how many entities the labels say there are.
         model: of whole ways to a grouping, what it was grouped by, as `peak_mib` and what is below
             it; where the orders have several, all of them.
+        pairwise_f1: of groupings by examples, as what is below it.
+        r_hat: of the log joint density over the runs, which are chains; None of less than two.
+        effective_size: draws that the chains' are worth, of the same.
 
     """
 
@@ -78,6 +85,14 @@ class Line:
     pairs_ece_mapped: Spread | None
     entities_ece: Spread | None
     entities_ece_mapped: Spread | None
+    pairwise_precision: Spread | None
+    pairwise_recall: Spread | None
+    pairwise_f1: Spread | None
+    rand: Spread | None
+    edit_score: Spread | None
+    normalised_vi: Spread | None
+    r_hat: float | None
+    effective_size: float | None
 
     @property
     def compares(self) -> bool:
@@ -164,6 +179,7 @@ def lines(rows: Iterable[Row], plan: Plan) -> list[Line]:
 def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
     whole = [row for row in group if row.fragments == row.of]
     rows = whole or group
+    r_hat, effective_size = _met(rows)
     return Line(
         task=task,
         method=method,
@@ -187,7 +203,26 @@ def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
         pairs_ece_mapped=_known([row.pairs_ece_mapped for row in rows]),
         entities_ece=_known([row.entities_ece for row in rows]),
         entities_ece_mapped=_known([row.entities_ece_mapped for row in rows]),
+        pairwise_precision=_known([row.pairwise_precision for row in rows]),
+        pairwise_recall=_known([row.pairwise_recall for row in rows]),
+        pairwise_f1=_known([row.pairwise_f1 for row in rows]),
+        rand=_known([row.rand for row in rows]),
+        edit_score=_known([row.edit_score for row in rows]),
+        normalised_vi=_known([row.normalised_vi for row in rows]),
+        r_hat=r_hat,
+        effective_size=effective_size,
     )
+
+
+def _met(rows: Sequence[Row]) -> tuple[float | None, float | None]:
+    """R-hat and the effective sample size of chains' traces."""
+    traces = [np.array(json.loads(row.trace), dtype=np.float64) for row in rows]
+    lengths = {len(trace) for trace in traces}
+    if len(traces) < 2 or len(lengths) > 1 or min(lengths) < LEAST:
+        return None, None
+    r_hat = scale_reduction(traces)
+    # JSON has no word for what it is where no chain moves
+    return r_hat if math.isfinite(r_hat) else None, bulk_effective_size(traces)
 
 
 def _known(values: Sequence[float | None]) -> Spread | None:
@@ -238,7 +273,9 @@ def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:
 
 
 def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
-    called = {"log_posterior": "log posterior", "f1": "F1"}.get(wanted.metric, wanted.metric)
+    called = {"log_posterior": "log posterior", "f1": "F1", "pairwise_f1": "F1 of pairs"}.get(
+        wanted.metric, wanted.metric
+    )
     what = f"{wanted.task}: {called} of {wanted.method}"
     names = [wanted.method] + ([wanted.no_worse_than] if wanted.no_worse_than else [])
     orders = [_orders(rows, plan, wanted.task, name) for name in names]

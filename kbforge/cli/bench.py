@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge.bench.experiment import Benched
+    from kbforge.bench.overview import Grid
     from kbforge.bench.results import Row
     from kbforge.bench.workers import Failure
+    from kbforge.contracts.suite import Task
 
 app = typer.Typer(add_completion=False)
 
@@ -49,7 +51,8 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="What to compare: gauss, circles, text, accuracy, hashing or another suite's name."
+            help="What to compare: gauss, circles, text, accuracy, hashing, supervised or another "
+            "suite's name."
         ),
     ],
     output: Annotated[
@@ -109,7 +112,8 @@ def bench(
     Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
     way), figures, and FOLDER/report.md with the table. The suite accuracy compares what users get,
     with nothing but a file, on all labelled sets; it has no figures, and FOLDER/table.csv has all
-    that its report tells. Runs that the folder already has are not
+    that its report tells. The suite supervised compares what learns from clusters of examples: a
+    run is a chain, --workers are chains side by side. Runs that the folder already has are not
     repeated, so the same command goes on after an interruption. A run that fails does not end the
     others; the exit code then is 1.
 
@@ -126,6 +130,8 @@ def bench(
         kbforge bench text --tasks webnlg-names --set suite.likelihood=gpt --seconds 1800
 
         kbforge bench accuracy --set suite.most=5000 --set suite.orders=5
+
+        kbforge bench supervised --workers 2 --methods scdp-3
     """
     from pathlib import Path
 
@@ -186,6 +192,8 @@ def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
         return "none yet"
     if isinstance(last, Failure):
         return f"{last.run.called} failed"
+    if last.pairwise_f1 is not None:
+        return f"{names[last.key]}: F1 of pairs {last.pairwise_f1:.3f}, {last.seconds:.2f} s"
     return (
         f"{names[last.key]}: log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, "
         f"{last.seconds:.2f} s"
@@ -201,6 +209,11 @@ def _print(done: Benched, folder: str) -> None:
         wide: Any = console.stdout()
         wide.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
         wide.print(_overview_table(done))
+    elif done.plan.of_examples:
+        wide = console.stdout()
+        wide.width = _WIDEST
+        for task in done.plan.tasks:
+            wide.print(_pairs_table(done, task))
     else:
         screen.print(_methods_table(done))
     # below, because a column for this leaves no terminal enough for the rest
@@ -238,11 +251,23 @@ def _methods_table(done: Benched) -> Table:
 
 
 def _overview_table(done: Benched) -> Table:
-    from rich.text import Text
-
     from kbforge.bench.overview import overview
 
-    grid = overview(done.plan, done.lines)
+    return _grid_table(overview(done.plan, done.lines))
+
+
+def _pairs_table(done: Benched, task: Task) -> Table:
+    from kbforge.bench.pairs_table import pairs_table
+
+    grid = pairs_table(task, done.plan, done.lines)
+    table = _grid_table(grid)
+    table.title, table.title_justify = task.name, "left"
+    return table
+
+
+def _grid_table(grid: Grid) -> Table:
+    from rich.text import Text
+
     table = _empty_table(texts=grid.head[: grid.texts], numbers=grid.head[grid.texts :])
     for cells in grid.rows:
         table.add_row(*map(Text, cells))

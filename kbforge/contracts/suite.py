@@ -6,16 +6,17 @@ runs nothing itself.
 
     plan(quick) -> Plan
 
-There are two kinds of comparisons. One is of clusterers: its tasks say by which likelihood and at
-which alpha. The other is of whole ways to a grouping: its tasks say nothing, so that each method
+There are three kinds of comparisons. One is of clusterers: its tasks say by which likelihood and at
+which alpha. Another is of whole ways to a grouping: its tasks say nothing, so that each method
 groups as `kbforge cluster` does, by a likelihood of its own or by the one that the default takes. A
-comparison of the second kind is one table over all tasks, and measures how far a grouping's
-confidence can be trusted.
+comparison of this kind is one table over all tasks, and measures how far a grouping's confidence
+can be trusted. The third is of groupings by examples: its tasks have labelled examples of other
+entities, its methods are groupers that learn from them, and its scores are those of pairs.
 
 Laws, tested for every member by `kbforge.testing.suite`:
 
 1. Same options, same plan; a quick plan runs no longer than the whole one.
-2. Every fragment of a task has a label and an id of its own.
+2. Every fragment of a task, examples included, has a label and an id of its own.
 3. Tasks have different names, so have the methods of the table, and no name is there twice with
    the same P, surrogate and M, which is what rows are told apart by; names have no `|`, and those
    of tasks are as `TASK_NAME` says, because files are called by them.
@@ -23,22 +24,27 @@ Laws, tested for every member by `kbforge.testing.suite`:
 5. If a method asks for a surrogate, every task has one.
 6. Either all tasks have a likelihood and an alpha or none has; only in a plan of the second kind
    have methods likelihoods, alphas and baselines.
+7. Either all tasks have examples or none has; in a plan of the third kind, and only there, every
+   method has a grouper, each of another `repr`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
 
 from kbforge.contracts.fragment import Fragment
 
 TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
 """The whole name of a task: letters, digits and `_ . + -`, not a mark at the beginning."""
 
-Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall"]
-"""Log posterior in nats, and the B-cubed scores (F1 is the mean of the fragments' own)."""
+Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall", "pairwise_f1"]
+"""Log posterior in nats, the B-cubed scores (F1 is the mean of the fragments' own), and of
+groupings by examples the F1 of pairs."""
 
 Baseline: TypeAlias = Literal["exact name", "ceiling"]
 """A grouping that no model makes: fragments of one name, or by their labels as far as what they say
@@ -72,6 +78,7 @@ class Task:
         family: the kind of data, whose other sets are like this one; "" for none.
         defaults: a folder with other models of the default than those that ship.
         standing: how the default's models stand to the family; None if nobody knows.
+        examples: labelled fragments that groupers learn from.
 
     """
 
@@ -84,6 +91,43 @@ class Task:
     family: str = ""
     defaults: str | None = None
     standing: Standing | None = None
+    examples: tuple[Fragment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """What a grouper found.
+
+    Attributes:
+        groupings: a label for each fragment; where they are several, a sample that is scored by
+            its mean.
+        trace: of a chain, the log joint density of each, nats.
+
+    """
+
+    groupings: Sequence[Sequence[Hashable]]
+    trace: Sequence[float] = ()
+
+
+class Grouper(Protocol):
+    """Groups fragments with the help of examples. A frozen dataclass of plain settings, at the top
+    of a module: its `repr` is what runs are told apart by, and processes exchange it.
+    """
+
+    def group(
+        self,
+        examples: Sequence[Fragment],
+        fragments: Sequence[Fragment],
+        rng: np.random.Generator,
+    ) -> Grouped:
+        """Group the fragments; never read their labels, except to count them where an oracle is
+        what is wanted.
+
+        Raises:
+            KBForgeError: a package is missing, or fragments lack what it reads.
+
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +151,7 @@ class Method:
         alphas: it groups at each of them, and the labels say which is best; without any it groups
             once, at the alpha that `kbforge cluster` takes.
         baseline: nothing is clustered, and this is the grouping.
+        grouper: groups by examples.
 
     """
 
@@ -121,19 +166,21 @@ class Method:
     likelihood: Model | None = None
     alphas: tuple[float, ...] = ()
     baseline: Baseline | None = None
+    grouper: Grouper | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a paper reports of a method: means and standard deviations over shuffles.
+    """What a paper reports of a method: means and standard deviations over shuffles, None where it
+    does not say.
 
-    `log_posterior` is in nats, None if it is by another likelihood than ours; `f1` is B-cubed,
-    `minutes` is the mean runtime.
+    `log_posterior` is in nats, None also if it is by another likelihood than ours; `f1` is B-cubed,
+    in a plan of groupings by examples of pairs; `minutes` is the mean runtime.
     """
 
     log_posterior: tuple[float, float] | None
-    f1: tuple[float, float]
-    minutes: float
+    f1: tuple[float, float | None]
+    minutes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +234,19 @@ class Plan:
     race: bool = False
 
     @property
+    def of_examples(self) -> bool:
+        """Whether it compares groupings by examples."""
+        return any(task.examples for task in self.tasks)
+
+    @property
+    def of_clusterers(self) -> bool:
+        """Whether it compares clusterers."""
+        return any(task.likelihood is not None for task in self.tasks)
+
+    @property
     def of_ways(self) -> bool:
-        """Whether it compares whole ways to a grouping, and not clusterers."""
-        return all(task.likelihood is None for task in self.tasks)
+        """Whether it compares whole ways to a grouping."""
+        return not self.of_examples and not self.of_clusterers
 
 
 class Suite(Protocol):

@@ -31,7 +31,9 @@ class SuiteContract(Contract):
             for task in plan.tasks:
                 assert task.fragments
                 assert all(fragment.label for fragment in task.fragments)
-                assert len({fragment.id for fragment in task.fragments}) == len(task.fragments)
+                everything = (*task.fragments, *task.examples)
+                assert len({fragment.id for fragment in everything}) == len(everything)
+                assert all(fragment.label for fragment in task.examples)
 
     def test_orders_are_orders_of_the_fragments(self) -> None:
         for plan in self.plans():
@@ -61,6 +63,14 @@ class SuiteContract(Contract):
             for task, method in plan.published:
                 assert task in tasks
                 assert method in methods
+
+    def test_groupers_and_examples_come_together(self) -> None:
+        for plan in self.plans():
+            assert {bool(task.examples) for task in plan.tasks} == {plan.of_examples}
+            methods = (*plan.methods, *plan.sweeps)
+            assert {method.grouper is not None for method in methods} == {plan.of_examples}
+            groupers = [repr(method.grouper) for method in plan.methods if method.grouper]
+            assert len(set(groupers)) == len(groupers)
 
     def test_a_surrogate_is_only_asked_for_where_there_is_one(self) -> None:
         for plan in self.plans():

@@ -9,7 +9,7 @@ from scipy.stats import norm, t
 from kbforge.clustering.supervised.gaussian import MeansOpening, TypePrior, TypesOpening
 from kbforge.clustering.supervised.joint import log_ewens, log_joint
 from kbforge.clustering.supervised.references import UNKNOWN, references
-from kbforge.clustering.supervised.run import run, scale_reduction
+from kbforge.clustering.supervised.run import run, run_several
 from kbforge.clustering.supervised.sampler import (
     SCDP1,
     SCDP2,
@@ -164,11 +164,16 @@ def test_the_same_seed_gives_the_same_chain() -> None:
     assert (one.log_joint == other.log_joint).all()
 
 
-def test_scale_reduction_sees_whether_chains_have_met() -> None:
-    rng = np.random.default_rng(0)
-    chains = [rng.normal(size=400) for _ in range(4)]
-    assert scale_reduction(chains) == pytest.approx(1, abs=0.02)
-    assert scale_reduction([*chains, rng.normal(3, size=400)]) > 1.3
+def test_chains_side_by_side_are_those_in_turns() -> None:
+    train, labels, test, _ = scene()
+    data = references(train, labels, test)
+    starts = [start(data, np.zeros(24, dtype=np.int64)), start(data, np.arange(24))] * 2
+    alone, beside = (run_several(SCDP1, data, starts, 12, 4, 3, n) for n in (1, 2))
+    for (one, trace), (other, traced) in zip(alone, beside, strict=True):
+        assert (one.publication == other.publication).all()
+        assert (trace.log_joint == traced.log_joint).all()
+    joints = [trace.log_joint for _, trace in alone]
+    assert len({*joints[0], *joints[2]}) == 8  # equal starts, but other draws
 
 
 @pytest.mark.parametrize(

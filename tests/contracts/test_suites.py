@@ -42,3 +42,11 @@ class TestAccuracy(SuiteContract):
 
 class TestHashing(SuiteContract):
     name = "hashing"
+
+
+class TestSupervised(SuiteContract):
+    name = "supervised"
+
+    @pytest.fixture(autouse=True)
+    def _scikit_learn(self) -> None:
+        pytest.importorskip("sklearn")

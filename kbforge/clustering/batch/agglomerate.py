@@ -75,12 +75,11 @@ def agglomerate(
         UsageError: more fragments than all pairs can be held of.
 
     """
-    if not fragments:
-        return Posterior((), 0.0, 0, 0)
-    watch = Watch(rules.budget, on_step)
-    problem.require_free()
-    run = _Agglomeration(fragments, without_model(problem), rules, start, rng)
-    return concluded(run, fragments, watch)
+
+    def begun() -> _Agglomeration:
+        return _Agglomeration(fragments, without_model(problem), rules, start, rng)
+
+    return concluded(begun, fragments, problem, rules.budget, on_step)
 
 
 class _Agglomeration:

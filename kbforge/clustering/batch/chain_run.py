@@ -78,15 +78,14 @@ def run_chain(
         UsageError: the problem has constraints.
 
     """
-    problem.require_free()
-    if not fragments:
-        return Posterior((), 0.0, 0, 0)
-    watch = Watch(rules.budget, on_step)
-    prior = DirichletProcess(problem.alpha)
-    grouping = Grouping(len(fragments))
-    kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-    run = _ChainRun(Chain(kernel, grouping, prior, rng), rules, start)
-    return concluded(run, fragments, watch)
+
+    def begun() -> _ChainRun:
+        prior = DirichletProcess(problem.alpha)
+        grouping = Grouping(len(fragments))
+        kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
+        return _ChainRun(Chain(kernel, grouping, prior, rng), rules, start)
+
+    return concluded(begun, fragments, problem, rules.budget, on_step)
 
 
 class _ChainRun:

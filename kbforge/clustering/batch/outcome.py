@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from kbforge.clustering.batch.budget import OutOfTime, Watch
-from kbforge.contracts import Cluster, Ending, FloatArray, Fragment, Interrupted, Posterior
+from kbforge.contracts import (
+    Cluster,
+    Ending,
+    FloatArray,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+)
 from kbforge.errors import LikelihoodError, quoted
 
 
@@ -35,14 +44,33 @@ class BatchRun(Protocol):
         ...
 
 
-def concluded(run: BatchRun, fragments: Sequence[Fragment], watch: Watch) -> Posterior:
-    """Let a run go on to its end; its posterior, which says what ended it.
+def concluded(
+    make_run: Callable[[], BatchRun],
+    fragments: Sequence[Fragment],
+    problem: Problem,
+    budget: float | None,
+    on_step: OnStep | None,
+) -> Posterior:
+    """Begin a run and let it go on to its end; its posterior, which says what ended it.
+
+    Args:
+        make_run: begins it, which counts as its time; no fragments need none.
+        fragments: what is clustered.
+        problem: by what.
+        budget: see `Watch`.
+        on_step: see `Watch`.
 
     Raises:
+        UsageError: the problem has constraints.
         LikelihoodError: a run ended by its own rule without having found a place for a fragment,
             which the message names. With more time it might have found one.
 
     """
+    problem.require_free()
+    if not fragments:
+        return Posterior((), 0.0, 0, 0)
+    watch = Watch(budget, on_step)
+    run = make_run()
     try:
         ended = run.until_done(watch)
     except OutOfTime:

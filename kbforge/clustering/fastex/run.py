@@ -103,15 +103,15 @@ def run_fastex(
         LikelihoodError: a fragment lacks what the likelihood reads.
 
     """
-    problem.require_free()
-    if not fragments:
-        return Posterior((), 0.0, 0, 0)
-    if start is not None:
-        require_components(start, rules.components)
-    watch = Watch(ends.budget, on_step)
-    family = family_of(problem.likelihood, fragments, rules.taylor)
-    run = FastExRun(family, Mixture(problem.alpha, rules.components), rules, ends, start, rng)
-    return concluded(run, fragments, watch)
+
+    def begun() -> FastExRun:
+        if start is not None:
+            require_components(start, rules.components)
+        family = family_of(problem.likelihood, fragments, rules.taylor)
+        prior = Mixture(problem.alpha, rules.components)
+        return FastExRun(family, prior, rules, ends, start, rng)
+
+    return concluded(begun, fragments, problem, ends.budget, on_step)
 
 
 class FastExRun(MixtureRun):

@@ -23,7 +23,6 @@ from kbforge.clustering.fastex.counts import Counts
 from kbforge.clustering.fastex.mixture import Mixture
 from kbforge.clustering.fastex.mixture_run import (
     MixtureRun,
-    at_random,
     clusters_of,
     family_of,
     require_components,
@@ -189,7 +188,7 @@ def run_uncollapsed(
     problem: Problem,
     components: int,
     ends: ChainRules,
-    start: Sequence[Cluster] | None,
+    start: Sequence[Cluster],
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
@@ -200,7 +199,7 @@ def run_uncollapsed(
         problem: by what; the likelihood is of an exponential family.
         components: K.
         ends: when to stop.
-        start: a partition into at most K clusters; None draws one.
+        start: a partition into at most K clusters.
         rng: of all draws.
         on_step: see `kbforge.contracts.progress`.
 
@@ -210,13 +209,10 @@ def run_uncollapsed(
         LikelihoodError: a fragment lacks what the likelihood reads.
 
     """
-    problem.require_free()
-    if not fragments:
-        return Posterior((), 0.0, 0, 0)
-    if start is not None:
+
+    def begun() -> UncollapsedRun:
         require_components(start, components)
-    watch = Watch(ends.budget, on_step)
-    family = family_of(problem.likelihood, fragments, "secant")
-    begun = at_random(family.n, components, rng) if start is None else start
-    run = UncollapsedRun(family, Mixture(problem.alpha, components), ends, begun, rng)
-    return concluded(run, fragments, watch)
+        family = family_of(problem.likelihood, fragments, "secant")
+        return UncollapsedRun(family, Mixture(problem.alpha, components), ends, start, rng)
+
+    return concluded(begun, fragments, problem, ends.budget, on_step)

@@ -108,13 +108,17 @@ class Replicas:
             wider = np.full((n, 2 * self._slots.shape[1]), -1, dtype=np.int64)
             wider[:, : self._slots.shape[1]] = self._slots
             self._slots = wider
-        parents, child_of = np.unique(self._slots[each, place], return_inverse=True)
+        parent = self._slots[each, place] + 1
+        moved = np.bincount(parent, minlength=self.n_slots + 1)
+        grown_from = np.flatnonzero(moved)
+        parents, moved = grown_from - 1, moved[grown_from]
         children = self._numbered(parents)
-        self._slots[each, place] = children[child_of]
+        child_of = np.empty(int(grown_from[-1]) + 1, dtype=np.int64)
+        child_of[grown_from] = children
+        self._slots[each, place] = child_of[parent]
         self._place[:, self.placed] = place
         self._count += opens
         self.placed += 1
-        moved = np.bincount(child_of, minlength=len(parents))
         self._holders[children] = moved
         joined = parents >= 0
         self._holders[parents[joined]] -= moved[joined]

@@ -72,11 +72,11 @@ def run_replicas(
         UsageError: the problem has constraints.
 
     """
-    problem.require_free()
-    if not fragments:
-        return Posterior((), 0.0, 0, 0)
-    watch = Watch(rules.budget, on_step)
-    return concluded(_ReplicaRun(fragments, problem, rules, rng), fragments, watch)
+
+    def begun() -> _ReplicaRun:
+        return _ReplicaRun(fragments, problem, rules, rng)
+
+    return concluded(begun, fragments, problem, rules.budget, on_step)
 
 
 class _ReplicaRun:
@@ -117,8 +117,8 @@ class _ReplicaRun:
         replicas, held = self._replicas, self._held
         slots = replicas.held
         predictive, alone = held.predict(x, slots, replicas.n_slots)
-        told = [*predictive[slots].tolist(), alone]
-        if any(math.isnan(value) or value == math.inf for value in told):
+        most = float(np.max(predictive[slots], initial=alone))  # NaN if one of them is
+        if math.isnan(most) or most == math.inf:
             raise LikelihoodError("the likelihood (or surrogate) returned NaN or +inf")
         parents, children, dropped = replicas.draw(predictive, alone)
         held.extend(parents, children)

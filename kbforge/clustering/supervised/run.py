@@ -1,12 +1,13 @@
-"""A chain from start to end, what it remembers, and whether several chains have met.
+"""A chain from start to end, what it remembers, and several chains side by side.
 
-Source of the scale reduction: Gelman, Carlin, Stern, Dunson, Vehtari and Rubin, "Bayesian Data
-Analysis", third edition, section 11.4: each chain is split into halves.
+Whether they have met is what `kbforge.numerics.convergence` says of their traces.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,15 +72,35 @@ def run(
     return state, trace
 
 
-def scale_reduction(chains: Sequence[FloatArray]) -> float:
-    """Split R-hat: 1 if all halves of the chains look alike, far above it if they do not.
+def run_several(
+    model: Scdp,
+    data: References,
+    starts: Sequence[State],
+    sweeps: int,
+    kept: int,
+    seed: int,
+    workers: int = 1,
+) -> list[tuple[State, Trace]]:
+    """What `run` gives of several chains, which is the same for any number of workers.
 
     Args:
-        chains: the same quantity of each, of equal length, at least 4.
+        model: any.
+        data: all references.
+        starts: the first state of each chain.
+        sweeps: of each chain, at least 2.
+        kept: see `run`.
+        seed: of all draws; each chain has its own stream of it.
+        workers: processes, which are started anew; with one, the chains run here, in turns. Each
+            process takes as many threads for products of matrices as OMP_NUM_THREADS says.
 
     """
-    length = len(chains[0]) // 2
-    halves = np.stack([half for chain in chains for half in (chain[:length], chain[-length:])])
-    within = halves.var(axis=1, ddof=1).mean()
-    between = halves.mean(axis=1).var(ddof=1)
-    return float(np.sqrt((length - 1) / length + between / within))
+    streams = np.random.SeedSequence(seed).spawn(len(starts))
+    chains = [
+        (model, data, start, sweeps, kept, np.random.default_rng(stream))
+        for start, stream in zip(starts, streams, strict=True)
+    ]
+    if workers == 1:
+        return [run(*chain) for chain in chains]
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(chains)), fresh) as pool:
+        return list(pool.map(run, *zip(*chains, strict=True)))

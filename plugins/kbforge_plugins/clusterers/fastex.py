@@ -8,15 +8,14 @@ import numpy as np
 
 from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.fastex.counts import Taylor
-from kbforge.clustering.fastex.mixture_run import at_random
 from kbforge.clustering.fastex.run import FastExRules, run_fastex
-from kbforge.contracts import Cluster, Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.starting import (
     RANDOM,
     SEQUENTIAL,
     SINGLETONS,
-    chain_start,
+    mixture_start,
     require_start,
 )
 from kbforge_plugins.resamplers.optimal import Optimal
@@ -101,11 +100,7 @@ class FastEx(Clusterer):
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        if self._start == RANDOM:
-            assert self._rules.components is not None
-            start: list[Cluster] | None = at_random(len(fragments), self._rules.components, rng)
-        else:
-            start = chain_start(self._start, fragments)
+        start = mixture_start(self._start, fragments, self._rules.components, rng)
         return run_fastex(fragments, problem, self._rules, self._ends, start, rng, on_step)
 
 

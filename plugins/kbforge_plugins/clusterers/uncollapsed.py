@@ -10,7 +10,7 @@ from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.fastex.uncollapsed import run_uncollapsed
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.starting import RANDOM, groups_from, require_start
+from kbforge_plugins.clusterers.starting import RANDOM, mixture_start, require_start
 from kbforge_plugins.resamplers.optimal import Optimal
 
 
@@ -63,7 +63,8 @@ class Uncollapsed(Clusterer):
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        start = None if self._start == RANDOM else groups_from(self._start, fragments)
+        start = mixture_start(self._start, fragments, self._components, rng)
+        assert start is not None
         return run_uncollapsed(
             fragments, problem, self._components, self._ends, start, rng, on_step
         )

@@ -1,0 +1,1 @@
+"""What the suite `supervised` compares: ways to group vectors, with the help of labelled ones."""

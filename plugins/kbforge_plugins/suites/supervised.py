@@ -1,0 +1,172 @@
+"""Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
+
+Digits 1, 3, 5, 8 and 9 are labelled, 0, 2, 4, 6 and 7 are to be grouped. Of methods that draw, a
+run is one seed: of a chain's, R-hat and the effective sample size say whether they have met.
+
+| method | what |
+|---|---|
+| Coarse, Fine, K-means | all as one, each by itself, k-means that is told how many |
+| CDP | the Dirichlet process without examples |
+| Binary | a classifier of pairs, then agglomeration, tuned on labels that are hidden |
+| Xing-K | k-means that is told how many, by a learned metric, diagonal or full |
+| SCDP-1, SCDP-2, SCDP-3 | the paper's models, from several starts |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import get_args
+
+import numpy as np
+
+from kbforge.clustering.supervised.sampler import Scdp
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts.suite import Expectation, Method, Plan, Published, Task
+from kbforge.errors import UsageError, quoted
+from kbforge_plugins.suites.digits import (
+    EXAMPLES,
+    USPS,
+    drawn,
+    of_scikit_learn,
+    of_usps,
+    usps_file,
+)
+from kbforge_plugins.suites.groupers.binary import Binary
+from kbforge_plugins.suites.groupers.chain import Chain, Start
+from kbforge_plugins.suites.groupers.metric import XingKMeans
+from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
+from kbforge_plugins.suites.scdp_settings import UNTRAINED, candidates, chosen, published
+
+_COUNTS, _QUICK_COUNTS = (30, 300), (15, 30)
+_SECONDS = 600.0
+_HIDDEN = ((1, 3, 5), (8, 9, 1), (3, 5, 8), (9, 1, 3), (5, 8, 9))
+# table 1: F, and the minutes of a chain
+_PUBLISHED = {
+    "Coarse": Published(None, (0.372, None)),
+    "Fine": Published(None, (0.000, None)),
+    "K-means": Published(None, (0.555, None)),
+    "CDP": Published(None, (0.031, None)),
+    "Binary": Published(None, (0.592, None)),
+    "Xing-K": Published(None, (0.608, None)),
+    "SCDP-1": Published(None, (0.666, None), 40.0),
+    "SCDP-2": Published(None, (0.675, None), 60.0),
+    "SCDP-3": Published(None, (0.756, None), 300.0),
+}
+
+
+class Supervised:
+    """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
+    Methods: Coarse, Fine, K-means, Binary, Xing-K (diagonal), Xing-K (full), CDP, SCDP-1, SCDP-2,
+    SCDP-3, the last four from each start. Quick: few digits, two short chains of each model.
+
+    Args:
+        chains: runs of each method that draws.
+        sweeps: of a chain, at least 10; its second half counts.
+        starts: where chains start: `together`, `apart` or `twenty`, with commas between.
+        seed: of which digits are drawn.
+        hidden: instead of the table, model 3 at several rates on three of the five labelled digits,
+            for five triples: what a rate can be chosen by.
+
+    """
+
+    def __init__(
+        self,
+        chains: int = 10,
+        sweeps: int = 200,
+        starts: tuple[str, ...] = get_args(Start),
+        seed: int = 0,
+        hidden: bool = False,
+    ) -> None:
+        for name, number, least in (
+            ("chains", chains, 1),
+            ("sweeps", sweeps, 10),
+            ("seed", seed, 0),
+        ):
+            if number < least:
+                raise UsageError(f"suite supervised: {name} must be at least {least}, got {number}")
+        if not starts or not {*starts} <= {*get_args(Start)}:
+            raise UsageError(
+                f"suite supervised: starts: expected some of {', '.join(get_args(Start))}, got "
+                f'"{quoted(", ".join(starts))}"'
+            )
+        self._chains, self._sweeps, self._seed, self._hidden = chains, sweeps, seed, hidden
+        self._starts = tuple(first for first in get_args(Start) if first in starts)
+
+    def plan(self, quick: bool = False) -> Plan:
+        """See `kbforge.contracts.suite`."""
+        sweeps = 10 if quick else self._sweeps
+        chains = min(2, self._chains) if quick else self._chains
+        if self._hidden:
+            methods = tuple(self._chains_of(candidates(), sweeps // 2))
+            tasks = tuple(self._hidden_tasks(quick))
+            return Plan(tasks, methods, (), 1, _SECONDS, reference=methods[0].name)
+        notes: list[str] = []
+        tasks = tuple(self._tasks(quick, notes))
+        models = published() if quick else {**published(), **chosen()}
+        methods = (*_others(chains), *self._chains_of(models, sweeps))
+        return Plan(
+            tasks,
+            methods,
+            shuffles=chains,
+            seconds=60.0 if quick else _SECONDS,
+            reference="K-means",
+            expectations=_expected(tasks),
+            published={
+                (task.name, method.name): _PUBLISHED[called]
+                for task in tasks
+                for method in methods
+                if (called := method.name.split(" (")[0]) in _PUBLISHED
+            },
+            notes=tuple(notes),
+        )
+
+    def _chains_of(self, models: Mapping[str, Scdp], sweeps: int) -> Iterable[Method]:
+        for name, model in models.items():
+            for first in self._starts:
+                chain = Chain(model, first, sweeps, trained=name != UNTRAINED)
+                yield Method(f"{name} ({first})", grouper=chain)
+
+    def _tasks(self, quick: bool, notes: list[str]) -> Iterable[Task]:
+        yield self._task("digits", *of_scikit_learn(), quick)
+        path = usps_file()
+        if path is None:
+            notes.append(f"not in the folder that KBFORGE_DATA names: {USPS}")
+        elif not quick:
+            yield self._task("usps", *of_usps(path), quick)
+
+    def _hidden_tasks(self, quick: bool) -> Iterable[Task]:
+        images, target = of_scikit_learn()
+        for hidden in _HIDDEN:
+            grouped = {digit: digit in hidden for digit in EXAMPLES}
+            name = f"digits-{''.join(map(str, hidden))}-hidden"
+            yield self._task(name, images, target, quick, grouped)
+
+    def _task(
+        self,
+        name: str,
+        images: FloatArray,
+        target: IntArray,
+        quick: bool,
+        grouped: Mapping[int, bool] | None = None,
+    ) -> Task:
+        rng = np.random.default_rng(self._seed)
+        found = drawn(images, target, _QUICK_COUNTS if quick else _COUNTS, rng, grouped)
+        return Task(name, found.fragments, examples=found.examples)
+
+
+def _others(chains: int) -> Iterable[Method]:
+    """What the paper compares with; what draws nothing runs once, and what takes long twice."""
+    yield Method("Coarse", grouper=Coarse(), shuffles=1)
+    yield Method("Fine", grouper=Fine(), shuffles=1)
+    yield Method("K-means", grouper=KMeans())
+    yield Method("Binary", grouper=Binary(), shuffles=min(2, chains))
+    yield Method("Xing-K (diagonal)", grouper=XingKMeans())
+    yield Method("Xing-K (full)", grouper=XingKMeans(full=True), shuffles=min(2, chains))
+
+
+def _expected(tasks: Iterable[Task]) -> tuple[Expectation, ...]:
+    return tuple(
+        Expectation(task.name, "K-means", "pairwise_f1", no_worse_than=other)
+        for task in tasks
+        for other in ("Coarse", "Fine")
+    )

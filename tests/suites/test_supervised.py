@@ -1,0 +1,199 @@
+"""The suite draws what the paper says, and its groupers do what they are called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbforge.clustering.supervised.sampler import SCDP1, UNTRAINED
+from kbforge.contracts import Fragment
+from kbforge.contracts.suite import Grouper
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.evaluation.scores import compare
+from kbforge_plugins.suites import digits
+from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs, hidden_labels
+from kbforge_plugins.suites.groupers.chain import Chain, first_grouping
+from kbforge_plugins.suites.groupers.metric import XingKMeans
+from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
+from kbforge_plugins.suites.groupers.vectors import rows_of
+from kbforge_plugins.suites.supervised import Supervised
+
+STARTS = ("together", "apart", "twenty")
+
+
+def images() -> tuple[np.ndarray, np.ndarray]:
+    """Four hundred of each digit, told apart by one pixel, and a pixel that is always 0."""
+    target = np.repeat(np.arange(10), 400)
+    noise = np.random.default_rng(0).normal(size=(len(target), 2))
+    return np.column_stack([10.0 * target, noise, np.zeros(len(target))]), target
+
+
+def easy() -> digits.Digits:
+    return digits.drawn(*images(), (10, 20), np.random.default_rng(1))
+
+
+def test_thirty_to_three_hundred_of_each_digit_are_drawn() -> None:
+    found = digits.drawn(*images(), (30, 300), np.random.default_rng(1))
+    assert {f.label for f in found.examples} == set("13589")
+    assert {f.label for f in found.fragments} == set("02467")
+    everything = [*found.examples, *found.fragments]
+    counts = np.bincount([int(str(f.label)) for f in everything])
+    assert counts.min() >= 30
+    assert counts.max() <= 300
+    assert len(set(counts)) > 5
+    values = rows_of(everything)
+    assert values.shape[1] == 3  # the constant pixel is gone
+    np.testing.assert_allclose(values.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(values.std(axis=0), 1)
+
+
+def f1(grouper: Grouper, found: digits.Digits) -> float:
+    """The mean over the groupings; the labels of what is grouped are not the grouper's to see."""
+    made = grouper.group(found.examples, found.fragments, np.random.default_rng(2))
+    gold = [f.label for f in found.fragments]
+    return float(np.mean([compare(one, gold).pairwise_f1 for one in made.groupings]))
+
+
+@pytest.mark.parametrize("first", STARTS)
+def test_a_chain_finds_digits_that_one_pixel_tells_apart(first: str) -> None:
+    many = digits.drawn(*images(), (100, 200), np.random.default_rng(1))
+    found = digits.Digits(many.examples, many.fragments[::8])
+    assert f1(Chain(SCDP1, first, 60), found) > 0.9  # type: ignore[arg-type]
+
+
+def test_without_examples_a_chain_does_not_look_at_them() -> None:
+    found = easy()
+    others = tuple(Fragment(f.id, {}, (9.0, -9.0, 9.0), "x") for f in found.examples)
+    chain = Chain(UNTRAINED, "twenty", 10, trained=False)
+    one, other = (
+        chain.group(examples, found.fragments, np.random.default_rng(3))
+        for examples in (found.examples, others)
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize("first", STARTS)
+def test_no_cluster_of_a_first_grouping_is_empty(first: str) -> None:
+    found = first_grouping(first, 30, np.random.default_rng(0))  # type: ignore[arg-type]
+    assert set(found) == set(range(found.max() + 1))
+
+
+def test_what_learns_beats_what_does_not_where_most_features_are_noise() -> None:
+    pytest.importorskip("sklearn")
+    found = easy()
+    assert f1(Fine(), found) == 0
+    gold = [f.label for f in found.fragments]
+    assert f1(Coarse(), found) == compare([0] * len(gold), gold).pairwise_f1
+    plain = f1(KMeans(), found)
+    assert f1(XingKMeans(), found) > max(0.9, plain)
+    assert f1(XingKMeans(full=True), found) > max(0.9, plain)
+    assert f1(Binary(pairs=600, folds=2, judged=40), found) > max(0.8, plain)
+
+
+def test_a_classifier_is_tuned_on_labels_that_it_does_not_see() -> None:
+    labels = np.repeat(np.arange(5), 4)
+    for left, hidden in hidden_labels(labels, 4, np.random.default_rng(0)):
+        assert not set(labels[left]) & set(labels[hidden])
+        assert len(set(labels[hidden])) == 2
+        assert (left ^ hidden).all()
+    with pytest.raises(KBForgeError, match="at least 4 labels among the examples, got 3"):
+        list(hidden_labels(labels[:12], 4, np.random.default_rng(0)))
+
+
+def test_half_of_the_pairs_share_a_label() -> None:
+    rows, labels = np.arange(20.0)[:, None], np.repeat(np.arange(5), 4)
+    differences, alike = drawn_pairs(rows, labels, 40, np.random.default_rng(0))
+    assert (len(alike), alike.sum()) == (40, 20)
+    assert (differences[alike] <= 3).all()
+
+
+def test_vectors_of_several_lengths_are_refused() -> None:
+    fragments = [Fragment("a", {}, (1.0, 2.0)), Fragment("b", {}, (1.0,))]
+    with pytest.raises(KBForgeError, match=r'fragment "b": expected a vector of 2 .* got 1'):
+        rows_of(fragments)
+    with pytest.raises(KBForgeError, match=r'fragment "c": expected a vector of 1 .* got 0'):
+        rows_of([Fragment("c", {"name": ("x",)})])
+
+
+def test_without_scikit_learn_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(KBForgeError, match=r"needs scikit-learn.* pip install 'kbforge\[superv"):
+        Supervised().plan()
+    with pytest.raises(KBForgeError, match="needs scikit-learn"):
+        KMeans().group([], [Fragment("a", {}, (1.0,), "x")], np.random.default_rng(0))
+
+
+def test_the_postal_service_has_a_task_where_its_file_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn")
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
+    plan = Supervised().plan()
+    assert [task.name for task in plan.tasks] == ["digits"]
+    assert plan.notes == ("not in the folder that KBFORGE_DATA names: usps/usps.h5",)
+    (tmp_path / "usps").mkdir()
+    (tmp_path / "usps/usps.h5").write_bytes(b"no")
+    with pytest.raises(KBForgeError, match="does not hold the digits"):
+        Supervised().plan()
+    with h5py.File(tmp_path / "usps/usps.h5", "w") as file:
+        rng = np.random.default_rng(0)
+        file["train/data"] = rng.random((400, 256)).astype(np.float32)
+        file["train/target"] = np.repeat(np.arange(10), 40)
+    plan = Supervised().plan()
+    assert [task.name for task in plan.tasks] == ["digits", "usps"]
+    usps = plan.tasks[1]
+    assert len(rows_of(usps.fragments)[0]) == 64
+    assert 150 <= len(usps.examples) <= 200
+    assert [task.name for task in Supervised().plan(quick=True).tasks] == ["digits"]
+
+
+def test_the_paper_stands_beside_every_start() -> None:
+    pytest.importorskip("sklearn")
+    plan = Supervised(starts=("apart", "together"), chains=3).plan()
+    names = [method.name for method in plan.methods]
+    assert "SCDP-3 (together)" in names
+    assert "SCDP-3 (twenty)" not in names
+    assert plan.published["digits", "SCDP-3 (apart)"].f1 == (0.756, None)
+    assert plan.published["digits", "Xing-K (full)"].f1 == (0.608, None)
+    assert max(method.shuffles or plan.shuffles for method in plan.methods) == 3
+
+
+def test_labels_are_hidden_to_choose_settings_by() -> None:
+    pytest.importorskip("sklearn")
+    plan = Supervised(hidden=True).plan()
+    assert len(plan.tasks) == 5
+    for task in plan.tasks:
+        shown, hidden = {f.label for f in task.examples}, {f.label for f in task.fragments}
+        assert shown | hidden == set("13589")
+        assert len(hidden) == 3
+        assert task.name == f"digits-{task.name.split('-')[1]}-hidden"
+        assert set(task.name.split("-")[1]) == hidden
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"chains": 0}, "chains must be at least 1, got 0"),
+        ({"sweeps": 9}, "sweeps must be at least 10"),
+        ({"starts": ()}, "expected some of together, apart, twenty"),
+        ({"starts": ("apart", "here")}, 'got "apart, here"'),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Supervised(**options)
+
+
+def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
+    gold = np.repeat([0, 1], [30, 70]).tolist()
+    found = compare([0] * 100, gold)
+    assert found.pairwise_recall == 1
+    assert found.pairwise_precision == pytest.approx((30 * 29 + 70 * 69) / (100 * 99))
+    assert found.pairwise_f1 == pytest.approx(2 / (1 / found.pairwise_precision + 1))
