@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100_000, help="records of it")
     parser.add_argument("--jobs", nargs="+", default=JOBS, metavar="'LIKELIHOOD INDEX'")
     parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="of the index")
-    parser.add_argument("--places", type=int, default=20, help="where the run is stopped")
+    parser.add_argument("--places", type=int, default=10, help="where the run is stopped")
     parser.add_argument("--steps", type=int, default=50, help="that follow each of them")
     parser.add_argument("--table", action="store_true", help="print it as Markdown")
     parser.add_argument("--measure", help=argparse.SUPPRESS)

@@ -24,16 +24,14 @@ vectors of fragments there is `projection` with `angles`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.errors import UsageError
-from kbforge_plugins.indexes.hashed import Hashes, Parts, mixed, of_owners, starts_of
+from kbforge_plugins.indexes.hashed import Hashes, Parts, mixed, of_owners, seeds
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.indexes.minima import uniform
 
@@ -41,7 +39,6 @@ _STEPS = 256
 _COORDINATES = np.round(4096 * ndtri((np.arange(_STEPS) + 0.5) / _STEPS)).astype(np.int64)
 _BYTES = np.arange(0, 64, 8, dtype=np.uint64)  # of a number, by how far they are shifted
 _WEIGHT = 1024.0  # of a feature that weighs 1
-_AT_ONCE = 1 << 19  # features, each in every band, that are drawn at once
 
 
 class BinaryHash(MinHash):
@@ -91,24 +88,11 @@ class BinaryHash(MinHash):
         if not 0 < part <= 1:
             raise UsageError(f"index {self.name}: part: expected above 0 to 1, got {part}")
         self.part = part
+        self._orders = seeds(seed, bands)
 
     def like(self, other: CandidateIndex) -> bool:
         """See `kbforge.contracts.index`; the bounds do not matter."""
         return super().like(other) and isinstance(other, BinaryHash) and other.part == self.part
-
-    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; fragments without features have no keys."""
-        features = self._features_of(fragments)
-        longest = int(np.diff(features.starts).max(initial=1))
-        step = max(1, _AT_ONCE // (self.bands * longest))
-        found = [
-            self._keys_of(_between(features, begin, min(begin + step, len(fragments))))
-            for begin in range(0, len(fragments), step)
-        ]
-        lengths = [np.diff(parts.starts) for parts in found]
-        keys = [np.zeros(0, dtype=np.uint64), *(parts.numbers for parts in found)]
-        starts = starts_of(np.concatenate(lengths) if found else [])
-        return starts, np.concatenate(keys).view(np.int64)
 
     def _keys_of(self, features: Parts) -> Parts:
         """The keys of some fragments, by their features."""
@@ -117,7 +101,7 @@ class BinaryHash(MinHash):
             rates, most = np.ones(len(features.numbers)), 1.0
         else:
             most = np.log((self._n + 1) / 0.5)
-        drawn = mixed(features.numbers ^ self._orders[: self.bands, None])
+        drawn = mixed(features.numbers ^ self._orders[:, None])
         read = uniform(drawn) < 1.0 - (1.0 - self.part) ** (rates / most)
         read[0] = True
         bands, places = read.nonzero()
@@ -132,12 +116,6 @@ class BinaryHash(MinHash):
         order = np.argsort(owners, kind="stable")
         keys = mixed(bits ^ mixed(bands.astype(np.uint64)))[order]
         return of_owners(owners[order], keys, n)
-
-
-def _between(parts: Parts, begin: int, end: int) -> Parts:
-    """Those of some owners."""
-    starts = parts.starts[begin : end + 1]
-    return Parts(starts - starts[0], parts.numbers[starts[0] : starts[-1]])
 
 
 def _sides(drawn: Hashes, weights: IntArray, begins: IntArray, rows: int) -> Hashes:

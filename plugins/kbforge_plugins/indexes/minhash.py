@@ -54,6 +54,7 @@ _MOST_ORDER = 8
 _MOST_KEYS = 512
 _MOST_ROWS = 16
 _AT_ONCE = 512  # fragments of which features are counted at once
+_MOST_DRAWN = 1 << 16  # random numbers of features that are drawn at once
 
 
 class MinHash(CandidateIndex):
@@ -160,20 +161,28 @@ class MinHash(CandidateIndex):
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; fragments without features have no keys."""
         features = self._features_of(fragments)
+        longest = int(np.diff(features.starts).max(initial=1))
+        step = max(1, _MOST_DRAWN // (len(self._orders) * longest))
+        found = [
+            self._keys_of(_between(features, begin, min(begin + step, len(fragments))))
+            for begin in range(0, len(fragments), step)
+        ]
+        lengths = [np.zeros(0, dtype=np.int64), *(np.diff(keys.starts) for keys in found)]
+        numbers = [np.zeros(0, dtype=np.uint64), *(keys.numbers for keys in found)]
+        return starts_of(np.concatenate(lengths)), np.concatenate(numbers).view(np.int64)
+
+    def _keys_of(self, features: Parts) -> Parts:
+        """The keys of some fragments, by their features."""
         having = np.diff(features.starts) > 0
-        starts = starts_of(having * self.bands)
-        if not having.any():
-            return starts, np.zeros(0, dtype=np.int64)
-        begins, rates = features.starts[:-1][having], self._rates(features.numbers)
-        keys = np.empty((len(begins), self.bands), dtype=np.uint64)
-        for band in range(self.bands):
-            key = np.full(len(begins), band, dtype=np.uint64)
-            first, rows = band * self.rows, 1 if band < self.single else self.rows
-            for row in range(first, first + rows):
-                drawn = mixed(features.numbers ^ self._orders[row])
-                key = mixed(key ^ first_of_sets(drawn, rates, begins))
-            keys[:, band] = key
-        return starts, keys.ravel().view(np.int64)
+        begins = features.starts[:-1][having]
+        drawn = mixed(features.numbers ^ self._orders[:, None])
+        first = first_of_sets(drawn, self._rates(features.numbers), begins)
+        bands = np.arange(self.bands, dtype=np.uint64)
+        keys = mixed(bands[:, None] ^ first[:: self.rows])
+        for row in range(1, self.rows):
+            several = slice(self.single, None)
+            keys[several] = mixed(keys[several] ^ first[row :: self.rows][several])
+        return Parts(starts_of(having * self.bands), keys.T.ravel())
 
     def _features_of(self, fragments: Sequence[Fragment]) -> Parts:
         """The different features of each fragment, a bounded number."""
@@ -192,3 +201,9 @@ class MinHash(CandidateIndex):
             known = self._features[places] == features
             counts[known] = self._counts[places[known]]
         return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
+
+
+def _between(parts: Parts, begin: int, end: int) -> Parts:
+    """Those of some owners."""
+    starts = parts.starts[begin : end + 1]
+    return Parts(starts - starts[0], parts.numbers[starts[0] : starts[-1]])
