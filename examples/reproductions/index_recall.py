@@ -210,13 +210,18 @@ def recall_of_steps(
     total = np.sum(found, axis=0)
     return Recall(
         steps=len(found),
-        mass=total[0] / total[1],
-        kept=total[2] / total[3],
-        best=total[4] / total[5],
+        mass=share(total[0], total[1]),
+        kept=share(total[2], total[3]),
+        best=share(total[4], total[5]),
         compared=total[6] / len(found),
         clusters=total[7] / len(found),
         exact_seconds=seconds / len(found),
     )
+
+
+def share(found: float, there: float) -> float:
+    """Of what there was, how much was found; 1 of nothing."""
+    return float(found / there) if there else 1.0
 
 
 def unindexed(
