@@ -14,6 +14,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.indexes.recall import recall_of
+from tests.indexes.records import sparse_records
 
 WORDS = st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=25)
 
@@ -28,14 +29,17 @@ def shared(index: MinHash, one: Fragment, other: Fragment) -> int:
 
 @pytest.mark.parametrize("both", [0, 10, 20, 30, 40])
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_keys_are_shared_as_often_as_the_formula_says(both: int, rows: int) -> None:
+@pytest.mark.parametrize("single", [0, 256])
+def test_keys_are_shared_as_often_as_the_formula_says(both: int, rows: int, single: int) -> None:
     """Within four standard errors, over 512 bands."""
     one = [f"a{i}" for i in range(40)]
     other = one[:both] + [f"b{i}" for i in range(40 - both)]
-    index = MinHash(rows=rows, bands=512, weighted=False)
-    p = (both / (80 - both)) ** rows
-    error = 4 * math.sqrt(512 * p * (1 - p))
-    assert abs(shared(index, text(one), text(other)) - 512 * p) <= error
+    index = MinHash(rows=rows, bands=512, single=single, weighted=False)
+    similarity = both / (80 - both)
+    several = similarity**rows
+    mean = single * similarity + (512 - single) * several
+    variance = single * similarity * (1 - similarity) + (512 - single) * several * (1 - several)
+    assert abs(shared(index, text(one), text(other)) - mean) <= 4 * math.sqrt(variance)
 
 
 def test_weights_count_as_the_formula_says() -> None:
@@ -92,6 +96,7 @@ def test_seeds_draw_other_orders() -> None:
     assert MinHash(seed=1).keys(one) == MinHash(seed=1).keys(one)
     assert not MinHash(seed=1).like(MinHash(seed=2))
     assert MinHash(seed=1).like(MinHash(seed=1, compared=0))
+    assert not MinHash(single=1).like(MinHash(single=2))
 
 
 def test_nothing_said_has_no_keys() -> None:
@@ -100,6 +105,13 @@ def test_nothing_said_has_no_keys() -> None:
     assert np.diff(starts).tolist() == [40, 0, 40]
     assert len(keys) == 80
     assert index.keys(Fragment("z", {}, (1.0,))) == []
+
+
+def test_fitted_to_nothing_said() -> None:
+    """What comes later has the keys of what nobody has."""
+    index = MinHash()
+    index.fit([Fragment("x", {"text": ("!!!",)})])
+    assert shared(index, text(["a", "b"]), text(["b", "a"])) == 40
 
 
 def test_a_million_characters() -> None:
@@ -125,7 +137,22 @@ def test_recall_on_long_texts() -> None:
     index.fit(fragments)
     found = recall_of(index, fragments)
     assert found.recall > 0.99
-    assert found.candidates < 5
+    assert found.candidates < 15
+    few = MinHash(single=0)
+    few.fit(fragments)
+    assert recall_of(few, fragments).candidates < 5
+
+
+def test_single_minima_find_what_has_little_in_common() -> None:
+    """Two records of a person share two of some five words."""
+    fragments = sparse_records()
+    recall = {}
+    for single in (0, 12):
+        index = MinHash(single=single)
+        index.fit(fragments)
+        recall[single] = recall_of(index, fragments).recall
+    assert recall[12] > 0.97
+    assert recall[0] < recall[12] - 0.015
 
 
 def test_equal_fragments_lead_to_their_one_entity() -> None:
@@ -138,7 +165,8 @@ def test_equal_fragments_lead_to_their_one_entity() -> None:
     ("options", "sentence"),
     [
         ({"shared": 0}, "families and shared must be at least 1"),
-        ({"seed": -1}, "compared and seed must not be negative"),
+        ({"seed": -1}, "compared, single and seed must not be negative"),
+        ({"single": -1}, "compared, single and seed must not be negative"),
         ({"rows": 0}, "rows: expected 1 to 16, got 0"),
         ({"bands": 513}, "bands: expected 1 to 512, got 513"),
         ({"order": 9}, "order: expected 1 to 8, got 9"),

@@ -10,6 +10,7 @@ import pytest
 
 from kbforge.contracts import CandidateIndex, Decision, Fate, Fragment, Likelihood, Problem, Session
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.indexes.binary_hash import BinaryHash
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
@@ -49,6 +50,7 @@ def points(entities: int = 12) -> list[Fragment]:
 CASES: dict[str, tuple[Callable[[], CandidateIndex], Callable[[], Likelihood], float]] = {
     "ngrams": (Ngrams, Bigram, 1e6),
     "minhash": (lambda: MinHash(unit="character", order=3), Bigram, 1e6),
+    "binary-hash": (lambda: BinaryHash(unit="character", order=3), Bigram, 1e6),
     "projection": (Projection, Gaussian, 1.0),
 }
 

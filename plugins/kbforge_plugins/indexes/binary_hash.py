@@ -3,31 +3,42 @@
 A fragment is the vector of its features (words or character n-grams), each weighted as `minhash`
 weights it. Two vectors at an angle t are on the same side of a random hyperplane with probability
 1 - t / pi (Goemans and Williamson 1995; Charikar 2002; theorem 1 of the FastEx poster). `rows` such
-bits together are a key, and there are `bands` keys, so that two fragments share one with the
-probability
+bits together are a key, and there are `bands` keys.
 
-    1 - (1 - (1 - t / pi)^rows)^bands
+Vectors that share nothing are at a right angle, where every other bit is equal, so that it takes
+many bits a key to leave them out, 2^rows of them a bucket; and then those that share half the words
+are hardly ever found: at 60 degrees two keys of 16 bits are equal once in 650 times. So each key
+reads only a *part* of the features, the same ones of every fragment: each for itself, with the
+probability 1 - (1 - part)^(w / W) for one of weight w, where W is that of a feature nobody has. In
+some parts the two have the same features, or nearly, and their angle is none. What shares nothing
+shares nothing in any part. Two fragments have a key of a part in common with the probability
 
-Vectors that share nothing are at a right angle, where every other bit is equal: it takes many bits
-a key to leave them out, and then those that share half are found less often than by minima. For the
+    E over parts in which both have features of (1 - t_part / pi)^rows
+
+which lies far above that of the mean angle, since a power of many rows is convex. The first key
+reads all features, so that equal fragments always share one; a part without any has no key.
+
+Coordinates are normal, in 256 steps, and weights whole numbers, so that sums are exact. For the
 vectors of fragments there is `projection` with `angles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.index import IntArray
-from kbforge_plugins.indexes.hashed import mixed, starts_of
+from kbforge.contracts.index import CandidateIndex, IntArray
+from kbforge.errors import UsageError
+from kbforge_plugins.indexes.hashed import Hashes, Parts, mixed, of_owners, seeds
 from kbforge_plugins.indexes.minhash import MinHash
+from kbforge_plugins.indexes.minima import uniform
 
-_SCALE = 2.0**-53
-_SHIFT = np.uint64(11)
+_STEPS = 256
+_COORDINATES = np.round(4096 * ndtri((np.arange(_STEPS) + 0.5) / _STEPS)).astype(np.int64)
+_BYTES = np.arange(0, 64, 8, dtype=np.uint64)  # of a number, by how far they are shifted
+_WEIGHT = 1024.0  # of a feature that weighs 1
 
 
 class BinaryHash(MinHash):
@@ -40,7 +51,10 @@ class BinaryHash(MinHash):
         compared: most families that a fragment is compared with, those that most of its keys lead
             to; 0 is no bound.
         rows: bits that are a key together: the more, the more alike two fragments must be.
-        bands: keys of a fragment: the more, the fewer are missed.
+        bands: keys of a fragment, at most: the more, the fewer are missed.
+        part: share of a fragment's rarest features that a key reads, on average; of what is more
+            common it reads less. The smaller, the less two fragments need to have in common; 1
+            reads all.
         order: words in a row, or characters, that are one feature.
         unit: whether features are of words or of characters.
         weighted: whether features that few fragments have count for more.
@@ -59,8 +73,9 @@ class BinaryHash(MinHash):
         families: int = 64,
         shared: int = 1,
         compared: int = 64,
-        rows: int = 12,
+        rows: int = 16,
         bands: int = 60,
+        part: float = 0.2,
         order: int = 1,
         unit: Literal["word", "character"] = "word",
         weighted: bool = True,
@@ -68,24 +83,56 @@ class BinaryHash(MinHash):
         seed: int = 0,
     ) -> None:
         super().__init__(
-            families, shared, compared, rows, bands, order, unit, weighted, attributes, seed
+            families, shared, compared, rows, bands, 0, order, unit, weighted, attributes, seed
         )
+        if not 0 < part <= 1:
+            raise UsageError(f"index {self.name}: part: expected above 0 to 1, got {part}")
+        self.part = part
+        self._orders = seeds(seed, bands)
 
-    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`; fragments without features have no keys."""
-        features = self._features_of(fragments)
-        having = np.diff(features.starts) > 0
-        starts = starts_of(having * self.bands)
-        if not having.any():
-            return starts, np.zeros(0, dtype=np.int64)
-        begins, rates = features.starts[:-1][having], self._rates(features.numbers)
-        keys = np.empty((len(begins), self.bands), dtype=np.uint64)
-        for band in range(self.bands):
-            bits = np.zeros(len(begins), dtype=np.uint64)
-            for row in range(band * self.rows, (band + 1) * self.rows):
-                drawn = mixed(features.numbers ^ self._orders[row])
-                normal = ndtri(((drawn >> _SHIFT).astype(np.float64) + 0.5) * _SCALE)
-                sums = np.add.reduceat(normal if rates is None else normal * rates, begins)
-                bits = bits << np.uint64(1) | (sums > 0).astype(np.uint64)
-            keys[:, band] = mixed(bits ^ mixed(np.full(1, band, dtype=np.uint64)))
-        return starts, keys.ravel().view(np.int64)
+    def like(self, other: CandidateIndex) -> bool:
+        """See `kbforge.contracts.index`; the bounds do not matter."""
+        return super().like(other) and isinstance(other, BinaryHash) and other.part == self.part
+
+    def _keys_of(self, features: Parts) -> Parts:
+        """The keys of some fragments, by their features."""
+        n, rates = len(features.starts) - 1, self._rates(features.numbers)
+        if rates is None:
+            rates, most = np.ones(len(features.numbers)), 1.0
+        else:
+            most = np.log((self._n + 1) / 0.5)
+        drawn = mixed(features.numbers ^ self._orders[:, None])
+        read = uniform(drawn) < 1.0 - (1.0 - self.part) ** (rates / most)
+        read[0] = True
+        bands, places = read.nonzero()
+        if not len(bands):
+            return Parts(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64))
+        owners = features.owners[places]
+        changes = np.diff(bands * n + owners, prepend=-1)
+        begins = changes.nonzero()[0]
+        weights = np.round(_WEIGHT * rates).astype(np.int64)[places]
+        bits = _sides(drawn[read], weights, begins, self.rows)
+        bands, owners = bands[begins], owners[begins]
+        order = np.argsort(owners, kind="stable")
+        keys = mixed(bits ^ mixed(bands.astype(np.uint64)))[order]
+        return of_owners(owners[order], keys, n)
+
+
+def _sides(drawn: Hashes, weights: IntArray, begins: IntArray, rows: int) -> Hashes:
+    """By group of features, on which sides of some directions their sum is; a bit each.
+
+    Args:
+        drawn: a random number for each feature.
+        weights: of the features.
+        begins: where each group begins.
+        rows: directions.
+
+    """
+    bits = np.zeros(len(begins), dtype=np.uint64)
+    for row in range(0, rows, len(_BYTES)):
+        drawn = mixed(drawn)
+        steps = (drawn[:, None] >> _BYTES[: rows - row]) & np.uint64(_STEPS - 1)
+        sums = np.add.reduceat(_COORDINATES[steps.astype(np.int64)] * weights[:, None], begins)
+        for side in (sums > 0).T:
+            bits = bits << np.uint64(1) | side.astype(np.uint64)
+    return bits

@@ -2,10 +2,14 @@
 
 A hash function orders all features at random, and the first feature of a set is its minimum
 (`minima`). Two sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
-similarity (Broder, "On the resemblance and containment of documents", 1997). `rows` minima together
-are a key, and there are `bands` keys, so that two fragments share one with the probability
+similarity (Broder, "On the resemblance and containment of documents", 1997). Of the `bands` keys
+`single` are one minimum each, and the others are `rows` minima together, so that two fragments
+share one with the probability
 
-    1 - (1 - J^rows)^bands
+    1 - (1 - J)^single (1 - J^rows)^(bands - single)
+
+Minima together lead to few that are no relatives, and miss those that are when J is small. Single
+ones find these, and as most of them are of rare features, they do not lead far either.
 
 Where the file was looked at, a feature that few fragments have comes earlier, at an exponential
 rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J is the weighted
@@ -50,6 +54,7 @@ _MOST_ORDER = 8
 _MOST_KEYS = 512
 _MOST_ROWS = 16
 _AT_ONCE = 512  # fragments of which features are counted at once
+_MOST_DRAWN = 1 << 16  # random numbers of features that are drawn at once
 
 
 class MinHash(CandidateIndex):
@@ -63,6 +68,8 @@ class MinHash(CandidateIndex):
             to; 0 is no bound.
         rows: K, minima that are a key together: the more, the more alike two fragments must be.
         bands: L, keys of a fragment: the more, the fewer are missed.
+        single: how many of them are one minimum each, whatever `rows` says: the more, the fewer
+            are missed that have little in common, and the more are compared.
         order: words in a row, or characters, that are one feature.
         unit: whether features are of words or of characters.
         weighted: whether features that few fragments have count for more.
@@ -83,6 +90,7 @@ class MinHash(CandidateIndex):
         compared: int = 64,
         rows: int = 2,
         bands: int = 40,
+        single: int = 12,
         order: int = 1,
         unit: Literal["word", "character"] = "word",
         weighted: bool = True,
@@ -91,8 +99,8 @@ class MinHash(CandidateIndex):
     ) -> None:
         if min(families, shared) < 1:
             raise UsageError(f"index {self.name}: families and shared must be at least 1")
-        if compared < 0 or seed < 0:
-            raise UsageError(f"index {self.name}: compared and seed must not be negative")
+        if min(compared, single, seed) < 0:
+            raise UsageError(f"index {self.name}: compared, single and seed must not be negative")
         for name, value, most in (
             ("rows", rows, _MOST_ROWS),
             ("bands", bands, _MOST_KEYS),
@@ -101,8 +109,8 @@ class MinHash(CandidateIndex):
             if not 1 <= value <= most:
                 raise UsageError(f"index {self.name}: {name}: expected 1 to {most}, got {value}")
         self.families, self.shared, self.compared = families, shared, compared
-        self.rows, self.bands, self.order, self.unit = rows, bands, order, unit
-        self.weighted, self.seed = weighted, seed
+        self.rows, self.bands, self.single = rows, bands, single
+        self.order, self.unit, self.weighted, self.seed = order, unit, weighted, seed
         self.attributes = tuple(sorted(set(attributes)))
         self._orders = seeds(seed, rows * bands)
         self._use(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64), 0)
@@ -125,7 +133,7 @@ class MinHash(CandidateIndex):
         if type(other) is not type(self):
             return False
         one, two = (
-            (i.rows, i.bands, i.order, i.unit, i.weighted, i.attributes, i.seed)
+            (i.rows, i.bands, i.single, i.order, i.unit, i.weighted, i.attributes, i.seed)
             for i in (self, other)
         )
         return one == two
@@ -153,19 +161,28 @@ class MinHash(CandidateIndex):
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; fragments without features have no keys."""
         features = self._features_of(fragments)
+        longest = int(np.diff(features.starts).max(initial=1))
+        step = max(1, _MOST_DRAWN // (len(self._orders) * longest))
+        found = [
+            self._keys_of(_between(features, begin, min(begin + step, len(fragments))))
+            for begin in range(0, len(fragments), step)
+        ]
+        lengths = [np.zeros(0, dtype=np.int64), *(np.diff(keys.starts) for keys in found)]
+        numbers = [np.zeros(0, dtype=np.uint64), *(keys.numbers for keys in found)]
+        return starts_of(np.concatenate(lengths)), np.concatenate(numbers).view(np.int64)
+
+    def _keys_of(self, features: Parts) -> Parts:
+        """The keys of some fragments, by their features."""
         having = np.diff(features.starts) > 0
-        starts = starts_of(having * self.bands)
-        if not having.any():
-            return starts, np.zeros(0, dtype=np.int64)
-        begins, rates = features.starts[:-1][having], self._rates(features.numbers)
-        keys = np.empty((len(begins), self.bands), dtype=np.uint64)
-        for band in range(self.bands):
-            key = np.full(len(begins), band, dtype=np.uint64)
-            for row in range(band * self.rows, (band + 1) * self.rows):
-                drawn = mixed(features.numbers ^ self._orders[row])
-                key = mixed(key ^ first_of_sets(drawn, rates, begins))
-            keys[:, band] = key
-        return starts, keys.ravel().view(np.int64)
+        begins = features.starts[:-1][having]
+        drawn = mixed(features.numbers ^ self._orders[:, None])
+        first = first_of_sets(drawn, self._rates(features.numbers), begins)
+        bands = np.arange(self.bands, dtype=np.uint64)
+        keys = mixed(bands[:, None] ^ first[:: self.rows])
+        for row in range(1, self.rows):
+            several = slice(self.single, None)
+            keys[several] = mixed(keys[several] ^ first[row :: self.rows][several])
+        return Parts(starts_of(having * self.bands), keys.T.ravel())
 
     def _features_of(self, fragments: Sequence[Fragment]) -> Parts:
         """The different features of each fragment, a bounded number."""
@@ -178,7 +195,15 @@ class MinHash(CandidateIndex):
         """By feature, at which rate it comes; None: all at the same."""
         if not self._n:
             return None
-        places = np.minimum(np.searchsorted(self._features, features), len(self._features) - 1)
-        known = self._features[places] == features
-        counts = np.where(known, self._counts[places], 0)
+        counts = np.zeros(len(features), dtype=np.int64)
+        if len(self._features):
+            places = np.minimum(np.searchsorted(self._features, features), len(self._features) - 1)
+            known = self._features[places] == features
+            counts[known] = self._counts[places[known]]
         return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
+
+
+def _between(parts: Parts, begin: int, end: int) -> Parts:
+    """Those of some owners."""
+    starts = parts.starts[begin : end + 1]
+    return Parts(starts - starts[0], parts.numbers[starts[0] : starts[-1]])

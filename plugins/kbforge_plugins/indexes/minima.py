@@ -43,14 +43,14 @@ def first_of_sets(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> 
     """By owner, which of its features comes first, told by the time when it comes.
 
     Args:
-        drawn: a random number for each feature.
+        drawn: a random number for each feature, shape [..., features].
         rates: of the features; None is that all have the same.
         begins: where each owner's features begin; every owner has one at least.
 
     """
     if rates is None:
-        return np.asarray(np.minimum.reduceat(drawn, begins))
-    first = np.minimum.reduceat(-np.log(uniform(drawn)) / rates, begins)
+        return np.asarray(np.minimum.reduceat(drawn, begins, axis=-1))
+    first = np.minimum.reduceat(-np.log(uniform(drawn)) / rates, begins, axis=-1)
     return np.asarray(first).view(np.uint64)
 
 

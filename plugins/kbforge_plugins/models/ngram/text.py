@@ -23,10 +23,9 @@ def normalised(value: str) -> str:
     'łodz-widzew fc'
     """
     if value.isascii():  # most text; the general rule gives the same
-        text = value.lower()
-    else:
-        text = unicodedata.normalize("NFKD", value).casefold()
-        text = unicodedata.normalize("NFKD", text)
+        return " ".join(value.translate(_FOLDED_ASCII).split())
+    text = unicodedata.normalize("NFKD", value).casefold()
+    text = unicodedata.normalize("NFKD", text)
     return " ".join("".join(map(_folded, text)).split())
 
 
@@ -42,6 +41,9 @@ def _folded(character: str) -> str:
     if category[0] == "M" and not unicodedata.combining(character):
         return character
     return ""
+
+
+_FOLDED_ASCII = {point: _folded(chr(point).lower()) for point in range(128)}
 
 
 def ngrams(value: str, order: int) -> Counter[str]:

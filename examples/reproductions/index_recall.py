@@ -1,0 +1,307 @@
+"""What an index leaves out: split SMC with each, beside exact scoring of all clusters.
+
+    KBFORGE_DATA=... python examples/reproductions/index_recall.py results.jsonl
+    python examples/reproductions/index_recall.py results.jsonl --jobs "attributes minhash"
+    python examples/reproductions/index_recall.py results.jsonl --table
+
+Each job, a likelihood and an index, is a process of its own with one thread for libraries, and runs
+twice over the first records of a file. The first run is as `kbforge cluster` does it: processor
+time, peak of memory, scores. Then the same run is stopped at some evenly spaced places. A session
+that compares with *all* clusters goes on from there for a few steps, and what each of its particles
+does with the new record is held against the clusters that the index leads to:
+
+- *mass*: of the probability that the records join a cluster, by the particles that exact scoring
+  keeps, the share on clusters that the index leads to.
+- *kept*: of the clusters that a kept particle joins, however improbable, the share that it leads
+  to.
+- *best*: of the records whose heaviest kept particle joins a cluster, the share for which the index
+  leads to it.
+
+To score all clusters at every step is quadratic in the records, so these are of a sample. Particles
+below a thousandth of the heaviest are dropped, as in any run with an index. Alpha is what the first
+job of a likelihood finds, and is the same for all. Labels are read to score, never to cluster.
+Finished jobs in the results file are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from ctypes import CDLL
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from shell import data_folder, table
+
+from kbforge.clustering.compiled.session import CompiledSession
+from kbforge.clustering.rules import Rules
+from kbforge.contracts import Fragment, Info, Problem, Snapshot
+from kbforge.errors import KBForgeError
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.prepare import prepare
+from kbforge.kernel.library import kernel_library, kernel_status
+from kbforge_plugins.clusterers.split_smc import SplitSmc
+
+FILE = "chadwick/chadwick_100k.jsonl.gz"
+JOBS = (
+    *("attributes selective", "attributes minhash", "attributes binary-hash"),
+    *("bigram ngrams", "bigram minhash", "bigram binary-hash"),
+)
+HASHES = ("minhash", "binary-hash")
+OF_NAMES = {"attributes": "name", "unit": "character", "order": "3"}
+"""Options of hashes with a likelihood that reads names: what it compares."""
+_AT_ONCE = 512  # records of which keys are made, as in a run
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What an index found of what exact scoring keeps.
+
+    Attributes:
+        steps: of the sample.
+        mass: see above.
+        kept: likewise.
+        best: likewise.
+        compared: clusters that the index led to, on average.
+        clusters: that there were, on average.
+        exact_seconds: of the processor, that a step took which compared with all.
+
+    """
+
+    steps: int
+    mass: float
+    kept: float
+    best: float
+    compared: float
+    clusters: float
+    exact_seconds: float
+
+
+def main() -> None:
+    """Run what is missing, or print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--file", default=FILE, help="in KBFORGE_DATA, or a path")
+    parser.add_argument("--first", type=int, default=100_000, help="records of it")
+    parser.add_argument("--jobs", nargs="+", default=JOBS, metavar="'LIKELIHOOD INDEX'")
+    parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="of the index")
+    parser.add_argument("--places", type=int, default=10, help="where the run is stopped")
+    parser.add_argument("--steps", type=int, default=50, help="that follow each of them")
+    parser.add_argument("--table", action="store_true", help="print it as Markdown")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps(measure(**json.loads(given.measure))))
+        return
+    if given.table:
+        print(shown(finished(given.results)))
+        return
+    for pair in given.jobs:
+        likelihood, index = pair.split()
+        job = {"file": given.file, "first": given.first, "likelihood": likelihood, "index": index}
+        job |= {"options": dict(one.split("=", 1) for one in given.set)}
+        known = finished(given.results)
+        if any(job.items() <= row.items() for row in known):
+            continue
+        same = (row for row in known if all(row[k] == job[k] for k in ("file", "likelihood")))
+        alpha = next((row["alpha"] for row in same if row["first"] == given.first), None)
+        sample = {"alpha": alpha, "places": given.places, "steps": given.steps}
+        command = [sys.executable, __file__, str(given.results)]
+        done = subprocess.run(
+            [*command, "--measure", json.dumps(job | sample)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        row = job | json.loads(done.stdout)
+        with open(given.results, "a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+
+def measure(
+    file: str,
+    first: int,
+    likelihood: str,
+    index: str,
+    options: dict[str, str],
+    alpha: float | None,
+    places: int,
+    steps: int,
+) -> dict[str, Any]:
+    """One job: costs and scores of a whole run, then the recall in a sample of its steps."""
+    path = Path(file) if Path(file).exists() else data_folder() / file
+    fragments = list(islice(read_fragments(str(path)), first))
+    of_names = OF_NAMES if likelihood == "bigram" and index in HASHES else {}
+    chosen = {"index": {**of_names, **options}}
+    choices = Choices(likelihood=likelihood, index=index, alpha=alpha, options=chosen)
+    prepared = prepare(fragments, choices)
+    problem = prepared.problem
+    assert problem.index is not None
+    begin = time.process_time()
+    for at in range(0, len(fragments), _AT_ONCE):
+        problem.index.keys_of(fragments[at : at + _AT_ONCE])
+    keys = time.process_time() - begin
+    begin = time.process_time()
+    posterior = prepared.clusterer.cluster(fragments, problem, np.random.default_rng(0))
+    seconds = time.process_time() - begin
+    found = compare(posterior.labels(), [fragment.label for fragment in fragments])
+    row = {
+        "fragments": len(fragments),
+        "alpha": prepared.alpha,
+        "keys_us": 1e6 * keys / len(fragments),
+        "cpu_seconds": seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "bcubed_f1": found.bcubed_f1_harmonic,
+        "pairwise_f1": found.pairwise_f1,
+        "clusters": found.clusters,
+        "gold_clusters": found.gold_clusters,
+    }
+    del posterior
+    return row | asdict(recall_of_steps(fragments, problem, places, steps))
+
+
+def recall_of_steps(
+    fragments: Sequence[Fragment], problem: Problem, places: int, steps: int
+) -> Recall:
+    """What the index leads to of what exact scoring keeps, in the steps before some places."""
+    kernel = kernel_library()
+    if problem.index is None or kernel is None:
+        raise KBForgeError(f"expected an index and the kernel: {kernel_status()}")
+    rules = SplitSmc().rules.settled(indexed=True)
+    session = CompiledSession(kernel, problem, rules, np.random.default_rng(0))
+    found, seconds = [], 0.0
+    for end in np.linspace(0, len(fragments), places + 1)[1:].astype(int).tolist():
+        start = max(end - steps, session.n_fragments)
+        session.add(fragments[session.n_fragments : start])
+        beside, n_clusters = unindexed(kernel, session, problem, rules)
+        for x in fragments[start:end]:
+            slots = session._run.look_up(problem.index.keys_of([x])[1])
+            assert slots is not None, "all is here"
+            begin = time.process_time()
+            (info,) = beside.add([x])
+            seconds += time.process_time() - begin
+            led = {session._copies.first(slot) for slot in slots.tolist()}
+            joins = [one for one in joins_of(beside, info) if one.family < start]
+            found.append(
+                (
+                    sum(one.probability for one in joins if one.family in led),
+                    sum(one.probability for one in joins),
+                    sum(one.family in led for one in joins),
+                    len(joins),
+                    sum(one.heaviest and one.family in led for one in joins),
+                    sum(one.heaviest for one in joins),
+                    len(slots),
+                    n_clusters,
+                )
+            )
+    total = np.sum(found, axis=0)
+    return Recall(
+        steps=len(found),
+        mass=share(total[0], total[1]),
+        kept=share(total[2], total[3]),
+        best=share(total[4], total[5]),
+        compared=total[6] / len(found),
+        clusters=total[7] / len(found),
+        exact_seconds=seconds / len(found),
+    )
+
+
+def share(found: float, there: float) -> float:
+    """Of what there was, how much was found; 1 of nothing."""
+    return float(found / there) if there else 1.0
+
+
+def unindexed(
+    kernel: CDLL, session: CompiledSession, problem: Problem, rules: Rules
+) -> tuple[CompiledSession, int]:
+    """A session that goes on from there and compares with all clusters, and how many those are."""
+    pages = tuple(session._copies.pages(session._copies.names()))
+    totals = session._totals()
+    totals = replace(totals, settings={**totals.settings, "index": False})
+    snapshot = Snapshot(session.fragments, totals, pages, {}, {})
+    rng = np.random.default_rng(0)
+    beside = CompiledSession(kernel, replace(problem, index=None), rules, rng, snapshot)
+    return beside, sum(len(page.slots) for page in pages)
+
+
+class Join(NamedTuple):
+    """A cluster that a record joins on some particles.
+
+    Attributes:
+        family: its first fragment.
+        probability: of these particles.
+        heaviest: whether the heaviest particle is one.
+
+    """
+
+    family: int
+    probability: float
+    heaviest: bool
+
+
+def joins_of(session: CompiledSession, info: Info) -> list[Join]:
+    """The clusters that a record joined when it was taken in."""
+    x = info.fragment
+    for name in info.after:
+        page = session._copies.page(name)
+        if x not in page.members:
+            continue
+        held = np.split(page.members, np.cumsum(page.lengths)[:-1])
+        rows = np.split(page.cells, np.cumsum(page.rows)[:-1])
+        of_row = [next(int(c) for c in row if held[c][-1] == x) for row in rows]  # x is the newest
+        weights = np.exp(page.weights)
+        return [
+            Join(int(held[c][0]), sum(weights[np.equal(of_row, c)]), c == of_row[0])
+            for c in dict.fromkeys(of_row)
+            if len(held[c]) > 1
+        ]
+    raise AssertionError("it is in one of them")
+
+
+def finished(results: Path) -> list[dict[str, Any]]:
+    """The rows that are there."""
+    if not results.exists():
+        return []
+    return [json.loads(line) for line in results.read_text().splitlines()]
+
+
+def shown(rows: list[dict[str, Any]]) -> str:
+    """A line a job."""
+    head = ["likelihood, index", "records", "mass", "kept", "best", "clusters compared", "of"]
+    head += ["B-cubed F1", "pairwise F1", "keys, us", "records/s", "peak MiB", "exact step, ms"]
+    lines = []
+    for row in rows:
+        options = "".join(f", {name}={value}" for name, value in row["options"].items())
+        lines.append(
+            [
+                f"{row['likelihood']}, {row['index']}{options}",
+                f"{row['fragments']:,}",
+                *(f"{100 * row[name]:.1f} %" for name in ("mass", "kept", "best")),
+                f"{row['compared']:.0f}",
+                f"{row['clusters']:,.0f}",
+                f"{row['bcubed_f1']:.4f}",
+                f"{row['pairwise_f1']:.4f}",
+                f"{row['keys_us']:.0f}",
+                f"{row['fragments'] / row['cpu_seconds']:,.0f}",
+                f"{row['peak_mib']:,.0f}",
+                f"{1e3 * row['exact_seconds']:.1f}",
+            ]
+        )
+    return table(head, lines)
+
+
+if __name__ == "__main__":
+    main()
