@@ -3,6 +3,7 @@
     KBFORGE_DATA=... python examples/reproductions/index_recall.py results.jsonl
     python examples/reproductions/index_recall.py results.jsonl --jobs "attributes minhash"
     python examples/reproductions/index_recall.py results.jsonl --table
+    python examples/reproductions/index_recall.py - --gold minhash FILE... --set single=0
 
 Each job, a likelihood and an index, is a process of its own with one thread for libraries, and runs
 twice over the first records of a file. The first run is as `kbforge cluster` does it: processor
@@ -42,6 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from shell import data_folder, table
 
+from kbforge import registry
 from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
 from kbforge.contracts import Fragment, Info, Problem, Snapshot
@@ -52,6 +54,7 @@ from kbforge.jobs.choices import Choices
 from kbforge.jobs.prepare import prepare
 from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.indexes.recall import recall_of
 
 FILE = "chadwick/chadwick_100k.jsonl.gz"
 JOBS = (
@@ -99,10 +102,16 @@ def main() -> None:
     parser.add_argument("--places", type=int, default=10, help="where the run is stopped")
     parser.add_argument("--steps", type=int, default=50, help="that follow each of them")
     parser.add_argument("--table", action="store_true", help="print it as Markdown")
+    parser.add_argument("--gold", nargs="+", metavar=("INDEX", "FILE"), help="no jobs")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
         print(json.dumps(measure(**json.loads(given.measure))))
+        return
+    options = dict(one.split("=", 1) for one in given.set)
+    if given.gold:
+        for file in given.gold[1:]:
+            print(by_gold(given.gold[0], options, file, given.first), flush=True)
         return
     if given.table:
         print(shown(finished(given.results)))
@@ -110,7 +119,7 @@ def main() -> None:
     for pair in given.jobs:
         likelihood, index = pair.split()
         job = {"file": given.file, "first": given.first, "likelihood": likelihood, "index": index}
-        job |= {"options": dict(one.split("=", 1) for one in given.set)}
+        job |= {"options": options}
         known = finished(given.results)
         if any(job.items() <= row.items() for row in known):
             continue
@@ -131,6 +140,21 @@ def main() -> None:
         print(json.dumps(row), flush=True)
 
 
+def first_of(file: str, n: int) -> list[Fragment]:
+    """The first records of a file."""
+    path = Path(file) if Path(file).exists() else data_folder() / file
+    return list(islice(read_fragments(str(path)), n))
+
+
+def by_gold(index: str, options: dict[str, str], file: str, first: int) -> str:
+    """A line: how many of the entities that are there are found, and how many are compared."""
+    fragments = first_of(file, first)
+    made = registry.create("indexes", index, options)
+    made.fit(fragments)
+    found = recall_of(made, fragments)
+    return f"{file}, {len(fragments):,}: {100 * found.recall:.1f} % ({found.candidates:.0f})"
+
+
 def measure(
     file: str,
     first: int,
@@ -142,8 +166,7 @@ def measure(
     steps: int,
 ) -> dict[str, Any]:
     """One job: costs and scores of a whole run, then the recall in a sample of its steps."""
-    path = Path(file) if Path(file).exists() else data_folder() / file
-    fragments = list(islice(read_fragments(str(path)), first))
+    fragments = first_of(file, first)
     of_names = OF_NAMES if likelihood == "bigram" and index in HASHES else {}
     chosen = {"index": {**of_names, **options}}
     choices = Choices(likelihood=likelihood, index=index, alpha=alpha, options=chosen)

@@ -70,12 +70,12 @@ class BinaryHash(MinHash):
 
     def __init__(
         self,
-        families: int = 64,
+        families: int = 32,
         shared: int = 1,
         compared: int = 64,
         rows: int = 16,
-        bands: int = 60,
-        part: float = 0.2,
+        bands: int = 100,
+        part: float = 0.25,
         order: int = 1,
         unit: Literal["word", "character"] = "word",
         weighted: bool = True,

@@ -85,7 +85,7 @@ class MinHash(CandidateIndex):
 
     def __init__(
         self,
-        families: int = 64,
+        families: int = 16,
         shared: int = 1,
         compared: int = 64,
         rows: int = 2,
