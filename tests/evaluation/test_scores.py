@@ -180,8 +180,8 @@ def test_nothing_to_compare_is_an_error(predicted, gold):
         compare(predicted, gold)
 
 
-# cluster sizes that give the printed figures of Daumé and Marcu (2005), table 1; others do, too, but
-# all of them are of 665 items
+# cluster sizes that give the printed figures of Daumé and Marcu (2005), table 1; others do,
+# too, and all of them are of 665 items
 DIGITS = [digit for digit, size in enumerate((183, 177, 158, 96, 51)) for _ in range(size)]
 PRINTED = {
     "Coarse": (0.229, 0.229, 1.00, 0.372, 1.525, 0.765),

@@ -14,14 +14,16 @@ from kbforge.contracts.suite import Grouper
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.suites import digits
-from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs, hidden_labels
+from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs
 from kbforge_plugins.suites.groupers.chain import Chain, first_grouping
+from kbforge_plugins.suites.groupers.folds import hidden_labels
 from kbforge_plugins.suites.groupers.metric import XingKMeans
 from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
 from kbforge_plugins.suites.groupers.vectors import rows_of
 from kbforge_plugins.suites.supervised import Supervised
+from tests.program import Run
 
-STARTS = ("together", "apart", "twenty")
+STARTS = ("together", "apart", "twenty", "any")
 
 
 def images() -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +77,12 @@ def test_without_examples_a_chain_does_not_look_at_them() -> None:
     assert one == other
 
 
+def test_any_start_is_each_of_them_now_and_then() -> None:
+    counts = {first_grouping("any", 30, np.random.default_rng(i)).max() for i in range(20)}
+    assert {0, 29} < counts
+    assert len(counts) > 2
+
+
 @pytest.mark.parametrize("first", STARTS)
 def test_no_cluster_of_a_first_grouping_is_empty(first: str) -> None:
     found = first_grouping(first, 30, np.random.default_rng(0))  # type: ignore[arg-type]
@@ -90,10 +98,11 @@ def test_what_learns_beats_what_does_not_where_most_features_are_noise() -> None
     plain = f1(KMeans(), found)
     assert f1(XingKMeans(), found) > max(0.9, plain)
     assert f1(XingKMeans(full=True), found) > max(0.9, plain)
+    assert f1(XingKMeans(stopped=True), found) > max(0.9, plain)
     assert f1(Binary(pairs=600, folds=2, judged=40), found) > max(0.8, plain)
 
 
-def test_a_classifier_is_tuned_on_labels_that_it_does_not_see() -> None:
+def test_what_is_tuned_does_not_see_the_labels_that_judge() -> None:
     labels = np.repeat(np.arange(5), 4)
     for left, hidden in hidden_labels(labels, 4, np.random.default_rng(0)):
         assert not set(labels[left]) & set(labels[hidden])
@@ -154,13 +163,14 @@ def test_the_postal_service_has_a_task_where_its_file_is(
     assert [task.name for task in Supervised().plan(quick=True).tasks] == ["digits"]
 
 
-def test_the_paper_stands_beside_every_start() -> None:
+def test_the_paper_stands_beside_every_method() -> None:
     pytest.importorskip("sklearn")
-    plan = Supervised(starts=("apart", "together"), chains=3).plan()
-    names = [method.name for method in plan.methods]
-    assert "SCDP-3 (together)" in names
-    assert "SCDP-3 (twenty)" not in names
-    assert plan.published["digits", "SCDP-3 (apart)"].f1 == (0.756, None)
+    plan = Supervised(start="apart", chains=3).plan()
+    assert {method.name for method in plan.methods} == {name for _, name in plan.published}
+    chains = [m.grouper for m in plan.methods if isinstance(m.grouper, Chain)]
+    assert [chain.trained for chain in chains] == [False, True, True, True]
+    assert {chain.first for chain in chains} == {"apart"}
+    assert plan.published["digits", "SCDP-3"].f1 == (0.756, None)
     assert plan.published["digits", "Xing-K (full)"].f1 == (0.608, None)
     assert max(method.shuffles or plan.shuffles for method in plan.methods) == 3
 
@@ -182,8 +192,7 @@ def test_labels_are_hidden_to_choose_settings_by() -> None:
     [
         ({"chains": 0}, "chains must be at least 1, got 0"),
         ({"sweeps": 9}, "sweeps must be at least 10"),
-        ({"starts": ()}, "expected some of together, apart, twenty"),
-        ({"starts": ("apart", "here")}, 'got "apart, here"'),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict, words: str) -> None:
@@ -197,3 +206,18 @@ def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
     assert found.pairwise_recall == 1
     assert found.pairwise_precision == pytest.approx((30 * 29 + 70 * 69) / (100 * 99))
     assert found.pairwise_f1 == pytest.approx(2 / (1 / found.pairwise_precision + 1))
+
+
+def test_the_bench_from_end_to_end(program: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    job = ["bench", "supervised", "--quick", "--methods", "coarse,k-means,scdp-1", "-o", tmp_path]
+    ran = program(*job)
+    assert ran.code == 0, ran.err
+    assert b"paper's F" in ran.out
+    again = program(*job, "--json")
+    table = {line["method"]: line for line in again.json["table"]}
+    assert (again.json["runs"], again.json["finished_before"]) == (5, 5)
+    assert table["Coarse"]["pairwise_recall"] == 1
+    assert table["K-means"]["pairwise_f1"] > table["Coarse"]["pairwise_f1"]
+    assert table["SCDP-1"]["r_hat"] > 0 < table["SCDP-1"]["effective_size"]
+    assert "R-hat is of J" in (tmp_path / "report.md").read_text()

@@ -15,8 +15,9 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.suite import Grouped
 from kbforge_plugins.suites.groupers.vectors import labels_of, rows_of
 
-Start: TypeAlias = Literal["together", "apart", "twenty"]
-"""The first grouping: one cluster, every fragment by itself, or twenty clusters at random."""
+Start: TypeAlias = Literal["together", "apart", "twenty", "any"]
+"""The first grouping: one cluster, every fragment by itself, twenty clusters at random, or one of
+these at random, so that chains which look alike have met."""
 
 _KEPT = 20
 
@@ -51,6 +52,8 @@ class Chain:
 
 def first_grouping(first: Start, n: int, rng: np.random.Generator) -> IntArray:
     """Clusters 0, 1, ..., none empty, shape [n]."""
+    if first == "any":
+        first = ("together", "apart", "twenty")[rng.integers(3)]
     if first == "together":
         return np.zeros(n, dtype=np.int64)
     if first == "apart":
