@@ -62,7 +62,7 @@ class Supervised:
         chains: runs of each method that draws.
         sweeps: of a chain, at least 10; its second half counts.
         start: where chains start: all fragments `together`, all `apart`, in `twenty` clusters at
-            random, or `any` of these.
+            random, or these in `turns`.
         seed: of which digits are drawn.
         hidden: instead of the table, other settings on three of the five labelled digits, for five
             triples: what settings can be chosen by.
@@ -73,7 +73,7 @@ class Supervised:
         self,
         chains: int = 10,
         sweeps: int = 200,
-        start: Start = "any",
+        start: Start = "turns",
         seed: int = 0,
         hidden: bool = False,
     ) -> None:

@@ -51,10 +51,11 @@ class Binary:
     judged: int = 120
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         scikit_learn()
+        rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
         folds = list(hidden_labels(labels, self.folds, rng))
         c, width = self._machine(rows, labels, folds, rng)

@@ -64,9 +64,10 @@ class XingKMeans:
     pairs: int = 20_000
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
+        rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
         most = self._rounds(rows, labels, rng) if self.stopped else ROUNDS
         clusters = int(labels_of(fragments).max()) + 1
