@@ -30,7 +30,7 @@ def by_examples(run: Run) -> Row:
     fragments = run.fragments()
     gold = [str(fragment.label) for fragment in fragments]
     begin = Clocks.now()
-    found = grouper.group(run.task.examples, fragments, np.random.default_rng(run.method_seed))
+    found = grouper.group(run.task.examples, fragments, run.method_seed)
     spent = Clocks.now() - begin
     scores = [compare(grouping, gold).to_json() for grouping in found.groupings]
     mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}

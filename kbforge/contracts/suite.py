@@ -35,8 +35,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-import numpy as np
-
 from kbforge.contracts.fragment import Fragment
 
 TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
@@ -115,13 +113,10 @@ class Grouper(Protocol):
     """
 
     def group(
-        self,
-        examples: Sequence[Fragment],
-        fragments: Sequence[Fragment],
-        rng: np.random.Generator,
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """Group the fragments; never read their labels, except to count them where an oracle is
-        what is wanted.
+        """Group the fragments, equally for equal seeds; never read their labels, except to count
+        them where an oracle is what is wanted. Runs of a bench have the seeds 0, 1, ...
 
         Raises:
             KBForgeError: a package is missing, or fragments lack what it reads.

@@ -29,13 +29,12 @@ class Toy:
     level: float = 0.0
 
     def group(
-        self,
-        examples: Sequence[Fragment],
-        fragments: Sequence[Fragment],
-        rng: np.random.Generator,
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         numbers = [int(f.id) for f in fragments]
-        trace = rng.normal(self.level, size=8).tolist() if self.level else ()
+        trace = (
+            np.random.default_rng(seed).normal(self.level, size=8).tolist() if self.level else ()
+        )
         return Grouped([[n % 2 for n in numbers], [n % 3 for n in numbers]], trace)
 
 

@@ -178,3 +178,35 @@ def test_counts_of_pairs_outgrow_64_bits_without_harm():
 def test_nothing_to_compare_is_an_error(predicted, gold):
     with pytest.raises(ValueError, match=r"no items|1 predicted labels for 2"):
         compare(predicted, gold)
+
+
+# cluster sizes that give the printed figures of Daumé and Marcu (2005), table 1; others do,
+# too, and all of them are of 665 items
+DIGITS = [digit for digit, size in enumerate((183, 177, 158, 96, 51)) for _ in range(size)]
+PRINTED = {
+    "Coarse": (0.229, 0.229, 1.00, 0.372, 1.525, 0.765),
+    "Fine": (0.771, 1.00, 0.000, 0.000, 4.975, 0.235),
+}
+
+
+@pytest.mark.parametrize("row", PRINTED)
+def test_the_rows_of_the_papers_table_are_those_of_these_definitions(row):
+    scores = compare([0] * 665 if row == "Coarse" else range(665), DIGITS)
+    found = (
+        scores.rand,
+        scores.pairwise_precision,
+        scores.pairwise_recall,
+        scores.pairwise_f1,
+        scores.vi,
+        1 - scores.normalised_vi,
+    )
+    assert found == pytest.approx(PRINTED[row], abs=0.0007)  # F is .3726
+
+
+def test_the_papers_edit_score_is_one_less_the_distance():
+    coarse, fine = compare([0] * 665, DIGITS), compare(range(665), DIGITS)
+    assert coarse.edit_distance / 665 == pytest.approx(0.725, abs=0.0005)  # as printed
+    assert 1 - coarse.edit_distance / 665 == pytest.approx(0.275, abs=0.0005)  # its edit score
+    assert coarse.normalised_edit_score == pytest.approx(0.635, abs=0.0005)  # by its definition
+    assert fine.edit_distance / 665 == pytest.approx(0.992, abs=0.0005)  # printed: 1.00
+    assert fine.normalised_edit_score == pytest.approx(0.008, abs=0.0005)  # as printed

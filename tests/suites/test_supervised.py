@@ -14,12 +14,14 @@ from kbforge.contracts.suite import Grouper
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.suites import digits
-from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs, hidden_labels
+from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs
 from kbforge_plugins.suites.groupers.chain import Chain, first_grouping
+from kbforge_plugins.suites.groupers.folds import hidden_labels
 from kbforge_plugins.suites.groupers.metric import XingKMeans
 from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
 from kbforge_plugins.suites.groupers.vectors import rows_of
 from kbforge_plugins.suites.supervised import Supervised
+from tests.program import Run
 
 STARTS = ("together", "apart", "twenty")
 
@@ -52,7 +54,7 @@ def test_thirty_to_three_hundred_of_each_digit_are_drawn() -> None:
 
 def f1(grouper: Grouper, found: digits.Digits) -> float:
     """The mean over the groupings; the labels of what is grouped are not the grouper's to see."""
-    made = grouper.group(found.examples, found.fragments, np.random.default_rng(2))
+    made = grouper.group(found.examples, found.fragments, 2)
     gold = [f.label for f in found.fragments]
     return float(np.mean([compare(one, gold).pairwise_f1 for one in made.groupings]))
 
@@ -69,10 +71,21 @@ def test_without_examples_a_chain_does_not_look_at_them() -> None:
     others = tuple(Fragment(f.id, {}, (9.0, -9.0, 9.0), "x") for f in found.examples)
     chain = Chain(UNTRAINED, "twenty", 10, trained=False)
     one, other = (
-        chain.group(examples, found.fragments, np.random.default_rng(3))
-        for examples in (found.examples, others)
+        chain.group(examples, found.fragments, 3) for examples in (found.examples, others)
     )
     assert one == other
+
+
+def test_chains_start_in_turns() -> None:
+    found = easy()
+    begun = {first: Chain(SCDP1, first, 10) for first in ("turns", "twenty", "apart", "together")}
+    for seed, first in ((0, "together"), (1, "apart"), (2, "twenty"), (3, "together")):
+        turn, same, *others = (
+            begun[name].group(found.examples, found.fragments, seed)
+            for name in ("turns", first, *({*STARTS} - {first}))
+        )
+        assert turn == same
+        assert turn not in others
 
 
 @pytest.mark.parametrize("first", STARTS)
@@ -90,10 +103,11 @@ def test_what_learns_beats_what_does_not_where_most_features_are_noise() -> None
     plain = f1(KMeans(), found)
     assert f1(XingKMeans(), found) > max(0.9, plain)
     assert f1(XingKMeans(full=True), found) > max(0.9, plain)
+    assert f1(XingKMeans(stopped=True), found) > max(0.9, plain)
     assert f1(Binary(pairs=600, folds=2, judged=40), found) > max(0.8, plain)
 
 
-def test_a_classifier_is_tuned_on_labels_that_it_does_not_see() -> None:
+def test_what_is_tuned_does_not_see_the_labels_that_judge() -> None:
     labels = np.repeat(np.arange(5), 4)
     for left, hidden in hidden_labels(labels, 4, np.random.default_rng(0)):
         assert not set(labels[left]) & set(labels[hidden])
@@ -126,7 +140,7 @@ def test_without_scikit_learn_a_sentence_says_what_to_install(
     with pytest.raises(KBForgeError, match=r"needs scikit-learn.* pip install 'kbforge\[superv"):
         Supervised().plan()
     with pytest.raises(KBForgeError, match="needs scikit-learn"):
-        KMeans().group([], [Fragment("a", {}, (1.0,), "x")], np.random.default_rng(0))
+        KMeans().group([], [Fragment("a", {}, (1.0,), "x")], 0)
 
 
 def test_the_postal_service_has_a_task_where_its_file_is(
@@ -154,13 +168,14 @@ def test_the_postal_service_has_a_task_where_its_file_is(
     assert [task.name for task in Supervised().plan(quick=True).tasks] == ["digits"]
 
 
-def test_the_paper_stands_beside_every_start() -> None:
+def test_the_paper_stands_beside_every_method() -> None:
     pytest.importorskip("sklearn")
-    plan = Supervised(starts=("apart", "together"), chains=3).plan()
-    names = [method.name for method in plan.methods]
-    assert "SCDP-3 (together)" in names
-    assert "SCDP-3 (twenty)" not in names
-    assert plan.published["digits", "SCDP-3 (apart)"].f1 == (0.756, None)
+    plan = Supervised(start="apart", chains=3).plan()
+    assert {method.name for method in plan.methods} == {name for _, name in plan.published}
+    chains = [m.grouper for m in plan.methods if isinstance(m.grouper, Chain)]
+    assert [chain.trained for chain in chains] == [False, True, True, True]
+    assert {chain.first for chain in chains} == {"apart"}
+    assert plan.published["digits", "SCDP-3"].f1 == (0.756, None)
     assert plan.published["digits", "Xing-K (full)"].f1 == (0.608, None)
     assert max(method.shuffles or plan.shuffles for method in plan.methods) == 3
 
@@ -182,8 +197,7 @@ def test_labels_are_hidden_to_choose_settings_by() -> None:
     [
         ({"chains": 0}, "chains must be at least 1, got 0"),
         ({"sweeps": 9}, "sweeps must be at least 10"),
-        ({"starts": ()}, "expected some of together, apart, twenty"),
-        ({"starts": ("apart", "here")}, 'got "apart, here"'),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict, words: str) -> None:
@@ -197,3 +211,18 @@ def test_the_coarse_row_has_the_harmonic_mean_that_the_paper_prints() -> None:
     assert found.pairwise_recall == 1
     assert found.pairwise_precision == pytest.approx((30 * 29 + 70 * 69) / (100 * 99))
     assert found.pairwise_f1 == pytest.approx(2 / (1 / found.pairwise_precision + 1))
+
+
+def test_the_bench_from_end_to_end(program: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    job = ["bench", "supervised", "--quick", "--methods", "coarse,k-means,scdp-1", "-o", tmp_path]
+    ran = program(*job)
+    assert ran.code == 0, ran.err
+    assert b"paper's F" in ran.out
+    again = program(*job, "--json")
+    table = {line["method"]: line for line in again.json["table"]}
+    assert (again.json["runs"], again.json["finished_before"]) == (5, 5)
+    assert table["Coarse"]["pairwise_recall"] == 1
+    assert table["K-means"]["pairwise_f1"] > table["Coarse"]["pairwise_f1"]
+    assert table["SCDP-1"]["r_hat"] > 0 < table["SCDP-1"]["effective_size"]
+    assert "R-hat is of J" in (tmp_path / "report.md").read_text()

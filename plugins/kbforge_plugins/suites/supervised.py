@@ -8,21 +8,20 @@ run is one seed: of a chain's, R-hat and the effective sample size say whether t
 | Coarse, Fine, K-means | all as one, each by itself, k-means that is told how many |
 | CDP | the Dirichlet process without examples |
 | Binary | a classifier of pairs, then agglomeration, tuned on labels that are hidden |
-| Xing-K | k-means that is told how many, by a learned metric, diagonal or full |
-| SCDP-1, SCDP-2, SCDP-3 | the paper's models, from several starts |
+| Xing-K | k-means that is told how many, by the best metric (diagonal, full) or one before it |
+| SCDP-1, SCDP-2, SCDP-3 | the paper's models |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import get_args
 
 import numpy as np
 
 from kbforge.clustering.supervised.sampler import Scdp
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.suite import Expectation, Method, Plan, Published, Task
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import UsageError
 from kbforge_plugins.suites.digits import (
     EXAMPLES,
     USPS,
@@ -35,10 +34,10 @@ from kbforge_plugins.suites.groupers.binary import Binary
 from kbforge_plugins.suites.groupers.chain import Chain, Start
 from kbforge_plugins.suites.groupers.metric import XingKMeans
 from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
-from kbforge_plugins.suites.scdp_settings import UNTRAINED, candidates, chosen, published
+from kbforge_plugins.suites.scdp_settings import UNTRAINED, candidates, models
 
 _COUNTS, _QUICK_COUNTS = (30, 300), (15, 30)
-_SECONDS = 600.0
+_SECONDS, _QUICK_SECONDS = 600.0, 60.0
 _HIDDEN = ((1, 3, 5), (8, 9, 1), (3, 5, 8), (9, 1, 3), (5, 8, 9))
 # table 1: F, and the minutes of a chain
 _PUBLISHED = {
@@ -56,16 +55,17 @@ _PUBLISHED = {
 
 class Supervised:
     """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
-    Methods: Coarse, Fine, K-means, Binary, Xing-K (diagonal), Xing-K (full), CDP, SCDP-1, SCDP-2,
-    SCDP-3, the last four from each start. Quick: few digits, two short chains of each model.
+    Methods: Coarse, Fine, K-means, Binary, Xing-K (stopped), Xing-K (diagonal), Xing-K (full),
+    CDP, SCDP-1, SCDP-2, SCDP-3. Quick: few digits of the first task, two short chains a model.
 
     Args:
         chains: runs of each method that draws.
         sweeps: of a chain, at least 10; its second half counts.
-        starts: where chains start: `together`, `apart` or `twenty`, with commas between.
+        start: where chains start: all fragments `together`, all `apart`, in `twenty` clusters at
+            random, or these in `turns`.
         seed: of which digits are drawn.
-        hidden: instead of the table, model 3 at several rates on three of the five labelled digits,
-            for five triples: what a rate can be chosen by.
+        hidden: instead of the table, other settings on three of the five labelled digits, for five
+            triples: what settings can be chosen by.
 
     """
 
@@ -73,7 +73,7 @@ class Supervised:
         self,
         chains: int = 10,
         sweeps: int = 200,
-        starts: tuple[str, ...] = get_args(Start),
+        start: Start = "turns",
         seed: int = 0,
         hidden: bool = False,
     ) -> None:
@@ -84,31 +84,26 @@ class Supervised:
         ):
             if number < least:
                 raise UsageError(f"suite supervised: {name} must be at least {least}, got {number}")
-        if not starts or not {*starts} <= {*get_args(Start)}:
-            raise UsageError(
-                f"suite supervised: starts: expected some of {', '.join(get_args(Start))}, got "
-                f'"{quoted(", ".join(starts))}"'
-            )
-        self._chains, self._sweeps, self._seed, self._hidden = chains, sweeps, seed, hidden
-        self._starts = tuple(first for first in get_args(Start) if first in starts)
+        self._chains, self._sweeps, self._seed = chains, sweeps, seed
+        self._start, self._hidden = start, hidden
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
         sweeps = 10 if quick else self._sweeps
         chains = min(2, self._chains) if quick else self._chains
         if self._hidden:
-            methods = tuple(self._chains_of(candidates(), sweeps // 2))
+            methods = tuple(self._chains_of(candidates(), sweeps))
             tasks = tuple(self._hidden_tasks(quick))
-            return Plan(tasks, methods, (), 1, _SECONDS, reference=methods[0].name)
+            seconds = _QUICK_SECONDS if quick else _SECONDS
+            return Plan(tasks, methods, (), chains, seconds, reference=methods[0].name)
         notes: list[str] = []
         tasks = tuple(self._tasks(quick, notes))
-        models = published() if quick else {**published(), **chosen()}
-        methods = (*_others(chains), *self._chains_of(models, sweeps))
+        methods = (*_others(chains), *self._chains_of(models(), sweeps))
         return Plan(
             tasks,
             methods,
             shuffles=chains,
-            seconds=60.0 if quick else _SECONDS,
+            seconds=_QUICK_SECONDS if quick else _SECONDS,
             reference="K-means",
             expectations=_expected(tasks),
             published={
@@ -120,11 +115,10 @@ class Supervised:
             notes=tuple(notes),
         )
 
-    def _chains_of(self, models: Mapping[str, Scdp], sweeps: int) -> Iterable[Method]:
-        for name, model in models.items():
-            for first in self._starts:
-                chain = Chain(model, first, sweeps, trained=name != UNTRAINED)
-                yield Method(f"{name} ({first})", grouper=chain)
+    def _chains_of(self, chosen: Mapping[str, Scdp], sweeps: int) -> Iterable[Method]:
+        for name, model in chosen.items():
+            chain = Chain(model, self._start, sweeps, trained=name != UNTRAINED)
+            yield Method(name, grouper=chain)
 
     def _tasks(self, quick: bool, notes: list[str]) -> Iterable[Task]:
         yield self._task("digits", *of_scikit_learn(), quick)
@@ -160,6 +154,7 @@ def _others(chains: int) -> Iterable[Method]:
     yield Method("Fine", grouper=Fine(), shuffles=1)
     yield Method("K-means", grouper=KMeans())
     yield Method("Binary", grouper=Binary(), shuffles=min(2, chains))
+    yield Method("Xing-K (stopped)", grouper=XingKMeans(stopped=True))
     yield Method("Xing-K (diagonal)", grouper=XingKMeans())
     yield Method("Xing-K (full)", grouper=XingKMeans(full=True), shuffles=min(2, chains))
 

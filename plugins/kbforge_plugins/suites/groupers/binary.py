@@ -8,14 +8,11 @@ Everything is tuned by cross-validation over labels, so that what is judged are 
 not seen: each fold hides some of the labels. The kernel's width and the machine's C are those that
 tell most pairs of hidden labels right; linkage and threshold are those whose cut has the best F on
 hidden labels. The paper searches by golden section, here it is a grid.
-
-Where there are fewer than four labels, there is no fold that leaves two and hides two: that is an
-error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -27,8 +24,8 @@ from scipy.special import expit
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.contracts.suite import Grouped
-from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
+from kbforge_plugins.suites.groupers.folds import Fold, hidden_labels
 from kbforge_plugins.suites.groupers.vectors import labels_of, rows_of, scikit_learn
 
 _LINKAGES = ("single", "complete", "average")
@@ -36,9 +33,6 @@ _CS = (0.3, 3.0, 30.0)
 _WIDTHS = (0.1, 0.3, 1.0)
 """Gamma of the kernel, over the number of features."""
 _AT_ONCE = 20_000
-
-Fold = tuple[NDArray[np.bool_], NDArray[np.bool_]]
-"""Which examples are left, and which are hidden."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,11 @@ class Binary:
     judged: int = 120
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         scikit_learn()
+        rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
         folds = list(hidden_labels(labels, self.folds, rng))
         c, width = self._machine(rows, labels, folds, rng)
@@ -109,24 +104,6 @@ class Binary:
                 if f > best:
                     best, found = f, (kind, threshold)
         return found
-
-
-def hidden_labels(labels: IntArray, folds: int, rng: np.random.Generator) -> Iterator[Fold]:
-    """Folds that hide about half of the labels each, at least two, and leave at least two.
-
-    Raises:
-        KBForgeError: there are fewer than four.
-
-    """
-    known = np.unique(labels)
-    if len(known) < 4:
-        raise KBForgeError(
-            f"a classifier of pairs is tuned on labels that are hidden from it: expected at least "
-            f"4 labels among the examples, got {len(known)}"
-        )
-    for _ in range(folds):
-        hidden = np.isin(labels, rng.permutation(known)[: len(known) // 2])
-        yield ~hidden, hidden
 
 
 def drawn_pairs(

@@ -15,9 +15,11 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.suite import Grouped
 from kbforge_plugins.suites.groupers.vectors import labels_of, rows_of
 
-Start: TypeAlias = Literal["together", "apart", "twenty"]
-"""The first grouping: one cluster, every fragment by itself, or twenty clusters at random."""
+Start: TypeAlias = Literal["together", "apart", "twenty", "turns"]
+"""The first grouping: one cluster, every fragment by itself, twenty clusters at random, or these in
+turns, so that chains which look alike have met."""
 
+_TURNS: tuple[Start, ...] = ("together", "apart", "twenty")
 _KEPT = 20
 
 
@@ -39,12 +41,14 @@ class Chain:
     trained: bool = True
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         used = len(examples) if self.trained else 0
         data = references(rows_of(examples)[:used], labels_of(examples)[:used], rows_of(fragments))
-        begun = start(data, first_grouping(self.first, len(fragments), rng))
+        rng = np.random.default_rng(seed)
+        first = _TURNS[seed % len(_TURNS)] if self.first == "turns" else self.first
+        begun = start(data, first_grouping(first, len(fragments), rng))
         _, trace = run(self.model, data, begun, self.sweeps, _KEPT, rng)
         return Grouped(trace.groupings.tolist(), trace.log_joint.tolist())
 

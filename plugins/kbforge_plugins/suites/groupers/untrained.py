@@ -17,7 +17,7 @@ class Coarse:
     """One cluster."""
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         return Grouped([[0] * len(fragments)])
@@ -28,7 +28,7 @@ class Fine:
     """Every fragment by itself."""
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         return Grouped([range(len(fragments))])
@@ -39,8 +39,8 @@ class KMeans:
     """K-means from one start, with as many clusters as the labels have."""
 
     def group(
-        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], rng: np.random.Generator
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
         """See `kbforge.contracts.suite`."""
         clusters = int(labels_of(fragments).max()) + 1
-        return Grouped([k_means(rows_of(fragments), clusters, rng)])
+        return Grouped([k_means(rows_of(fragments), clusters, np.random.default_rng(seed))])
