@@ -108,7 +108,8 @@ class Bench:
             options = ["--clusterer", "scdp", "--set", f"clusterer.model={number}", *self._budget]
             chosen = " *" if spent["scdp"] == number else ""
             yield self._row(f"SCDP-{number}{chosen}", ["--likelihood", model, *options], spent)
-        yield self._row("its one scatter, split-smc", ["--likelihood", model], spent)
+        yield self._row("linkage", ["--likelihood", model, "--clusterer", "linkage"], spent)
+        yield self._row("one scatter, split-smc", ["--likelihood", model], spent)
 
     def _trained(self, verb: str, *options: str) -> tuple[str, dict[str, Any]]:
         model, before = str(self._folder / verb), _spent()

@@ -71,7 +71,8 @@ def test_json_has_what_was_learned(program: Run, here: Path) -> None:
     assert found["references"] == found["fragments"] == len(people(16, 1))
     assert {*found["models"]} == {"1", "2", "3"}
     assert found["scdp"] == int(max(found["models"], key=lambda m: found["models"][m]["f1"]))
-    assert 0 < found["one_type"]["f1"] <= 1
+    assert 0 < found["agglomerative"]["f1"] <= 1
+    assert found["best"] in ("scdp", "linkage", "agglomerative")
 
 
 def test_same_seed_same_bytes(program: Run, here: Path) -> None:
@@ -112,8 +113,10 @@ def test_a_budget_ends_it(program: Run, here: Path) -> None:
     assert told["complete"]
 
 
-def test_other_clusterers_take_the_model_too(program: Run, here: Path) -> None:
-    program("cluster", "new.jsonl", "--likelihood", "model", "-o", "kb.jsonl")
+@pytest.mark.parametrize("clusterer", ["linkage", "split-smc", "agglomerative"])
+def test_other_clusterers_take_the_model_too(program: Run, here: Path, clusterer: str) -> None:
+    options = ["--likelihood", "model", "--clusterer", clusterer]
+    program("cluster", "new.jsonl", *options, "-o", "kb.jsonl")
     scores = program("evaluate", "kb.jsonl", "new.jsonl", "--json").json
     assert scores["bcubed_f1_item_mean"] > 0.8
 

@@ -191,3 +191,8 @@ class TestScdpOfModel3(TestScdp):
 
 class TestScdpShared(TestScdp):
     options: ClassVar = {"sweeps": 6, "shared": True, "start": "linked"}
+
+
+class TestLinkage(TestScdp):
+    name = "linkage"
+    options: ClassVar = {}

@@ -80,6 +80,22 @@ class TrainedSupervised:
     dimensions: Mapping[int, float]
     one_type: float
 
+    @property
+    def linkage(self) -> float:
+        """The best score of average linkage."""
+        return max(self.dimensions.values())
+
+    @property
+    def best(self) -> str:
+        """The clusterer that did best on hidden entities."""
+        settings = self.trained.settings
+        scores = {
+            "linkage": self.linkage,
+            "scdp": settings.choices[settings.model].score,
+            "agglomerative": self.one_type,
+        }
+        return max(scores, key=scores.__getitem__)
+
 
 def train(
     fragments: Sequence[Fragment],
@@ -298,6 +314,7 @@ def card(found: TrainedSupervised) -> str:
         *models,
         f"| one scatter, times {settings.factor:g}, agglomerative | | | {found.one_type:.3f} |",
         "",
-        f"`scdp` takes model {settings.model} unless it is told another.",
+        f"`scdp` takes model {settings.model} unless it is told another. "
+        f"Best on hidden entities: `{found.best}`.",
     ]
     return "\n".join(lines) + "\n"

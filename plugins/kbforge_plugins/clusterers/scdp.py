@@ -10,24 +10,20 @@ import numpy as np
 import orjson
 
 from kbforge.clustering.batch.outcome import concluded
-from kbforge.clustering.online.scoring import without_model
-from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.supervised.chain_run import ScdpRules, ScdpRun
 from kbforge.clustering.supervised.references import references
 from kbforge.clustering.supervised.sampler import SCDP1, SCDP2, SCDP3, Scdp
 from kbforge.clustering.supervised.separation import Near
 from kbforge.contracts import (
-    Cluster,
     Clusterer,
-    FloatArray,
     Fragment,
     IntArray,
     OnStep,
     Posterior,
     Problem,
 )
-from kbforge.errors import UsageError
 from kbforge.files.io import open_output
+from kbforge_plugins.clusterers.examples import log_terms_of, model_of
 from kbforge_plugins.clusterers.starting import groups_from, require_start
 from kbforge_plugins.likelihoods.supervised import Supervised
 from kbforge_plugins.models.supervised.linking import linked
@@ -92,12 +88,7 @@ class ScdpClusterer(Clusterer):
         on_step: OnStep | None = None,
     ) -> Posterior:
         """See `kbforge.contracts.clusterer`."""
-        likelihood = without_model(problem).likelihood
-        if not isinstance(likelihood, Supervised):
-            raise UsageError(
-                "clusterer scdp learns from labelled fragments: expected --likelihood MODEL that "
-                f"kbforge train-supervised made, at temperature 1, got {_called(likelihood)}"
-            )
+        likelihood = model_of(problem, "scdp")
         runs: list[ScdpRun] = []
 
         def begun() -> ScdpRun:
@@ -118,19 +109,14 @@ class ScdpClusterer(Clusterer):
         alpha: float,
         rng: np.random.Generator,
     ) -> ScdpRun:
-        settings, prior = likelihood.settings, DirichletProcess(alpha)
+        settings, terms = likelihood.settings, log_terms_of(likelihood, fragments, alpha)
         model = self._model or settings.model
         choice = settings.choices[model]
         scaled = likelihood.vectors(fragments)
         data = references(scaled.train, scaled.labels, scaled.test)
         start = self._first(choice, scaled, fragments)
-
-        def log_terms(clusters: Sequence[Cluster]) -> FloatArray:
-            sets = [[fragments[i] for i in cluster] for cluster in clusters]
-            return prior.log_terms(clusters, likelihood.log_marginal(sets))
-
         made = replace(variant(model, choice.rate), shared=self._shared)
-        return ScdpRun(made, data, start, self._rules, log_terms, rng)
+        return ScdpRun(made, data, start, self._rules, terms, rng)
 
     def _first(self, choice: Choice, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
         start = choice.start if self._start == TRAINED else self._start
@@ -145,7 +131,3 @@ class ScdpClusterer(Clusterer):
 def variant(model: int, rate: float) -> Scdp:
     """The model of a number; the rate is that of model 3's separation."""
     return {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]
-
-
-def _called(likelihood: object) -> str:
-    return type(likelihood).__name__.lstrip("_").lower()
