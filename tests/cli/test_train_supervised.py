@@ -54,7 +54,7 @@ def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
     assert "labelled fragments of 16 entities" in trained.err
     assert "name=rare-words" in trained.err
     card = read_bundle(Path("mine")).files["MODEL_CARD.md"].decode()
-    assert "| model | start | rate | F1 |" in card
+    assert "| model | rate | F1 |" in card
     clustered = program(*cluster(*FAST, "-o", "kb.jsonl"))
     assert "embedded beside" in clustered.err
     assert "guess" not in clustered.err
@@ -149,7 +149,7 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
         (["--likelihood", "model", "--set", "clusterer.model=4"], 2, "expected one of 1, 2, 3"),
         (["--likelihood", "model", "--set", "clusterer.sweeps=1"], 2, "whole number from 2, got 1"),
         (["--likelihood", "model", "--set", "clusterer.chains=0"], 2, "chains: expected a number"),
-        (["--likelihood", "model", "--set", "clusterer.start=nowhere"], 2, "expected trained, lin"),
+        (["--likelihood", "model", "--set", "clusterer.start=nowhere"], 2, "expected linked, one"),
         (["--likelihood", "model", "--index", "ngrams"], 2, "leave out --index"),
         (["--likelihood", "model", "--link", "source"], 2, "need a clusterer that takes in one"),
     ],

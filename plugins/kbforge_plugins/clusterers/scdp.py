@@ -24,14 +24,13 @@ from kbforge.contracts import (
 )
 from kbforge.files.io import open_output
 from kbforge_plugins.clusterers.examples import log_terms_of, model_of
-from kbforge_plugins.clusterers.starting import groups_from, require_start
+from kbforge_plugins.clusterers.starting import ONE, SINGLETONS, groups_from, require_start
 from kbforge_plugins.likelihoods.supervised import Supervised
 from kbforge_plugins.models.supervised.linking import linked
 from kbforge_plugins.models.supervised.scaling import Scaled
-from kbforge_plugins.models.supervised.trained import LINKED, STARTS, Choice
 from kbforge_plugins.resamplers.optimal import Optimal
 
-TRAINED = "trained"
+LINKED = "linked"
 
 
 class ScdpClusterer(Clusterer):
@@ -49,7 +48,7 @@ class ScdpClusterer(Clusterer):
         model: Literal[1, 2, 3] | None = None,
         sweeps: int = 100,
         chains: int = 2,
-        start: str = TRAINED,
+        start: str = LINKED,
         shared: bool = False,
         particles: int = 100,
         budget: float | None = None,
@@ -62,8 +61,7 @@ class ScdpClusterer(Clusterer):
                 has separation; `none` takes the one that did best on hidden labelled entities.
             sweeps: of each chain, at least 2.
             chains: how many, each with draws of its own.
-            start: `trained` starts where the model did best on hidden labelled entities; `linked`
-                by average linkage, cut where it does best on the labelled fragments; `one` with one
+            start: `linked` starts with average linkage, as `linkage` has it; `one` with one
                 cluster; `singletons` with every fragment by itself; a file that `kbforge cluster`
                 wrote, with its groups.
             shared: whether fragments may join the labelled entities; those that join the same one
@@ -76,7 +74,7 @@ class ScdpClusterer(Clusterer):
 
         """
         self.particles, self._model, self._shared = particles, model, shared
-        self._start = require_start(start, TRAINED, *STARTS)
+        self._start = require_start(start, LINKED, ONE, SINGLETONS)
         self._rules = ScdpRules(sweeps, chains, budget, particles, Optimal())
         self._trace = trace
 
@@ -111,19 +109,17 @@ class ScdpClusterer(Clusterer):
     ) -> ScdpRun:
         settings, terms = likelihood.settings, log_terms_of(likelihood, fragments, alpha)
         model = self._model or settings.model
-        choice = settings.choices[model]
         scaled = likelihood.vectors(fragments)
         data = references(scaled.train, scaled.labels, scaled.test)
-        start = self._first(choice, scaled, fragments)
-        made = replace(variant(model, choice.rate), shared=self._shared)
+        start = self._first(scaled, fragments)
+        made = replace(variant(model, settings.choices[model].rate), shared=self._shared)
         return ScdpRun(made, data, start, self._rules, terms, rng)
 
-    def _first(self, choice: Choice, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
-        start = choice.start if self._start == TRAINED else self._start
-        if start == LINKED:
+    def _first(self, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
+        if self._start == LINKED:
             return linked(data)
         out = np.zeros(len(fragments), dtype=np.int64)
-        for number, group in enumerate(groups_from(start, fragments)):
+        for number, group in enumerate(groups_from(self._start, fragments)):
             out[list(group)] = number
         return out
 

@@ -11,8 +11,6 @@ from kbforge.testing import examples
 from kbforge_plugins.likelihoods.supervised import Supervised
 from kbforge_plugins.models.supervised.comparing import Compared
 from kbforge_plugins.models.supervised.trained import (
-    LINKED,
-    ONE,
     PLUGIN,
     Choice,
     Settings,
@@ -25,7 +23,7 @@ COMPARED = (Compared("colour", "edit"), Compared("name", "rare-words"))
 SETTINGS = Settings(
     dimensions=3,
     model=1,
-    choices={1: Choice(LINKED, 1.0, 0.9), 2: Choice(ONE, 1.0, 0.8), 3: Choice(LINKED, 0.5, 0.7)},
+    choices={1: Choice(1.0, 0.9), 2: Choice(1.0, 0.8), 3: Choice(0.5, 0.7)},
     factor=3.0,
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,9 +12,11 @@ from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
 from kbforge import registry
+from kbforge.clustering.supervised.embedding import embedding
 from kbforge.contracts import Fragment
 from kbforge.errors import LikelihoodError, PluginError, UsageError
 from kbforge.testing import examples
+from kbforge_plugins.features.edit import Edit
 from kbforge_plugins.features.years import Years
 from kbforge_plugins.models.supervised import columns
 from kbforge_plugins.models.supervised.columns import Columns, placed
@@ -43,9 +47,24 @@ def test_a_fragment_without_a_reading_is_in_the_centre() -> None:
 def test_fewer_dimensions_are_the_first_of_more() -> None:
     items = people(12, 3)
     compared = [Compared("name", "edit"), Compared("born", "subsequence")]
-    whole = Columns(items, compared, 8, False)
-    np.testing.assert_allclose(whole.first(2), Columns(items, compared, 2, False).first(2))
-    assert whole.first(2).shape == (len(items), 4)
+    whole = Columns(items, compared, 8, False).first(8)
+    found = Columns(items, compared, 8, False).first(2)
+    np.testing.assert_array_equal(found, whole[:, [0, 1, 8, 9]])
+
+
+def test_distances_of_unlike_readings_stay_in_proportion() -> None:
+    """Names that have nothing in common are as far apart as ever, those that are alike near."""
+    rng = random.Random(1)
+    names = ["".join(rng.choices("abcdefghijklmnopqrstuvw", k=12)) for _ in range(150)]
+    copies = [name[:-1] + "x" for name in names[:20]]
+    found = placed(Edit("name"), names + copies, 80)
+    assert found.shape == (170, 80)
+    apart = cdist(found, found)
+    near = [apart[i, 150 + i] for i in range(20)]
+    assert max(near) < apart[:150, :150][np.triu_indices(150, 1)].min() / 2
+    # of the longest axes alone most names would be nearly in one place
+    axes = embedding(Edit("name").distances(names, names), 80)[:, :20]
+    assert cdist(axes, axes)[np.triu_indices(150, 1)].min() < max(near)
 
 
 def test_an_attribute_with_one_value_has_no_columns() -> None:

@@ -1,13 +1,19 @@
 """Fragments as vectors: each feature's distances by classical scaling, side by side.
 
-Every different reading of a feature is embedded once, labelled and new ones together. A fragment
-without one is in the centre, where it says nothing for or against any entity. Of more readings than
-`LANDMARKS` only so many are embedded; each other one is placed by its distances to them, at a cost
-that is linear in the readings:
+Every different reading of a feature is embedded once, labelled and new ones together, on as many
+axes as its distances span. Readings that are all unlike each other need as many axes as there are
+readings, and of the longest alone most would be in the centre. So the axes are turned at random and
+the first are taken: distances between readings stay nearly in proportion, by Johnson and
+Lindenstrauss, and all columns of a feature are alike, as if it had the one precision that the paper
+gives it. A fragment without a reading is in the centre, where it says little.
 
-    x_i = (mean over l of D_li^2 - D_i^2) . X / (2 |X_i|^2)       for axis i of the landmarks' X
+Of more readings than `LANDMARKS` only so many are embedded; each other one is placed by its
+distances to them, at a cost that is linear in the readings:
 
-Source: de Silva and Tenenbaum (2004), "Sparse multidimensional scaling using landmark points".
+    x_i = (mean over l of D_li^2 - D_i^2) . X_i / (2 |X_i|^2)       for axis i of the landmarks' X
+
+Sources: Johnson and Lindenstrauss (1984), "Extensions of Lipschitz mappings into a Hilbert space";
+de Silva and Tenenbaum (2004), "Sparse multidimensional scaling using landmark points".
 """
 
 from __future__ import annotations
@@ -23,6 +29,9 @@ from kbforge_plugins.models.supervised.comparing import Compared
 
 LANDMARKS = 1000
 _ROWS_AT_ONCE = 1000
+_LEAST_AXIS = 1e-2
+"""Of the variance of the longest axis: on a shorter one landmarks say nothing of other readings."""
+_SEED = 20
 
 Readings = tuple[tuple[str | None, ...], tuple[float, ...] | None]
 """All that a model reads of a fragment: a reading a feature, and the vector."""
@@ -61,7 +70,7 @@ class Columns:
             self._own = np.zeros((len(fragments), 0))
 
     def first(self, dimensions: int) -> FloatArray:
-        """The vectors, each feature by its longest axes, shape [n, columns]."""
+        """The vectors, by the first columns of each feature, shape [n, columns]."""
         return np.concatenate([*(b[:, :dimensions] for b in self._blocks), self._own], axis=1)
 
     def readings(self, fragment: Fragment) -> Readings:
@@ -88,15 +97,30 @@ def _block(feature: Feature, fragments: Sequence[Fragment], dimensions: int) -> 
 def placed(feature: Feature, readings: Sequence[str], dimensions: int) -> FloatArray:
     """Points of different readings, shape [len(readings), at most `dimensions`]."""
     if len(readings) <= LANDMARKS:
-        distances = feature.distances(readings, readings)
-        points = embedding((distances + distances.T) / 2, min(dimensions, len(readings)))
-        return points[:, np.abs(points).max(axis=0) > 0]
+        points = _spanned(feature.distances(readings, readings))
+    else:
+        points = _by_landmarks(feature, readings)
+    axes = points.shape[1]
+    if axes <= dimensions:
+        return points
+    turned = np.random.default_rng(_SEED).standard_normal((axes, dimensions))
+    return points @ (turned / np.sqrt(dimensions))
+
+
+def _spanned(distances: FloatArray) -> FloatArray:
+    """All axes that distances span."""
+    points = embedding((distances + distances.T) / 2, len(distances))
+    return points[:, np.abs(points).max(axis=0) > 0]
+
+
+def _by_landmarks(feature: Feature, readings: Sequence[str]) -> FloatArray:
     chosen = np.linspace(0, len(readings) - 1, LANDMARKS).astype(np.int64)
     landmarks = [readings[i] for i in chosen.tolist()]
-    squares = np.square(feature.distances(landmarks, landmarks))
-    axes = embedding(np.sqrt(squares), min(dimensions, LANDMARKS))
-    axes = axes[:, np.abs(axes).max(axis=0) > 0]
-    back, centre = axes / (2 * np.square(axes).sum(axis=0)), squares.mean(axis=0)
+    distances = feature.distances(landmarks, landmarks)
+    axes = _spanned(distances)
+    variance = np.square(axes).sum(axis=0)
+    axes, variance = (part[..., variance > _LEAST_AXIS * variance[0]] for part in (axes, variance))
+    back, centre = axes / (2 * variance), np.square(distances).mean(axis=0)
     parts = [
         (centre - np.square(feature.distances(readings[at : at + _ROWS_AT_ONCE], landmarks))) @ back
         for at in range(0, len(readings), _ROWS_AT_ONCE)

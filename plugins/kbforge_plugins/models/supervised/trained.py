@@ -26,8 +26,6 @@ SETTINGS, REFERENCES, CARD = "settings.json", "references.jsonl", "MODEL_CARD.md
 PLUGIN = "supervised"
 FORMAT = 1
 MODELS = (1, 2, 3)
-LINKED, ONE, SINGLETONS = "linked", "one", "singletons"
-STARTS = (LINKED, ONE, SINGLETONS)
 MOST_DIMENSIONS = 1000
 MOST_REFERENCES = 5000
 _LEAST, _MOST = 1e-6, 1e6
@@ -38,13 +36,11 @@ class Choice:
     """What suits a model of the paper.
 
     Attributes:
-        start: where chains start, of `STARTS`.
         rate: of separation; of models 1 and 2 without meaning.
         score: mean B-cubed F1 of hidden labelled entities.
 
     """
 
-    start: str
     rate: float
     score: float
 
@@ -121,7 +117,7 @@ def files_of(trained: Trained) -> dict[str, bytes]:
         "model": settings.model,
         "factor": settings.factor,
         "choices": {
-            str(model): {"start": c.start, "rate": c.rate, "score": c.score}
+            str(model): {"rate": c.rate, "score": c.score}
             for model, c in sorted(settings.choices.items())
         },
     }
@@ -187,9 +183,8 @@ def _chosen(fields: Record) -> Settings:
     table = fields.table("choices").only(*map(str, MODELS))
     choices = {}
     for each in MODELS:
-        told = table.table(str(each)).only("start", "rate", "score")
-        rate = told.within("rate", _LEAST, _MOST)
-        choices[each] = Choice(told.choice("start", STARTS), rate, told.within("score", 0, 1))
+        told = table.table(str(each)).only("rate", "score")
+        choices[each] = Choice(told.within("rate", _LEAST, _MOST), told.within("score", 0, 1))
     return Settings(dimensions, model, choices, fields.within("factor", _LEAST, _MOST))
 
 
