@@ -61,7 +61,7 @@ def test_distances_of_unlike_readings_stay_in_proportion() -> None:
     assert found.shape == (170, 80)
     apart = cdist(found, found)
     near = [apart[i, 150 + i] for i in range(20)]
-    assert max(near) < apart[:150, :150][np.triu_indices(150, 1)].min() / 2
+    assert max(near) < 0.75 * apart[:150, :150][np.triu_indices(150, 1)].min()
     # of the longest axes alone most names would be nearly in one place
     axes = embedding(Edit("name").distances(names, names), 80)[:, :20]
     assert cdist(axes, axes)[np.triu_indices(150, 1)].min() < max(near)
