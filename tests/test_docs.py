@@ -146,7 +146,7 @@ def test_few_blocks_of_a_page_are_not_run(name: str, count: int) -> None:
     assert set(fences[1::2]) == {""}
 
 
-@pytest.mark.parametrize("name", [*PAGES, "docs/results.md"])
+@pytest.mark.parametrize("name", [*PAGES, "docs/results.md", "docs/supervised.md"])
 def test_the_links_of_a_page_lead_somewhere(name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", page):

@@ -52,7 +52,7 @@ RANKS = {
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
     *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("executors", "exporters", "suites"),
+    *("executors", "exporters", "features", "suites"),
 }
 
 

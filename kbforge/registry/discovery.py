@@ -29,7 +29,7 @@ KINDS: Mapping[str, str] = {
     "serializers": "write a set of fragments as text",
     "grammars": "say which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
-    "features": "turn fragments into numbers",
+    "features": "say how far apart two fragments are",
     "indexes": "retrieve candidate clusters",
     "clusterers": "group fragments into entities",
     "resamplers": "reduce putative particles to P",

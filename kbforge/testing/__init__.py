@@ -12,7 +12,8 @@ then becomes a test of your plugin:
 import pytest
 
 _MODULES = (
-    *("calibrator", "clusterer", "command", "executor", "exporter", "grammar", "index"),
+    *("calibrator", "clusterer", "command", "executor", "exporter", "feature"),
+    *("grammar", "index"),
     *("likelihood", "resampler", "serializer", "source", "suite"),
 )
 # so that a failing assert shows its values, as in the author's own tests
@@ -25,6 +26,7 @@ from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.executor import ExecutorContract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
+from kbforge.testing.feature import FeatureContract  # noqa: E402
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
 from kbforge.testing.index import IndexContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
@@ -43,6 +45,7 @@ __all__ = [
     "Contract",
     "ExecutorContract",
     "ExporterContract",
+    "FeatureContract",
     "GrammarContract",
     "IndexContract",
     "LikelihoodContract",

@@ -105,6 +105,17 @@ def test_only_equal_precisions_do_not_ask_how_the_axes_lie() -> None:
             assert (abs(gap) < 1e-7) is same
 
 
+@pytest.mark.parametrize("dimensions", [1, 3, 49, 50])
+def test_as_many_axes_as_asked_for_where_all_are_equally_long(dimensions: int) -> None:
+    """LAPACK loses some of many equal eigenvalues when it is asked for a few."""
+    distances = 1 - np.eye(50)
+    found = embedding(distances, dimensions)
+    assert found.shape == (50, dimensions)
+    np.testing.assert_allclose(np.square(found).sum(axis=0)[:49], 0.5)
+    if dimensions > 48:
+        np.testing.assert_allclose(distances_of(found), distances, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("distances", "dimensions", "words"),
     [

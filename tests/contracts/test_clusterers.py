@@ -10,6 +10,7 @@ from kbforge.contracts import Problem
 from kbforge.errors import UsageError
 from kbforge.testing import ClustererContract, OnlineClustererContract
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from tests.models.supervised.models import fitted
 
 
 class TestGreedy(OnlineClustererContract):
@@ -154,3 +155,44 @@ class TestUncollapsed(TestFastEx):
 class TestFastExOfComponents(TestUncollapsed):
     name = "fastex"
     options: ClassVar = {"sweeps": 8, "components": 4}
+
+
+class TestScdp(ClustererContract):
+    """Of the problems, those of a trained model; it refuses the others."""
+
+    name = "scdp"
+    options: ClassVar = {"sweeps": 8}
+
+    def problems(self) -> dict[str, Problem]:
+        likelihood = fitted(self.fragments())
+        return {
+            "conjugate": Problem(likelihood, alpha=0.7),
+            "many": Problem(likelihood, alpha=30.0),
+        }
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        self.refuses(super().test_a_likelihood_of_nan_is_an_error)
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        self.refuses(super().test_a_fragment_without_an_assignment_is_named)
+
+    def refuses(self, run: object) -> None:
+        with pytest.raises(UsageError, match="that kbforge train-supervised made"):
+            run()  # type: ignore[operator]
+
+
+class TestScdpOfModel2(TestScdp):
+    options: ClassVar = {"model": 2, "sweeps": 6, "chains": 3, "start": "singletons"}
+
+
+class TestScdpOfModel3(TestScdp):
+    options: ClassVar = {"model": 3, "sweeps": 6, "chains": 1, "start": "one", "particles": 3}
+
+
+class TestScdpShared(TestScdp):
+    options: ClassVar = {"sweeps": 6, "shared": True, "start": "linked"}
+
+
+class TestLinkage(TestScdp):
+    name = "linkage"
+    options: ClassVar = {}

@@ -79,6 +79,10 @@ class TestTrainNgram(CommandContract):
     name = "train-ngram"
 
 
+class TestTrainSupervised(CommandContract):
+    name = "train-supervised"
+
+
 class TestLabel(CommandContract):
     name = "label"
 

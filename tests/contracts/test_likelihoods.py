@@ -9,6 +9,7 @@ from kbforge.models.resolve import make_likelihood
 from kbforge.testing import LikelihoodContract
 from kbforge.testing.examples import fragments
 from tests.models.gpt.language_models import small_model, write
+from tests.models.supervised import models as supervised_models
 from tests.training import circles_models
 
 
@@ -93,3 +94,18 @@ class TestDiffusionOfABundle(LikelihoodContract):
 
     def make(self) -> Any:
         return make_likelihood(str(self.folder), {"probes": 1})
+
+
+class TestSupervised(LikelihoodContract):
+    name = "supervised"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder = tmp_path_factory.mktemp("supervised") / "model"
+        cls.folder = supervised_models.write(supervised_models.small_model(), folder)
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder))

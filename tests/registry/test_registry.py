@@ -247,6 +247,6 @@ def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     assert unknown.code == 1
     assert unknown.err == (
         'kbforge: there is no clusterer "k-means"; available: agglomerative, fastex, gibbs, '
-        "greedy, lshsm, metropolis, minsm, rgsm, sdds, sir, smc, split-smc, uncollapsed "
-        "(see kbforge plugins list)\n"
+        "greedy, linkage, lshsm, metropolis, minsm, rgsm, scdp, sdds, sir, smc, split-smc, "
+        "uncollapsed (see kbforge plugins list)\n"
     )

@@ -51,6 +51,8 @@ def embedding(distances: FloatArray, dimensions: int) -> FloatArray:
     by_row = squares.mean(axis=1)
     products = (by_row[:, None] + by_row - squares - by_row.mean()) / 2
     variances, axes = eigh(products, subset_by_index=[n - dimensions, n - 1])
+    if len(variances) < dimensions:  # LAPACK may lose some of many equal ones
+        variances, axes = (part[..., -dimensions:] for part in eigh(products))
     rounding = 10 * n * np.finfo(np.float64).eps * squares.max()
     spread = np.where(variances > rounding, variances, 0.0)
     points = (axes * np.sqrt(spread))[:, ::-1]

@@ -1,0 +1,1 @@
+"""Features: how far apart fragments are in one respect."""
