@@ -38,6 +38,7 @@ from kbforge.clustering.supervised.gaussian import MeansOpening, TypePrior, Type
 from kbforge.clustering.supervised.references import References
 from kbforge.clustering.supervised.seating import Scan, Seats
 from kbforge.clustering.supervised.separation import Near, Separation
+from kbforge.clustering.supervised.split_merge import split_merge
 from kbforge.clustering.supervised.values import resample_means, resample_types
 from kbforge.contracts import FloatArray, IntArray
 
@@ -71,6 +72,8 @@ class Scdp:
     auxiliaries: int = 8
     publications: GammaPrior | None = field(default_factory=GammaPrior)
     types: GammaPrior | None = field(default_factory=GammaPrior)
+    power: float = 1.0
+    proposals: int = 10
 
 
 SCDP1 = Scdp()
@@ -152,6 +155,7 @@ def _move_means(model: Scdp, data: References, state: State, rng: np.random.Gene
         state.types,
         model.variance,
         model.separation,
+        model.power,
         model.auxiliaries,
         rng,
     )
@@ -169,6 +173,7 @@ def _move_types(
         state.means,
         prior,
         model.separation,
+        model.power,
         model.auxiliaries,
         rng,
     )
@@ -180,11 +185,12 @@ def _choose_publications(
 ) -> State:
     test = data.test
     types = state.types[state.kind[test]]
-    opening = MeansOpening(data.values[test], types, state.types, model.variance, model.separation)
+    opening = MeansOpening(data.values[test], types, state.types, model.variance, model.separation, model.power)
     labelled = np.arange(len(state.means)) < data.labelled
     known = np.bincount(data.publication[data.publication >= 0], minlength=len(state.means))
     joinable: NDArray[np.bool_] = ~labelled | model.shared
     seats = Seats(state.publication[test], known, joinable, state.means)
+    seats = split_merge(seats, opening, state.alpha_p, model.proposals, rng)
     seats = Scan(seats, opening, state.alpha_p, model.auxiliaries, rng).run()
     publication = state.publication.copy()
     publication[test] = seats.of
@@ -195,10 +201,11 @@ def _choose_types(
     model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
 ) -> State:
     squares = np.square(data.values - state.means[state.publication])
-    opening = TypesOpening(squares, state.means, prior, model.separation)
+    opening = TypesOpening(squares, state.means, prior, model.separation, model.power)
     every = len(state.types)
     fixed, joinable = np.zeros(every, dtype=np.int64), np.ones(every, dtype=bool)
     seats = Seats(state.kind, fixed, joinable, state.types)
+    seats = split_merge(seats, opening, state.alpha_t, model.proposals, rng)
     seats = Scan(seats, opening, state.alpha_t, model.auxiliaries, rng).run()
     return replace(state, kind=seats.of, types=seats.values)
 
