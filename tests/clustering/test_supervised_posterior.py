@@ -194,7 +194,9 @@ def by_quadrature(factor: Factor, power: float, together: bool, alike: bool) -> 
 @pytest.mark.parametrize("name", FACTORS)
 def test_groupings_of_two_have_their_probabilities(name: str) -> None:
     model, factor = FACTORS[name]
-    exact = np.array([[by_quadrature(factor, model.power, t, a) for a in (True, False)] for t in (True, False)])
+    exact = np.array(
+        [[by_quadrature(factor, model.power, t, a) for a in (True, False)] for t in (True, False)]
+    )
     exact /= exact.sum()
     data = References(TWO[:, None], np.full(2, UNKNOWN), np.zeros(2, dtype=np.int64))
     state = State(

@@ -5,16 +5,18 @@ theirs are to be merged. Values are integrated out of the choice, then drawn ane
 
     split's ratio = alpha G(n1) G(n2) / G(n)  m(S1) m(S2) / m(S)  s(new) / s(old)  1 / q(S1, S2)
 
-with G the gamma function, m(S) the evidence of a set, s the separation of the drawn values, and q
-the probability of proposing that split; a merge's is its inverse. Proposals are made of a *launch
-state*: a mixture of two, fitted to S by expectation-maximisation from the two references on, which
-depends on S and on the two alone and so is the same both ways. Given it, the references choose
-their sides independently, all at once; q is the product of their choices.
+with G the gamma function, m(S) the evidence of a set, s the separation of the values, and q the
+probability of proposing that split; a merge's is its inverse. New values are drawn as if nothing
+separated them, so that s alone is left of them; it is 1 in conjugate models.
+
+Proposals are made of a *launch state*: a mixture of two, fitted to S by expectation-maximisation
+from the two references on, which depends on S and on the two alone and so is the same both ways.
+Given it, the references choose their sides independently, all at once; q is the product of their
+choices.
 
 Sources: Jain and Neal (2007), "Splitting and merging components of a nonconjugate Dirichlet process
-mixture model"; launch states that assign independently are those of Dahl (2005) and of Chang and
-Fisher (2013) in spirit. Drawing values where there is no separation and weighing them by it makes
-one rule of the conjugate and the nonconjugate case.
+mixture model", for launch states; Chang and Fisher (2013), "Parallel sampling of DP mixture models
+using sub-cluster splits", for assigning all at once given two values and their weights.
 """
 
 from __future__ import annotations
@@ -81,9 +83,7 @@ def split_merge(
 class _Pair:
     """Two references, and the union of their clusters."""
 
-    def __init__(
-        self, seats: Seats, family: Family, alpha: float, first: int, second: int
-    ) -> None:
+    def __init__(self, seats: Seats, family: Family, alpha: float, first: int, second: int) -> None:
         self._seats, self._family, self._alpha = seats, family, alpha
         self._first, self._second = first, second
         one, other = seats.of[first], seats.of[second]
