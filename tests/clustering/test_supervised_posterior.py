@@ -26,7 +26,7 @@ KNOWN = 3
 
 MODELS = {
     "1": Scdp(proposals=1),
-    "1, shared": Scdp(shared=True, proposals=1),
+    "1, shared": Scdp(shared=True, proposals=0),
     "1, other priors": Scdp(
         variance=2.0, shape=2.5, rate=1.5, types=GammaPrior(3.0, 2.0), proposals=0
     ),
@@ -135,11 +135,11 @@ def test_the_joint_distribution_is_the_same_both_ways(name: str) -> None:
 
 
 WRONG = {
-    "separation": ("3, near", Scdp(proposals=1)),
-    "rate of separation": ("3, near", Scdp(separation=Near(0.4), proposals=1)),
-    "variance": ("1", Scdp(variance=1.6, proposals=1)),
-    "rate of types": ("1", Scdp(rate=1.5, proposals=1)),
-    "concentration": ("1", Scdp(publications=GammaPrior(1.0, 2.0), proposals=1)),
+    "separation": ("3, near", Scdp(proposals=0)),
+    "rate of separation": ("3, near", Scdp(separation=Near(0.4), proposals=0)),
+    "variance": ("1", Scdp(variance=1.6, proposals=0)),
+    "rate of types": ("1", Scdp(rate=1.5, proposals=0)),
+    "concentration": ("1", Scdp(publications=GammaPrior(1.0, 2.0), proposals=0)),
 }
 
 
