@@ -62,7 +62,7 @@ def test_no_mean_stands_beside_the_first() -> None:
 
 def test_references_fit_to_means_as_the_normal_density_has_it() -> None:
     r, types, p = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(5, 3)), RNG.normal(size=(4, 3))
-    opening = MeansOpening(r, types, types, 1.7, None)
+    opening = MeansOpening(r, types, types, 1.7, None, 1.0)
     scale = 1 / np.sqrt(types)
     brute = [[norm.logpdf(r[i], m, scale[i]).sum() for m in p] for i in range(5)]
     np.testing.assert_allclose(opening.fit(p), brute)
@@ -73,7 +73,7 @@ def test_references_fit_to_means_as_the_normal_density_has_it() -> None:
 def test_references_fit_to_types_as_the_normal_density_has_it() -> None:
     residual, types = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(4, 3))
     a, b = np.array([0.5, 1.0, 4.0]), np.array([2.0, 1.0, 0.3])
-    opening = TypesOpening(residual**2, np.zeros((1, 3)), TypePrior(a, b), None)
+    opening = TypesOpening(residual**2, np.zeros((1, 3)), TypePrior(a, b), None, 1.0)
     brute = [[norm.logpdf(x, 0, 1 / np.sqrt(one)).sum() for one in types] for x in residual]
     np.testing.assert_allclose(opening.fit(types), brute)
     marginal = t.logpdf(residual, 2 * a, scale=np.sqrt(b / a)).sum(axis=1)
@@ -111,7 +111,7 @@ def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     )
 
 
-@pytest.mark.parametrize("model", [SCDP1, SCDP2, Scdp(separation=Near(0.05))])
+@pytest.mark.parametrize("model", [SCDP1, SCDP2, Scdp(separation=Near(0.05)), Scdp(power=0.7)])
 @pytest.mark.parametrize("first", ["together", "alone"])
 def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
     train, labels, test, gold = scene()

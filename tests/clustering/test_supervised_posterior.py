@@ -25,11 +25,13 @@ GROUP = np.array([0, 0, 0, 1, 1, 1])
 KNOWN = 3
 
 MODELS = {
-    "1": Scdp(),
-    "1, shared": Scdp(shared=True),
-    "1, other priors": Scdp(variance=2.0, shape=2.5, rate=1.5, types=GammaPrior(3.0, 2.0)),
-    "3, near": Scdp(separation=Near(0.1)),
-    "3, near, shared": Scdp(separation=Near(0.1), shared=True, auxiliaries=3),
+    "1": Scdp(proposals=1),
+    "1, shared": Scdp(shared=True, proposals=0),
+    "1, other priors": Scdp(
+        variance=2.0, shape=2.5, rate=1.5, types=GammaPrior(3.0, 2.0), proposals=0
+    ),
+    "3, near": Scdp(separation=Near(0.1), proposals=1),
+    "3, near, shared": Scdp(separation=Near(0.1), shared=True, auxiliaries=3, proposals=1),
 }
 
 
@@ -133,11 +135,11 @@ def test_the_joint_distribution_is_the_same_both_ways(name: str) -> None:
 
 
 WRONG = {
-    "separation": ("3, near", Scdp()),
-    "rate of separation": ("3, near", Scdp(separation=Near(0.4))),
-    "variance": ("1", Scdp(variance=1.6)),
-    "rate of types": ("1", Scdp(rate=1.5)),
-    "concentration": ("1", Scdp(publications=GammaPrior(1.0, 2.0))),
+    "separation": ("3, near", Scdp(proposals=0)),
+    "rate of separation": ("3, near", Scdp(separation=Near(0.4), proposals=0)),
+    "variance": ("1", Scdp(variance=1.6, proposals=0)),
+    "rate of types": ("1", Scdp(rate=1.5, proposals=0)),
+    "concentration": ("1", Scdp(publications=GammaPrior(1.0, 2.0), proposals=0)),
 }
 
 
@@ -151,13 +153,24 @@ TWO = np.array([-0.4, 0.9])
 ALPHA_P, ALPHA_T = 0.8, 1.4
 Factor = Callable[[np.ndarray], np.ndarray]
 FACTORS: dict[str, tuple[Scdp, Factor]] = {
-    "1": (Scdp(publications=None), lambda x: np.ones_like(x)),
-    "3, near": (Scdp(publications=None, separation=Near(0.7)), lambda x: np.exp(-0.7 * x)),
-    "3, apart": (Scdp(publications=None, separation=Apart(0.7)), lambda x: -np.expm1(-0.7 * x)),
+    "1": (Scdp(publications=None, proposals=1), lambda x: np.ones_like(x)),
+    "1, coarse": (Scdp(publications=None, power=0.4, proposals=1), lambda x: np.ones_like(x)),
+    "3, near": (
+        Scdp(publications=None, separation=Near(0.7), proposals=1),
+        lambda x: np.exp(-0.7 * x),
+    ),
+    "3, near, coarse": (
+        Scdp(publications=None, separation=Near(0.7), power=0.4, proposals=1),
+        lambda x: np.exp(-0.7 * x),
+    ),
+    "3, apart": (
+        Scdp(publications=None, separation=Apart(0.7), proposals=1),
+        lambda x: -np.expm1(-0.7 * x),
+    ),
 }
 
 
-def by_quadrature(factor: Factor, together: bool, alike: bool) -> float:
+def by_quadrature(factor: Factor, power: float, together: bool, alike: bool) -> float:
     """The weight of a grouping of two references of one feature, their means and types away."""
     nodes, weights = hermegauss(40)
     times, masses = laggauss(40)
@@ -168,7 +181,8 @@ def by_quadrature(factor: Factor, together: bool, alike: bool) -> float:
     kind = [first, first if alike else second]
     joint = np.ones((40, 40, 40, 40))
     for r, m, t in zip(TWO, mean, kind, strict=True):
-        joint = joint * np.sqrt(t / (2 * np.pi)) * np.exp(-t * (r - m) ** 2 / 2)
+        density = np.sqrt(t / (2 * np.pi)) * np.exp(-t * (r - m) ** 2 / 2)
+        joint = joint * density**power
     if not together:
         for t in [first] if alike else [first, second]:
             joint = joint * factor(t * (one - other) ** 2)
@@ -180,7 +194,9 @@ def by_quadrature(factor: Factor, together: bool, alike: bool) -> float:
 @pytest.mark.parametrize("name", FACTORS)
 def test_groupings_of_two_have_their_probabilities(name: str) -> None:
     model, factor = FACTORS[name]
-    exact = np.array([[by_quadrature(factor, t, a) for a in (True, False)] for t in (True, False)])
+    exact = np.array(
+        [[by_quadrature(factor, model.power, t, a) for a in (True, False)] for t in (True, False)]
+    )
     exact /= exact.sum()
     data = References(TWO[:, None], np.full(2, UNKNOWN), np.zeros(2, dtype=np.int64))
     state = State(

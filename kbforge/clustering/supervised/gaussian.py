@@ -60,7 +60,11 @@ def draw_means(
 
 
 def draw_types(
-    squares: FloatArray, counts: FloatArray, prior: TypePrior, rng: np.random.Generator
+    squares: FloatArray,
+    counts: FloatArray,
+    prior: TypePrior,
+    power: float,
+    rng: np.random.Generator,
 ) -> FloatArray:
     """Draws given sums over a type's references; shapes [..., F].
 
@@ -71,7 +75,8 @@ def draw_types(
         rng: of the draws.
 
     """
-    drawn = rng.gamma(prior.shape + counts / 2, size=squares.shape) / (prior.rate + squares / 2)
+    shapes, rates = prior.shape + power * counts / 2, prior.rate + power * squares / 2
+    drawn = rng.gamma(shapes, size=squares.shape) / rates
     return np.maximum(drawn, np.finfo(np.float64).tiny)
 
 
@@ -94,15 +99,17 @@ class MeansOpening:
         held_types: FloatArray,
         variance: float,
         separation: Separation | None,
+        power: float,
     ) -> None:
-        self._types, self._held = types, held_types
+        self._types, self._held = power * types, held_types
         self._variance, self._separation = variance, separation
-        self._weighted = types * references
+        self._weighted = self._types * references
         squares = np.square(references)
-        half_logs = np.log(types).sum(axis=1) / 2 - _LOG_2PI * references.shape[1] / 2
-        self._constant = half_logs - (types * squares).sum(axis=1) / 2
-        spread = variance + 1 / types
-        self.log_marginal = -(np.log(spread) + squares / spread + _LOG_2PI).sum(axis=1) / 2
+        half_logs = (np.log(types).sum(axis=1) - _LOG_2PI * references.shape[1]) / 2
+        self._constant = power * half_logs - (self._types * squares).sum(axis=1) / 2
+        spread = 1 + variance * self._types
+        terms = np.log(spread) + squares * self._types / spread
+        self.log_marginal = power * half_logs - terms.sum(axis=1) / 2
 
     def fit(self, values: FloatArray) -> FloatArray:
         return np.asarray(
@@ -115,6 +122,23 @@ class MeansOpening:
         wide = (count, self._types.shape[1])
         precisions = np.broadcast_to(self._types[row], wide)
         return draw_means(self._weighted[row], precisions, self._variance, rng)
+
+    def evidence(self, member: FloatArray) -> FloatArray:
+        total, weighted = self._statistics(member)
+        gained = np.square(weighted) / (total + 1 / self._variance)
+        terms = gained - np.log1p(self._variance * total)
+        return np.asarray(member @ self._constant + terms.sum(axis=1) / 2)
+
+    def centres(self, member: FloatArray) -> FloatArray:
+        total, weighted = self._statistics(member)
+        return np.asarray(weighted / (total + 1 / self._variance))
+
+    def draw_for(self, member: FloatArray, rng: np.random.Generator) -> FloatArray:
+        total, weighted = self._statistics(member)
+        return draw_means(weighted, total, self._variance, rng)
+
+    def _statistics(self, member: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(member @ self._types), np.asarray(member @ self._weighted)
 
     def log_separation(self, values: FloatArray, held: FloatArray) -> FloatArray:
         if self._separation is None:
@@ -139,20 +163,43 @@ class TypesOpening:
         means: FloatArray,
         prior: TypePrior,
         separation: Separation | None,
+        power: float,
     ) -> None:
+        self._power = power
         self._squares, self._means = squares, means
         self._prior, self._separation = prior, separation
         a, b = prior.shape, prior.rate
-        constant = gammaln(a + 0.5) - gammaln(a) - np.log(b) / 2 - _LOG_2PI / 2
-        self.log_marginal = constant.sum() - np.log1p(squares / (2 * b)) @ (a + 0.5)
+        half = power / 2
+        constant = gammaln(a + half) - gammaln(a) - half * (np.log(b) + _LOG_2PI)
+        self.log_marginal = constant.sum() - np.log1p(half * squares / b) @ (a + half)
 
     def fit(self, values: FloatArray) -> FloatArray:
         halves = np.log(values).sum(axis=1) / 2 - _LOG_2PI * values.shape[1] / 2
-        return np.asarray(halves - self._squares @ values.T / 2)
+        return np.asarray(self._power * (halves - self._squares @ values.T / 2))
 
     def draw(self, row: int, count: int, rng: np.random.Generator) -> FloatArray:
         wide = np.broadcast_to(self._squares[row], (count, self._squares.shape[1]))
-        return draw_types(wide, np.ones(1), self._prior, rng)
+        return draw_types(wide, np.ones(1), self._prior, self._power, rng)
+
+    def evidence(self, member: FloatArray) -> FloatArray:
+        a, b = self._prior.shape, self._prior.rate
+        size = self._power * member.sum(axis=1, keepdims=True)
+        shape, rate = self._posterior(member)
+        terms = gammaln(shape) - gammaln(a) + a * np.log(b) - shape * np.log(rate)
+        return np.asarray((terms - size * _LOG_2PI / 2).sum(axis=1))
+
+    def centres(self, member: FloatArray) -> FloatArray:
+        shape, rate = self._posterior(member)
+        return np.asarray(shape / rate)
+
+    def draw_for(self, member: FloatArray, rng: np.random.Generator) -> FloatArray:
+        counts = member.sum(axis=1, keepdims=True)
+        return draw_types(member @ self._squares, counts, self._prior, self._power, rng)
+
+    def _posterior(self, member: FloatArray) -> tuple[FloatArray, FloatArray]:
+        half = self._power / 2
+        shape = self._prior.shape + half * member.sum(axis=1, keepdims=True)
+        return shape, np.asarray(self._prior.rate + half * (member @ self._squares))
 
     def log_separation(self, values: FloatArray, held: FloatArray) -> FloatArray:
         if self._separation is None:

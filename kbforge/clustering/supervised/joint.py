@@ -27,7 +27,9 @@ def log_joint(model: Scdp, data: References, state: State) -> float:
     """
     prior = type_prior(model, state.means)
     total = _normal(state.means, np.full(1, 1 / model.variance))
-    total += _normal(data.values - state.means[state.publication], state.types[state.kind])
+    total += model.power * _normal(
+        data.values - state.means[state.publication], state.types[state.kind]
+    )
     a, b, t = prior.shape, prior.rate, state.types
     total += float((a * np.log(b) - gammaln(a) + (a - 1) * np.log(t) - b * t).sum())
     group = np.zeros_like(data.group) if model.shared else data.group

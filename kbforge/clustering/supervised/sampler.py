@@ -13,17 +13,19 @@ draw from, is
 
     P(c | alpha_p) P(d | alpha_t) P(alpha_p) P(alpha_t)
         product of normal(p; 0, sigma)  product of gamma(t; a, b)  s(p, t)
-        product of normal(r; p_c, 1 / t_d)
+        product of normal(r; p_c, 1 / t_d)^z
 
-with Ewens' P. Publications of the labelled references are known. If they are not shared, each group
-of labelled references and those to be grouped have a Dirichlet process of their own, of the same
-alpha_p; their publications are different ones, but their types are the same.
+with Ewens' P and z the power, 1 in the paper. Publications of the labelled references are known. If
+they are not shared, each group of labelled references and those to be grouped have a Dirichlet
+process of their own, of the same alpha_p; their publications are different ones, but their types
+are the same.
 
 Model 2 has no joint density: before each sweep it sets a and b by the current means, so that the
 precisions' mean ab is half the mean squared distance of two means, feature by feature, and their
 variance is that of the squared distances. What it converges to, if it does, is nobody's posterior.
 
-Source: Daumé and Marcu (2005), sections 3 to 5 and figure 2.
+Sources: Daumé and Marcu (2005), sections 3 to 5 and figure 2; Miller and Dunson (2019), "Robust
+Bayesian inference via coarsening", for the power; `split_merge` for what the paper has not.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from kbforge.clustering.supervised.gaussian import MeansOpening, TypePrior, Type
 from kbforge.clustering.supervised.references import References
 from kbforge.clustering.supervised.seating import Scan, Seats
 from kbforge.clustering.supervised.separation import Near, Separation
+from kbforge.clustering.supervised.split_merge import split_merge
 from kbforge.clustering.supervised.values import resample_means, resample_types
 from kbforge.contracts import FloatArray, IntArray
 
@@ -59,6 +62,10 @@ class Scdp:
         auxiliaries: of an opening, and candidates of an independence sampler.
         publications: prior of alpha_p; None holds it where it starts.
         types: prior of alpha_t; None holds it and the types where they start.
+        power: of the likelihood, in (0, 1]. Below 1 each reference counts as part of one: a
+            coarsened posterior, for data that the normal density does not fit, whose features
+            depend on each other, say; it has fewer publications.
+        proposals: of splits and merges, in a sweep, for publications and for types.
 
     """
 
@@ -71,6 +78,8 @@ class Scdp:
     auxiliaries: int = 8
     publications: GammaPrior | None = field(default_factory=GammaPrior)
     types: GammaPrior | None = field(default_factory=GammaPrior)
+    power: float = 1.0
+    proposals: int = 10
 
 
 SCDP1 = Scdp()
@@ -119,13 +128,25 @@ def start(data: References, grouping: IntArray) -> State:
     return State(publication, means, np.zeros(len(publication), dtype=np.int64), one)
 
 
-def sweep(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
-    """Every variable once."""
+def sweep(
+    model: Scdp, data: References, state: State, rng: np.random.Generator, held: bool = False
+) -> State:
+    """Every variable once.
+
+    Args:
+        model: any.
+        data: all references.
+        state: before.
+        rng: of all draws.
+        held: whether the publications' references stay as they are, for comparison.
+
+    """
     prior = type_prior(model, state.means)
     state = _move_means(model, data, state, rng)
     if model.types is not None:
         state = _move_types(model, data, state, prior, rng)
-    state = _choose_publications(model, data, state, rng)
+    if not held:
+        state = _choose_publications(model, data, state, rng)
     if model.types is not None:
         state = _choose_types(model, data, state, prior, rng)
     return _draw_concentrations(model, data, state, rng)
@@ -152,6 +173,7 @@ def _move_means(model: Scdp, data: References, state: State, rng: np.random.Gene
         state.types,
         model.variance,
         model.separation,
+        model.power,
         model.auxiliaries,
         rng,
     )
@@ -169,6 +191,7 @@ def _move_types(
         state.means,
         prior,
         model.separation,
+        model.power,
         model.auxiliaries,
         rng,
     )
@@ -180,11 +203,14 @@ def _choose_publications(
 ) -> State:
     test = data.test
     types = state.types[state.kind[test]]
-    opening = MeansOpening(data.values[test], types, state.types, model.variance, model.separation)
+    opening = MeansOpening(
+        data.values[test], types, state.types, model.variance, model.separation, model.power
+    )
     labelled = np.arange(len(state.means)) < data.labelled
     known = np.bincount(data.publication[data.publication >= 0], minlength=len(state.means))
     joinable: NDArray[np.bool_] = ~labelled | model.shared
     seats = Seats(state.publication[test], known, joinable, state.means)
+    seats = split_merge(seats, opening, state.alpha_p, model.proposals, rng)
     seats = Scan(seats, opening, state.alpha_p, model.auxiliaries, rng).run()
     publication = state.publication.copy()
     publication[test] = seats.of
@@ -195,10 +221,11 @@ def _choose_types(
     model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
 ) -> State:
     squares = np.square(data.values - state.means[state.publication])
-    opening = TypesOpening(squares, state.means, prior, model.separation)
+    opening = TypesOpening(squares, state.means, prior, model.separation, model.power)
     every = len(state.types)
     fixed, joinable = np.zeros(every, dtype=np.int64), np.ones(every, dtype=bool)
     seats = Seats(state.kind, fixed, joinable, state.types)
+    seats = split_merge(seats, opening, state.alpha_t, model.proposals, rng)
     seats = Scan(seats, opening, state.alpha_t, model.auxiliaries, rng).run()
     return replace(state, kind=seats.of, types=seats.values)
 

@@ -25,6 +25,7 @@ def resample_means(
     types: FloatArray,
     variance: float,
     separation: Separation | None,
+    power: float,
     candidates: int,
     rng: np.random.Generator,
 ) -> FloatArray:
@@ -42,8 +43,8 @@ def resample_means(
         rng: of the draws.
 
     """
-    total = sums(precisions, publication, len(means))
-    weighted = sums(precisions * references, publication, len(means))
+    total = power * sums(precisions, publication, len(means))
+    weighted = power * sums(precisions * references, publication, len(means))
     if separation is None:
         return draw_means(weighted, total, variance, rng)
     found = means.copy()
@@ -63,6 +64,7 @@ def resample_types(
     means: FloatArray,
     prior: TypePrior,
     separation: Separation | None,
+    power: float,
     candidates: int,
     rng: np.random.Generator,
 ) -> FloatArray:
@@ -82,9 +84,9 @@ def resample_types(
     total = sums(squares, kind, len(types))
     counts = np.bincount(kind, minlength=len(types))[:, None].astype(np.float64)
     if separation is None:
-        return draw_types(total, counts, prior, rng)
+        return draw_types(total, counts, prior, power, rng)
     wide = np.broadcast_to(total, (candidates - 1, *total.shape))
-    tried = np.concatenate([types[None], draw_types(wide, counts, prior, rng)])
+    tried = np.concatenate([types[None], draw_types(wide, counts, prior, power, rng)])
     return _chosen(tried, separation.of_types(tried, means), rng)
 
 
