@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from kbforge.clustering.supervised.sampler import SCDP1, UNTRAINED
+from kbforge.clustering.supervised.sampler import SCDP1, SCDP3, UNTRAINED, Scdp
+from kbforge.clustering.supervised.separation import Near
 from kbforge.contracts import Fragment
-from kbforge.contracts.suite import Grouper
+from kbforge.contracts.suite import Grouped, Grouper
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.suites import digits
 from kbforge_plugins.suites.groupers.binary import Binary, drawn_pairs
 from kbforge_plugins.suites.groupers.chain import Chain, first_grouping
+from kbforge_plugins.suites.groupers.chosen import Chosen
 from kbforge_plugins.suites.groupers.folds import hidden_labels
 from kbforge_plugins.suites.groupers.metric import XingKMeans
 from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
@@ -180,16 +184,29 @@ def test_the_paper_stands_beside_every_method() -> None:
     assert max(method.shuffles or plan.shuffles for method in plan.methods) == 3
 
 
-def test_labels_are_hidden_to_choose_settings_by() -> None:
-    pytest.importorskip("sklearn")
-    plan = Supervised(hidden=True).plan()
-    assert len(plan.tasks) == 5
-    for task in plan.tasks:
-        shown, hidden = {f.label for f in task.examples}, {f.label for f in task.fragments}
-        assert shown | hidden == set("13589")
-        assert len(hidden) == 3
-        assert task.name == f"digits-{task.name.split('-')[1]}-hidden"
-        assert set(task.name.split("-")[1]) == hidden
+def test_settings_are_chosen_by_hidden_examples_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is to be grouped, and however a chain is seeded, the choice is the same."""
+    found = easy()
+    few, many = (replace(SCDP1, power=power) for power in (1e-3, 1.0))
+    used: list[Scdp] = []
+
+    def group(self: Chain, *_: object) -> Grouped:
+        used.append(self.model)
+        return Grouped(())
+
+    monkeypatch.setattr(Chain, "group", group)
+    for models in ((few, many), (many, few)):
+        for seed, fragments in ((0, found.fragments), (1, found.fragments[:5])):
+            Chosen(models, "twenty", 40).group(found.examples, fragments, seed)
+    assert used == [many] * 4  # with next to no evidence all is one cluster
+
+
+def test_a_chosen_rate_is_for_as_many_labels_as_there_are() -> None:
+    found = easy()
+    before = replace(SCDP3, separation=Near(0.5))
+    chain = Chosen((before,), "twenty", 8).group(found.examples, found.fragments, 1)
+    in_earnest = replace(SCDP3, separation=Near(0.5 * 2 / 5))
+    assert chain == Chain(in_earnest, "twenty", 8).group(found.examples, found.fragments, 1)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +217,7 @@ def test_labels_are_hidden_to_choose_settings_by() -> None:
         ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options: dict, words: str) -> None:
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         Supervised(**options)
 

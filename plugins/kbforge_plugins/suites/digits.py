@@ -7,7 +7,6 @@ features centred and scaled over all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +79,6 @@ def drawn(
     target: IntArray,
     counts: tuple[int, int],
     rng: np.random.Generator,
-    grouped: Mapping[int, bool] | None = None,
 ) -> Digits:
     """So many of each digit, or as many as there are; pixels that are always equal left out.
 
@@ -89,8 +87,6 @@ def drawn(
         target: the digits, shape [n].
         counts: the least and the most of each digit; how many is drawn evenly.
         rng: of the draws.
-        grouped: of each digit whether it is to be grouped, or else an example; digits that it does
-            not have are left out after the scaling. None groups those that are not in `EXAMPLES`.
 
     """
     low, high = counts
@@ -102,10 +98,7 @@ def drawn(
     values, labels = images[chosen], target[chosen]
     spread = values.std(axis=0)
     values = (values - values.mean(axis=0))[:, spread > 0] / spread[spread > 0]
-    if grouped is None:
-        grouped = {digit: digit not in EXAMPLES for digit in range(10)}
     made: dict[bool, list[Fragment]] = {True: [], False: []}
     for number, vector, digit in zip(chosen, values.tolist(), labels.tolist(), strict=True):
-        if digit in grouped:
-            made[grouped[digit]].append(Fragment(f"digit-{number}", {}, tuple(vector), str(digit)))
-    return Digits(tuple(made[False]), tuple(made[True]))
+        made[digit in EXAMPLES].append(Fragment(f"digit-{number}", {}, tuple(vector), str(digit)))
+    return Digits(tuple(made[True]), tuple(made[False]))

@@ -10,20 +10,19 @@ run is one seed: of a chain's, R-hat and the effective sample size say whether t
 | Binary | a classifier of pairs, then agglomeration, tuned on labels that are hidden |
 | Xing-K | k-means that is told how many, by the best metric (diagonal, full) or one before it |
 | SCDP-1, SCDP-2, SCDP-3 | the paper's models |
+| SCDP-1 (chosen), ... | with the power and separation that find labelled digits again best |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
-from kbforge.clustering.supervised.sampler import Scdp
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.suite import Expectation, Method, Plan, Published, Task
 from kbforge.errors import UsageError
 from kbforge_plugins.suites.digits import (
-    EXAMPLES,
     USPS,
     drawn,
     of_scikit_learn,
@@ -32,13 +31,13 @@ from kbforge_plugins.suites.digits import (
 )
 from kbforge_plugins.suites.groupers.binary import Binary
 from kbforge_plugins.suites.groupers.chain import Chain, Start
+from kbforge_plugins.suites.groupers.chosen import Chosen
 from kbforge_plugins.suites.groupers.metric import XingKMeans
 from kbforge_plugins.suites.groupers.untrained import Coarse, Fine, KMeans
-from kbforge_plugins.suites.scdp_settings import UNTRAINED, candidates, models
+from kbforge_plugins.suites.scdp_settings import UNTRAINED, candidates, published
 
 _COUNTS, _QUICK_COUNTS = (30, 300), (15, 30)
 _SECONDS, _QUICK_SECONDS = 600.0, 60.0
-_HIDDEN = ((1, 3, 5), (8, 9, 1), (3, 5, 8), (9, 1, 3), (5, 8, 9))
 # table 1: F, and the minutes of a chain
 _PUBLISHED = {
     "Coarse": Published(None, (0.372, None)),
@@ -56,7 +55,8 @@ _PUBLISHED = {
 class Supervised:
     """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
     Methods: Coarse, Fine, K-means, Binary, Xing-K (stopped), Xing-K (diagonal), Xing-K (full),
-    CDP, SCDP-1, SCDP-2, SCDP-3. Quick: few digits of the first task, two short chains a model.
+    CDP, SCDP-1 to SCDP-3 as published, and with settings chosen on hidden examples. Quick: few
+    digits of the first task, two short chains a model.
 
     Args:
         chains: runs of each method that draws.
@@ -64,8 +64,6 @@ class Supervised:
         start: where chains start: all fragments `together`, all `apart`, in `twenty` clusters at
             random, or these in `turns`.
         seed: of which digits are drawn.
-        hidden: instead of the table, other settings on three of the five labelled digits, for five
-            triples: what settings can be chosen by.
 
     """
 
@@ -75,7 +73,6 @@ class Supervised:
         sweeps: int = 200,
         start: Start = "turns",
         seed: int = 0,
-        hidden: bool = False,
     ) -> None:
         for name, number, least in (
             ("chains", chains, 1),
@@ -85,20 +82,15 @@ class Supervised:
             if number < least:
                 raise UsageError(f"suite supervised: {name} must be at least {least}, got {number}")
         self._chains, self._sweeps, self._seed = chains, sweeps, seed
-        self._start, self._hidden = start, hidden
+        self._start = start
 
     def plan(self, quick: bool = False) -> Plan:
         """See `kbforge.contracts.suite`."""
         sweeps = 10 if quick else self._sweeps
         chains = min(2, self._chains) if quick else self._chains
-        if self._hidden:
-            methods = tuple(self._chains_of(candidates(), sweeps))
-            tasks = tuple(self._hidden_tasks(quick))
-            seconds = _QUICK_SECONDS if quick else _SECONDS
-            return Plan(tasks, methods, (), chains, seconds, reference=methods[0].name)
         notes: list[str] = []
         tasks = tuple(self._tasks(quick, notes))
-        methods = (*_others(chains), *self._chains_of(models(), sweeps))
+        methods = (*_others(chains), *self._of_chains(sweeps))
         return Plan(
             tasks,
             methods,
@@ -115,10 +107,12 @@ class Supervised:
             notes=tuple(notes),
         )
 
-    def _chains_of(self, chosen: Mapping[str, Scdp], sweeps: int) -> Iterable[Method]:
-        for name, model in chosen.items():
+    def _of_chains(self, sweeps: int) -> Iterable[Method]:
+        for name, model in published().items():
             chain = Chain(model, self._start, sweeps, trained=name != UNTRAINED)
             yield Method(name, grouper=chain)
+        for name, models in candidates().items():
+            yield Method(f"{name} (chosen)", grouper=Chosen(models, self._start, sweeps))
 
     def _tasks(self, quick: bool, notes: list[str]) -> Iterable[Task]:
         yield self._task("digits", *of_scikit_learn(), quick)
@@ -128,23 +122,15 @@ class Supervised:
         elif not quick:
             yield self._task("usps", *of_usps(path), quick)
 
-    def _hidden_tasks(self, quick: bool) -> Iterable[Task]:
-        images, target = of_scikit_learn()
-        for hidden in _HIDDEN:
-            grouped = {digit: digit in hidden for digit in EXAMPLES}
-            name = f"digits-{''.join(map(str, hidden))}-hidden"
-            yield self._task(name, images, target, quick, grouped)
-
     def _task(
         self,
         name: str,
         images: FloatArray,
         target: IntArray,
         quick: bool,
-        grouped: Mapping[int, bool] | None = None,
     ) -> Task:
         rng = np.random.default_rng(self._seed)
-        found = drawn(images, target, _QUICK_COUNTS if quick else _COUNTS, rng, grouped)
+        found = drawn(images, target, _QUICK_COUNTS if quick else _COUNTS, rng)
         return Task(name, found.fragments, examples=found.examples)
 
 

@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.supervised.references import references
-from kbforge.clustering.supervised.run import run
+from kbforge.clustering.supervised.annealing import warmed_up
+from kbforge.clustering.supervised.references import References, references
+from kbforge.clustering.supervised.run import Trace, run
 from kbforge.clustering.supervised.sampler import Scdp, start
 from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.suite import Grouped
@@ -25,7 +26,7 @@ _KEPT = 20
 
 @dataclass(frozen=True)
 class Chain:
-    """The second half of a chain.
+    """The end of a chain: the second half of what follows the warm-up.
 
     Attributes:
         model: see `kbforge.clustering.supervised.sampler`.
@@ -48,9 +49,26 @@ class Chain:
         data = references(rows_of(examples)[:used], labels_of(examples)[:used], rows_of(fragments))
         rng = np.random.default_rng(seed)
         first = _TURNS[seed % len(_TURNS)] if self.first == "turns" else self.first
-        begun = start(data, first_grouping(first, len(fragments), rng))
-        _, trace = run(self.model, data, begun, self.sweeps, _KEPT, rng)
+        trace = visited(self.model, data, first, self.sweeps, rng)
         return Grouped(trace.groupings.tolist(), trace.log_joint.tolist())
+
+
+def visited(
+    model: Scdp, data: References, first: Start, sweeps: int, rng: np.random.Generator
+) -> Trace:
+    """What a chain visits in the end; a quarter of the sweeps are a warm-up.
+
+    Args:
+        model: any.
+        data: all references.
+        first: where it starts, but not `turns`.
+        sweeps: all in all, at least 4.
+        rng: of all draws.
+
+    """
+    state = start(data, first_grouping(first, len(data.test), rng))
+    state = warmed_up(model, data, state, sweeps // 4, rng)
+    return run(model, data, state, sweeps - sweeps // 4, _KEPT, rng)[1]
 
 
 def first_grouping(first: Start, n: int, rng: np.random.Generator) -> IntArray:
