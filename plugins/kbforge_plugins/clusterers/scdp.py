@@ -12,7 +12,8 @@ import orjson
 from kbforge.clustering.batch.outcome import concluded
 from kbforge.clustering.supervised.chain_run import ScdpRules, ScdpRun
 from kbforge.clustering.supervised.references import references
-from kbforge.clustering.supervised.sampler import SCDP1, SCDP2, SCDP3, Scdp
+from kbforge.clustering.supervised.sampler import SCDP1, SCDP2, SCDP3
+from kbforge.clustering.supervised.sampler import Scdp as Model
 from kbforge.clustering.supervised.separation import Near
 from kbforge.contracts import (
     Clusterer,
@@ -33,7 +34,7 @@ from kbforge_plugins.resamplers.optimal import Optimal
 LINKED = "linked"
 
 
-class ScdpClusterer(Clusterer):
+class Scdp(Clusterer):
     """Groups beside labelled fragments, from which it learns what differs within an entity.
 
     It takes a model that kbforge train-supervised makes, --likelihood MODEL. What comes out is the
@@ -124,6 +125,6 @@ class ScdpClusterer(Clusterer):
         return out
 
 
-def variant(model: int, rate: float) -> Scdp:
+def variant(model: int, rate: float) -> Model:
     """The model of a number; the rate is that of model 3's separation."""
     return {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]

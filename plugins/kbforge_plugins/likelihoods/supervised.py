@@ -15,6 +15,7 @@ import numpy as np
 from kbforge.contracts import AdditiveLikelihood, FloatArray, Fragment
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
+from kbforge.words import counted
 from kbforge_plugins.models.supervised.columns import Columns, Readings
 from kbforge_plugins.models.supervised.scaling import Scaled, scaled
 from kbforge_plugins.models.supervised.scatter import Scatter
@@ -114,10 +115,10 @@ class Supervised(AdditiveLikelihood):
         self._data = scaled(values[:n], np.array(trained.labels), values[n:])
         self._row = {reading: row for row, reading in enumerate(readings)}
         self._scatter = Scatter(self._data.within * trained.settings.factor)
-        entities = len({*trained.labels})
+        entities, new = len({*trained.labels}), counted(len(fragments), "fragment")
         return (
-            f"supervised: {len(fragments):,} fragments embedded beside {n:,} labelled ones of "
-            f"{entities:,} entities, {values.shape[1]} columns of {len(trained.compared)} features"
+            f"supervised: {new} embedded beside {n:,} labelled ones of {entities:,} entities, "
+            f"{values.shape[1]} columns of {counted(len(trained.compared), 'feature')}"
         )
 
     def vectors(self, fragments: Sequence[Fragment]) -> Scaled:
@@ -154,6 +155,6 @@ class Supervised(AdditiveLikelihood):
     @staticmethod
     def _unknown(fragment: Fragment) -> LikelihoodError:
         return LikelihoodError(
-            f'fragment "{quoted(fragment.id)}" is none of those that the model was fitted to; all '
+            f'expected a fragment that the model was fitted to, got "{quoted(fragment.id)}"; all '
             "that are to be grouped are embedded together, so cluster them in one run"
         )

@@ -104,13 +104,13 @@ def placed(feature: Feature, readings: Sequence[str], dimensions: int) -> FloatA
     if axes <= dimensions:
         return points
     turned = np.random.default_rng(_SEED).standard_normal((axes, dimensions))
-    return points @ (turned / np.sqrt(dimensions))
+    return np.asarray(points @ (turned / np.sqrt(dimensions)))
 
 
 def _spanned(distances: FloatArray) -> FloatArray:
     """All axes that distances span."""
     points = embedding((distances + distances.T) / 2, len(distances))
-    return points[:, np.abs(points).max(axis=0) > 0]
+    return np.asarray(points[:, np.abs(points).max(axis=0) > 0])
 
 
 def _by_landmarks(feature: Feature, readings: Sequence[str]) -> FloatArray:
