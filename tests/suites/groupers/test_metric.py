@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from kbforge_plugins.suites.groupers.metric import differences_apart, learned, scatter_within
 
@@ -56,11 +56,15 @@ def test_the_diagonal_metric_is_the_best_of_a_grid(seed: int) -> None:
     rows, labels = problem(seed, 2)
     same, apart = pairs(rows, labels, True), pairs(rows, labels, False)
     root = learned(scatter_within(rows, labels), apart, False, 20_000, 1e-7)
-    best = max(
-        value(np.diag([np.cos(t), np.sin(t)]), same, apart) for t in np.linspace(0, np.pi / 2, 2001)
-    )
-    found = value(root @ root.T, same, apart)
-    assert found == pytest.approx(best, rel=1e-4)
+
+    def worse(t: float) -> float:
+        return -value(np.diag(np.square([np.cos(t), np.sin(t)])), same, apart)
+
+    grid = np.linspace(0, np.pi / 2, 201)
+    at = int(np.argmin([worse(t) for t in grid]))
+    around = grid[max(at - 1, 0)], grid[min(at + 1, 200)]
+    best = -min(minimize_scalar(worse, bounds=around, method="bounded").fun, worse(grid[at]))
+    assert value(root @ root.T, same, apart) == pytest.approx(best, rel=1e-5)
     assert (root == np.diag(root.diagonal())).all()
 
 
