@@ -7,6 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# how long an example takes is the machine's affair
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # processes beside each other share the cores; read when torch is first imported
 if "PYTEST_XDIST_WORKER" in os.environ:

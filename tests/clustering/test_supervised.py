@@ -124,6 +124,16 @@ def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
     assert same.mean(axis=0)[~right].mean() < 0.05
 
 
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_the_last_sweep_is_remembered(kept: int) -> None:
+    train, labels, test, _ = scene()
+    data = references(train, labels, test)
+    first = start(data, np.zeros(24, dtype=np.int64))
+    state, trace = run(SCDP1, data, first, 10, kept, np.random.default_rng(1))
+    assert trace.groupings.shape == (kept, 24)
+    assert (trace.groupings[-1] == state.publication[data.test]).all()
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_labelled_publications_are_joined_if_they_are_shared(shared: bool) -> None:
     train, labels, _, _ = scene()

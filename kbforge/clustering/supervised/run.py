@@ -50,11 +50,12 @@ def run(
         data: all references.
         state: the first.
         sweeps: how many, at least 2.
-        kept: how many sweeps of the second half to remember, at least 1, evenly spread.
+        kept: how many sweeps of the second half to remember, at least 1, evenly spread from the
+            last one on.
         rng: of all draws.
 
     """
-    remembered = np.unique(np.linspace(sweeps // 2, sweeps - 1, kept).astype(np.int64)).tolist()
+    remembered = np.unique(np.linspace(sweeps - 1, sweeps // 2, kept).astype(np.int64)).tolist()
     states: list[State] = []
     for i in range(sweeps):
         state = sweep(model, data, state, rng)

@@ -157,10 +157,15 @@ def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
     if not model.reestimated or len(means) < 2:
         features = means.shape[1]
         return TypePrior(np.full(features, model.shape), np.full(features, model.rate))
-    first, second = np.triu_indices(len(means), 1)
-    squares = np.square(means[first] - means[second])
-    mean = np.maximum(squares.mean(axis=0) / 2, _LEAST)
-    variance = np.maximum(squares.var(axis=0), _LEAST)
+    k = len(means)
+    pairs = k * (k - 1) / 2
+    centred = means - means.mean(axis=0)
+    second, fourth = (np.power(centred, power).sum(axis=0) for power in (2, 4))
+    # sums over pairs of the squared distance, and of its square, where the means sum to 0
+    square = k * second / pairs
+    of_squares = (k * fourth + 3 * second * second) / pairs
+    mean = np.maximum(square / 2, _LEAST)
+    variance = np.maximum(of_squares - square * square, _LEAST)
     return TypePrior(mean * mean / variance, mean / variance)
 
 
