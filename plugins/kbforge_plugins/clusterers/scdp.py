@@ -110,10 +110,11 @@ class Scdp(Clusterer):
     ) -> ScdpRun:
         settings, terms = likelihood.settings, log_terms_of(likelihood, fragments, alpha)
         model = self._model or settings.model
+        choice = settings.choices[model]
         scaled = likelihood.vectors(fragments)
         data = references(scaled.train, scaled.labels, scaled.test)
         start = self._first(scaled, fragments)
-        made = replace(variant(model, settings.choices[model].rate), shared=self._shared)
+        made = replace(variant(model, choice.rate, choice.power), shared=self._shared)
         return ScdpRun(made, data, start, self._rules, terms, rng)
 
     def _first(self, data: Scaled, fragments: Sequence[Fragment]) -> IntArray:
@@ -125,6 +126,7 @@ class Scdp(Clusterer):
         return out
 
 
-def variant(model: int, rate: float) -> Model:
+def variant(model: int, rate: float, power: float) -> Model:
     """The model of a number; the rate is that of model 3's separation."""
-    return {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]
+    published = {1: SCDP1, 2: SCDP2, 3: replace(SCDP3, separation=Near(rate))}[model]
+    return replace(published, power=power)

@@ -23,7 +23,7 @@ COMPARED = (Compared("colour", "edit"), Compared("name", "rare-words"))
 SETTINGS = Settings(
     dimensions=3,
     model=1,
-    choices={1: Choice(1.0, 0.9), 2: Choice(1.0, 0.8), 3: Choice(0.5, 0.7)},
+    choices={1: Choice(1.0, 0.3, 0.9), 2: Choice(1.0, 1.0, 0.8), 3: Choice(0.5, 1.0, 0.7)},
     factor=3.0,
 )
 

@@ -88,6 +88,7 @@ def changed(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (changed("factor", 0), "factor: expected a number from"),
         (changed("choices", {}), "choices.1: expected a table"),
         (lambda told: told["choices"]["3"].update(rate=-1), "choices.3.rate"),
+        (lambda told: told["choices"]["1"].update(power=2), "choices.1.power"),
         (lambda told: told["choices"]["2"].update(start="linked"), "an unknown field"),
         (lambda told: told["choices"].update({"4": {}}), "an unknown field"),
     ],

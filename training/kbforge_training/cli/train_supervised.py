@@ -50,11 +50,12 @@ def train_supervised(
     """Learn from clustered examples which differences matter, and write a model for scdp.
 
     Labelled entities are hidden in turn and grouped beside the others; what groups them best is
-    chosen: how many dimensions of each feature, which model of the paper, its rate of separation.
-    The model keeps what is compared of the labelled fragments, readably, because new ones are
-    grouped beside them. The table says how well each clusterer does on hidden entities: scdp,
-    linkage, or agglomerative, which stands for those that take any likelihood. Hidden entities are
-    few, and of this file: docs/supervised.md says when examples pay.
+    chosen: how many dimensions of each feature, which model of the paper, its rate of separation,
+    and how much a fragment counts (the power of its likelihood). The model keeps what is compared
+    of the labelled fragments, readably, because new ones are grouped beside them. The table says
+    how well each clusterer does on hidden entities: scdp, linkage, or agglomerative, which stands
+    for those that take any likelihood. Hidden entities are few, and of this file:
+    docs/supervised.md says when examples pay.
 
     Examples:
 
@@ -95,7 +96,7 @@ def _summary(found: TrainedSupervised) -> dict[str, Any]:
         "dimensions": settings.dimensions,
         "scdp": settings.model,
         "models": {
-            str(model): {"rate": choice.rate, "f1": choice.score}
+            str(model): {"rate": choice.rate, "power": choice.power, "f1": choice.score}
             for model, choice in settings.choices.items()
         },
         "linkage": {"f1": found.linkage},
@@ -110,14 +111,14 @@ def _print(found: TrainedSupervised, output: Path) -> None:
     trained, settings = found.trained, found.trained.settings
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("clusterer")
-    for title in ("rate", "F1 on hidden entities"):
+    for title in ("rate", "power", "F1 on hidden entities"):
         table.add_column(title, justify="right")
     for model, choice in settings.choices.items():
         rate = f"{choice.rate:g}" if model == 3 else ""
         chosen = " *" if model == settings.model else ""
-        table.add_row(f"scdp {model}{chosen}", rate, f"{choice.score:.3f}")
-    table.add_row("linkage", "", f"{found.linkage:.3f}")
-    table.add_row("agglomerative", "", f"{found.one_type:.3f}")
+        table.add_row(f"scdp {model}{chosen}", rate, f"{choice.power:g}", f"{choice.score:.3f}")
+    table.add_row("linkage", "", "", f"{found.linkage:.3f}")
+    table.add_row("agglomerative", "", "", f"{found.one_type:.3f}")
     console.stdout().print(table)
     features = ", ".join(quoted(str(each), 60) for each in trained.compared) or "vectors"
     console.note(

@@ -37,11 +37,13 @@ class Choice:
 
     Attributes:
         rate: of separation; of models 1 and 2 without meaning.
+        power: of the likelihood, see `kbforge.clustering.supervised.sampler.Scdp`.
         score: mean B-cubed F1 of hidden labelled entities.
 
     """
 
     rate: float
+    power: float
     score: float
 
 
@@ -117,7 +119,7 @@ def files_of(trained: Trained) -> dict[str, bytes]:
         "model": settings.model,
         "factor": settings.factor,
         "choices": {
-            str(model): {"rate": c.rate, "score": c.score}
+            str(model): {"rate": c.rate, "power": c.power, "score": c.score}
             for model, c in sorted(settings.choices.items())
         },
     }
@@ -183,8 +185,12 @@ def _chosen(fields: Record) -> Settings:
     table = fields.table("choices").only(*map(str, MODELS))
     choices = {}
     for each in MODELS:
-        told = table.table(str(each)).only("rate", "score")
-        choices[each] = Choice(told.within("rate", _LEAST, _MOST), told.within("score", 0, 1))
+        told = table.table(str(each)).only("rate", "power", "score")
+        choices[each] = Choice(
+            told.within("rate", _LEAST, _MOST),
+            told.within("power", _LEAST, 1),
+            told.within("score", 0, 1),
+        )
     return Settings(dimensions, model, choices, fields.within("factor", _LEAST, _MOST))
 
 
