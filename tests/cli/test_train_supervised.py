@@ -54,7 +54,7 @@ def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
     assert "labelled fragments of 16 entities" in trained.err
     assert "name=rare-words" in trained.err
     card = read_bundle(Path("mine")).files["MODEL_CARD.md"].decode()
-    assert "| model | rate | F1 |" in card
+    assert "| model | rate | power | F1 |" in card
     clustered = program(*cluster(*FAST, "-o", "kb.jsonl"))
     assert "embedded beside" in clustered.err
     assert "guess" not in clustered.err
