@@ -29,12 +29,12 @@ from shell import table
 
 from kbforge.clustering.batch.budget import Watch
 from kbforge.clustering.batch.chain_run import ChainRules
-from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping import Grouping, clusters_of
 from kbforge.clustering.batch.grouping_model import model_of
 from kbforge.clustering.batch.kernels import GibbsKernel
 from kbforge.clustering.fastex.counts import Counts, Taylor
 from kbforge.clustering.fastex.mixture import Mixture
-from kbforge.clustering.fastex.mixture_run import MixtureRun, at_random, clusters_of
+from kbforge.clustering.fastex.mixture_run import MixtureRun, at_random
 from kbforge.clustering.fastex.run import FastExRules, FastExRun
 from kbforge.clustering.fastex.uncollapsed import UncollapsedRun
 from kbforge.contracts import IntArray, SparseCounts

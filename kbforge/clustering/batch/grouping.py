@@ -115,6 +115,19 @@ class Grouping:
         return np.asarray(self.log_size[: self.n_slots] > -np.inf)
 
 
+def clusters_of(labels: IntArray) -> list[Cluster]:
+    """A grouping as clusters, by their smallest fragment.
+
+    Args:
+        labels: of each fragment, shape [n].
+
+    """
+    held: dict[int, list[int]] = {}
+    for fragment, label in enumerate(labels.tolist()):
+        held.setdefault(label, []).append(fragment)
+    return [tuple(cluster) for cluster in held.values()]
+
+
 def leaders(labels: Sequence[int]) -> IntArray:
     """A grouping as the smallest fragment of each fragment's cluster, shape [n].
 

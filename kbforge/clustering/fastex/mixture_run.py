@@ -10,7 +10,7 @@ import numpy as np
 
 from kbforge.clustering.batch.budget import Watch
 from kbforge.clustering.batch.chain_run import ChainRules
-from kbforge.clustering.batch.grouping import leaders
+from kbforge.clustering.batch.grouping import clusters_of, leaders
 from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.clustering.fastex.counts import Counts, Taylor
 from kbforge.clustering.fastex.mixture import Mixture
@@ -164,14 +164,6 @@ class MixtureRun(ABC):
         for slot, cluster in enumerate(clusters):
             labels[list(cluster)] = slot
         return labels
-
-
-def clusters_of(slots: IntArray) -> list[Cluster]:
-    """A grouping as clusters, by their smallest fragment."""
-    held: dict[int, list[int]] = {}
-    for fragment, slot in enumerate(slots.tolist()):
-        held.setdefault(slot, []).append(fragment)
-    return [tuple(cluster) for cluster in held.values()]
 
 
 def at_random(n: int, components: int, rng: np.random.Generator) -> list[Cluster]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kbforge.clustering.batch.budget import Watch
 from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.grouping import clusters_of
 from kbforge.clustering.batch.outcome import concluded
 from kbforge.clustering.fastex.compiled import CompiledSampler
 from kbforge.clustering.fastex.counts import Counts, Taylor
@@ -17,7 +18,6 @@ from kbforge.clustering.fastex.hashes import Directions
 from kbforge.clustering.fastex.mixture import Mixture
 from kbforge.clustering.fastex.mixture_run import (
     MixtureRun,
-    clusters_of,
     family_of,
     require_components,
 )

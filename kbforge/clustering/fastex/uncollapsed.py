@@ -18,12 +18,12 @@ from scipy.sparse import csr_array
 
 from kbforge.clustering.batch.budget import Watch
 from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.grouping import clusters_of
 from kbforge.clustering.batch.outcome import concluded
 from kbforge.clustering.fastex.counts import Counts
 from kbforge.clustering.fastex.mixture import Mixture
 from kbforge.clustering.fastex.mixture_run import (
     MixtureRun,
-    clusters_of,
     family_of,
     require_components,
 )

@@ -4,7 +4,6 @@
 // same moves. Proposals of a block are made on several threads, steps one after another.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from kbforge.clustering.batch.budget import Watch
+from kbforge.clustering.batch.grouping import clusters_of
 from kbforge.clustering.batch.outcome import concluded
 from kbforge.contracts import (
     Cluster,
@@ -65,10 +66,7 @@ class _LinkageRun:
     def until_done(self, watch: Watch) -> Ending:
         """Link them."""
         watch.step(self._progress)
-        held: dict[int, list[int]] = {}
-        for i, slot in enumerate(linked(self._likelihood.vectors(self._fragments)).tolist()):
-            held.setdefault(slot, []).append(i)
-        self._clusters = [tuple(members) for members in held.values()]
+        self._clusters = clusters_of(linked(self._likelihood.vectors(self._fragments)))
         watch.round(self._progress)
         return Ending.DONE
 

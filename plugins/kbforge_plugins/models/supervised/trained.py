@@ -19,6 +19,7 @@ from kbforge.errors import BadRecord, ModelError, quoted
 from kbforge.files.records import Record, json_value
 from kbforge.models.bundle import Bundle
 from kbforge.models.calibration import CALIBRATION_FILE
+from kbforge.models.confidence import IN_BUNDLE
 from kbforge_plugins.features.texts import ALL
 from kbforge_plugins.models.supervised.comparing import Compared
 
@@ -140,7 +141,7 @@ def from_bundle(bundle: Bundle, where: str) -> Trained:
     """
     bundle.require_of(PLUGIN, where)
     for name in bundle.files:
-        if name not in (SETTINGS, REFERENCES, CARD, CALIBRATION_FILE, "confidence.toml"):
+        if name not in (SETTINGS, REFERENCES, CARD, CALIBRATION_FILE, IN_BUNDLE):
             raise ModelError(f'{where}: the file "{quoted(name)}" is none of such a model')
     for name in (SETTINGS, REFERENCES):
         if name not in bundle.files:
