@@ -42,7 +42,7 @@ def brute_force(data, log_alpha, model=None):
 names = st.lists(st.text("abcd", min_size=1, max_size=5), min_size=2, max_size=9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(names, st.randoms(use_true_random=False))
 def test_curve_equals_the_definition(texts, random):
     data = fragments(texts, [random.choice("xyz") for _ in texts])

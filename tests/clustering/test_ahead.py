@@ -99,7 +99,7 @@ def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 10_000))
 def test_the_result_is_that_of_one_by_one(
     stage: str, data: st.DataObject, rules: str, seed: int

@@ -64,7 +64,7 @@ class CompiledTwins(Twins):
 
 @pytest.mark.parametrize("stage", ["conjugate", "indexed", "selective"])
 @pytest.mark.parametrize("name", sorted(LIKELIHOODS))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),
@@ -78,7 +78,7 @@ def test_whatever_is_done_is_as_in_the_reference(
     play(CompiledTwins(opening(name, stage, items), RULES[rules], exact=True), items, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     given=st.lists(
         st.tuples(st.lists(st.integers(-2, 3), unique=True, max_size=3), st.integers(0, 5)),

@@ -46,7 +46,7 @@ def local(problem: Problem, fragments: Sequence[Fragment]) -> Posterior:
     return session.posterior()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     workers=st.integers(1, 4),

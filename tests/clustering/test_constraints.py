@@ -128,7 +128,7 @@ def possible(given: Constraints, fragments: Sequence[Fragment]) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     n=st.integers(2, 6),
     seed=st.integers(0, 10_000),
@@ -186,7 +186,7 @@ TURNS = ("add", "add", "decide", "decide", "remove", "lift", "revise")
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),

@@ -134,7 +134,7 @@ def represented(posterior: Posterior) -> dict[Grouping, float]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     n=st.integers(1, 7),
     seed=st.integers(0, 10_000),

@@ -214,7 +214,7 @@ def everything(session: OnlineSession) -> Any:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     data=st.data(),
     rules=st.sampled_from(sorted(RULES)),

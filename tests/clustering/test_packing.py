@@ -21,7 +21,7 @@ def test_where_keys_lead(led: dict[int, Led]) -> None:
     assert list(unpack_led(pack_led(led))) == list(led)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(entities=st.integers(0, 12), seed=st.integers(0, 1000))
 def test_pages_of_a_session(entities: int, seed: int) -> None:
     fragments, problem = of_people(max(entities, 1), seed)

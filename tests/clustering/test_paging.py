@@ -157,7 +157,7 @@ def opening(name: str, stage: str, items: list[Fragment], link: str | None = Non
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),

@@ -70,7 +70,7 @@ def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     n=st.integers(2, 7),
     seed=st.integers(0, 10_000),
@@ -110,7 +110,7 @@ def check_exact(
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), data=st.data())
 def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.DataObject) -> None:
     """Fragments come, go and come again; a session restored at any time goes on alike."""

@@ -54,7 +54,7 @@ def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
     assert 1 <= len(heavy.subproblems[0].particles) == expected < 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n=st.integers(2, 9), size=st.integers(1, 8), seed=st.integers(0, 10_000))
 def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> None:
     """The best q on a support S is p restricted to it, with KL(q || p) = -log p(S) (paper, B.2)."""

@@ -32,7 +32,7 @@ def best(session: OnlineSession) -> float:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), passes=st.integers(1, 2))
 def test_what_is_held_never_gets_worse(
     name: str, stage: str, rules: str, seed: int, passes: int

@@ -69,7 +69,7 @@ def sharded(
     return posterior_of(pages, prior, len(fragments), evaluations), router.counts
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     keys=st.lists(st.lists(st.integers(-3, 9), unique=True, max_size=4), min_size=1, max_size=45),
     spread=st.integers(0, 3),

@@ -185,7 +185,7 @@ def test_what_no_particle_connects_stays_apart_whatever_the_masks_look_like() ->
     assert fresh > 20
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(3, 7), seed=st.integers(0, 10_000), particles=st.sampled_from([2, 3, 5, 10]))
 def test_no_split_raises_the_reverse_kl_divergence(n: int, seed: int, particles: int) -> None:
     """Proposition 3.1, for the published marginal weights and for target weights."""

@@ -83,14 +83,14 @@ def read_back(exporter, read, fragments, entities, known):
 )
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_fragment_for_fragment(exporter, read, known, made):
     assert read_back(exporter(), read, *made, known) == expected(*made, known)
 
 
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_neo4j_has_every_value_under_a_plain_name(known, made):
     def clean(text):
         return text.replace("\x1f", "\ufffd")
@@ -118,7 +118,7 @@ def test_neo4j_has_every_value_under_a_plain_name(known, made):
 
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_ftm_loses_nothing(known, made):
     found = read_back(FtmExporter(), readers.ftm, *made, known)
     for entity, of in expected(*made, known).items():

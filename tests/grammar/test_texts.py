@@ -214,7 +214,7 @@ def _bracketed(begin: str, items: list[tuple[object, ...]], end: str) -> tuple[o
 
 
 @given(TREES, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.Random) -> None:
     grammar = compiled(tree)
     if grammar is None:
@@ -233,7 +233,7 @@ def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.R
 
 
 @given(TREES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_symbol_begins_with_another_that_is_legal_there(tree: Tree) -> None:
     grammar = compiled(tree)
     for node in grammar.nodes if grammar else ():

@@ -52,7 +52,7 @@ def legal_slowly(slow: SlowTable, place: Place, table: TokenTable) -> dict[int, 
 
 
 @given(TREES, st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_grammar_allows_the_tokens_that_derivatives_allow(
     tree: Tree, rng: random.Random
 ) -> None:
@@ -81,7 +81,7 @@ def test_any_grammar_allows_the_tokens_that_derivatives_allow(
 
 
 @given(TREES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_state_is_a_place_between_symbols(tree: Tree) -> None:
     """The table is no larger than it has to be: nodes that allow the same are one."""
     made = table_of(tree)

@@ -37,7 +37,7 @@ def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says() -> Non
             assert np.mean(hashes[:, i] == hashes[:, j]) == pytest.approx(expected, abs=slack)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 30))
 def test_a_hash_is_the_same_whoever_is_beside(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

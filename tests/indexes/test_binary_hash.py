@@ -77,7 +77,7 @@ def test_rare_words_count_for_more() -> None:
     assert rare > common + 60
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(several=st.lists(WORDS, min_size=1, max_size=6), rows=st.sampled_from([3, 8, 16]))
 def test_keys_do_not_depend_on_who_was_asked_about(several: list[list[str]], rows: int) -> None:
     index = BinaryHash(rows=rows, bands=20)

@@ -62,7 +62,7 @@ def test_weights_count_as_the_formula_says() -> None:
     assert abs(shared(index, text(one), text(other)) - 512 * plain) > error
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(several=st.lists(WORDS, min_size=1, max_size=6), unit=st.sampled_from(["word", "character"]))
 def test_keys_do_not_depend_on_who_was_asked_about(several: list[list[str]], unit: str) -> None:
     index = MinHash(unit=unit, order=2, bands=8)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -90,7 +90,6 @@ def test_attributes_share_no_key_and_only_those_named_are_read() -> None:
     )
 
 
-@settings(deadline=None)
 @given(names=st.lists(TEXTS, min_size=1, max_size=8))
 def test_keys_do_not_depend_on_who_was_asked_about(names: list[list[str]]) -> None:
     index = fitted(people(20, 1), common=2)

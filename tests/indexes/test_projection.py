@@ -61,7 +61,7 @@ def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: i
     assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     vectors=st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=2, max_size=9),
     angles=st.booleans(),

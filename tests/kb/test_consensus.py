@@ -115,7 +115,7 @@ def test_the_search_finds_what_brute_force_finds_nearly_always(estimate):
 
 @LOSS
 @given(seed=st.integers(0, 10**6), n=st.integers(9, 16))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_large_one_loses_no_more_than_any_particle_and_no_move_gains(estimate, seed, n):
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 4, n)

@@ -45,7 +45,7 @@ def assemble_block(fragments, posterior, most):
 
 
 @given(MADE, st.sampled_from(["map", "vi"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_all_alternatives_give_the_posterior_similarity(case, estimate):
     block, fragments = made(*case)
     entities = entities_of(block, fragments, estimate)
@@ -64,7 +64,7 @@ def test_all_alternatives_give_the_posterior_similarity(case, estimate):
 
 
 @given(MADE, st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_few_alternatives_give_bounds(case, most):
     block, fragments = made(*case)
     entities = entities_of(block, fragments, most=most)
@@ -77,7 +77,7 @@ def test_a_few_alternatives_give_bounds(case, most):
 
 
 @given(MADE, st.floats(0, 0.9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pairs_are_those_above_the_least(case, least):
     block, fragments = made(*case)
     together = similarity(block)

@@ -71,7 +71,7 @@ def written_out(model: Attributes, cluster: list[Fragment]) -> float:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 7))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) -> None:
     """Also of fragments with several values, with blanks, and with one value in two spellings."""
     rng = random.Random(seed)
@@ -82,7 +82,7 @@ def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) 
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, n)
@@ -99,7 +99,7 @@ def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_predictives_sum_to_the_marginal(seed: int, n: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, n)
@@ -428,7 +428,7 @@ def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_one_that_takes_up_scores_strangers_alike_whoever_was_asked_about_first(seed: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, 30)

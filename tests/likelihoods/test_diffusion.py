@@ -161,7 +161,7 @@ def test_weights_integrate_polynomials_exactly(order: int, h: float) -> None:
 
 
 @pytest.mark.parametrize("probes", [0, 2])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=9), st.randoms(use_true_random=False))
 def test_alone_or_in_a_batch_in_any_order(probes: int, sizes: list[int], rng: object) -> None:
     score = density(random_model(), probes=probes, batch=12)

@@ -60,7 +60,7 @@ TEXTS = st.text(st.sampled_from("abAB -éж東"), max_size=8)
     cluster=st.lists(st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=4),
     scale=st.sampled_from([0.01, 0.4, 7.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_marginal_is_a_polya_urn(
     name: str, trained: list[str], cluster: list[list[str]], scale: float
 ) -> None:

@@ -36,7 +36,7 @@ USES = st.lists(
 
 
 @given(most=st.integers(0, 150), uses=USES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_holds_what_was_used_last_within_its_bound(
     most: int, uses: list[tuple[bool, str, int]]
 ) -> None:

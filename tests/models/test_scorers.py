@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, Likelihood
@@ -50,7 +50,6 @@ def test_pieces_are_the_sets_in_order(n: int, scorers: int) -> None:
     assert len(pieces) < 2 or min(sizes) >= LEAST
 
 
-@settings(deadline=None)
 @given(n=st.integers(0, 100), workers=st.integers(1, 4), seed=st.integers(0, 10**6))
 def test_scores_come_back_in_order_whoever_is_lost(n: int, workers: int, seed: int) -> None:
     crew = Here(lambda: ScoreWorker(Sizes()), workers, random.Random(seed), 0.3, 5)

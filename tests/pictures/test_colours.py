@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.pictures.canvas import PALETTE
@@ -45,7 +45,6 @@ def test_compared_with_the_first_a_cluster_has_its_colour_again() -> None:
     assert colours.paint([(4, 5), (2, 3), (0, 1)]) == first[::-1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=8, max_size=8), min_size=2, max_size=4))
 def test_where_colours_suffice_one_changes_where_the_rings_are(labels: list[list[int]]) -> None:
     """At most three clusters in each grouping, so that no new one needs a colour of the first."""

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Particle, Posterior, Subproblem
@@ -40,7 +40,6 @@ POSTERIOR = Posterior(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.floats(-5, 0), min_size=1, max_size=4), min_size=1, max_size=4),
     st.integers(1, 12),

@@ -58,7 +58,7 @@ def test_without_an_error_term_the_bound_is_an_estimate() -> None:
     assert cosines(4, 0.5) == pytest.approx([1, 1, 1, math.sqrt(0.5), 0], abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 200), st.integers(0, 2**32))
 def test_packed_distances_are_those_of_the_signs(bits: int, seed: int) -> None:
     projections = np.random.default_rng(seed).normal(size=(5, bits))
@@ -77,7 +77,7 @@ def test_a_permutation_gives_every_row_coordinates_of_its_own() -> None:
     assert (one != other).any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(-500, 500), min_size=1, max_size=12),
     st.floats(0.001, 1.0),

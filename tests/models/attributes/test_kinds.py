@@ -159,7 +159,7 @@ def test_the_order_of_names_does_not_matter_to_all_words() -> None:
 
 
 @given(raw=st.text(max_size=60) | st.sampled_from(HOSTILE_VALUES), kind=st.sampled_from(KINDS))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_features_of_anything_are_distinct_and_have_names(raw: str, kind: Kind) -> None:
     for name, keys in features_of(kind, normalised(raw)).items():
         assert name in feature_names(kind)
@@ -214,7 +214,6 @@ def test_what_only_looks_like_one_stays(value: str) -> None:
 
 
 @given(st.text(alphabet="+0123456789 ().,-/$abÉ", max_size=30))
-@settings(deadline=None)
 def test_what_is_normalised_stays_as_it_is(value: str) -> None:
     once = normalised(value)
     assert normalised(once) == once

@@ -29,7 +29,7 @@ from tests.program import Run
         max_size=4,
     ),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_what_is_written_is_read(seed: int, names: list[str]) -> None:
     """To the last bit, whatever an attribute is called."""
     rng = random.Random(seed)

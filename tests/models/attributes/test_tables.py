@@ -36,7 +36,7 @@ def taken_up(vocabulary: Vocabulary) -> Vocabulary:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_values_have_the_same_probabilities_whoever_was_asked_for_before(
     kind: Kind, seed: int
 ) -> None:

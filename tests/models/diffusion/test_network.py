@@ -24,7 +24,7 @@ def points(k: int, n: int, seed: int = 0) -> Tensor:
     return torch.randn(k, n, 2, generator=torch.Generator().manual_seed(seed))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.permutations(range(5)), st.floats(-2.0, 2.0))
 def test_points_have_no_order(order: list[int], log_s: float) -> None:
     y = points(3, 5)

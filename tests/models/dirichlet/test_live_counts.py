@@ -95,7 +95,7 @@ def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) ->
 
 @pytest.mark.usefixtures("small")
 @given(seed=st.integers(0, 10_000), noise=st.integers(0, 60))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_company_and_history_change_no_bit(seed: int, noise: int) -> None:
     """One cluster alone in a table, and among others that came and went."""
     rng = np.random.default_rng(seed)

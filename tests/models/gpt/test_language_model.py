@@ -131,7 +131,7 @@ def test_the_weights_are_two_bytes_each() -> None:
 
 
 def test_any_changed_byte_of_any_file_is_noticed(folder: Path) -> None:
-    @settings(max_examples=60, deadline=None, database=None)
+    @settings(max_examples=60, database=None)
     @given(data=st.data())
     def check(data: st.DataObject) -> None:
         path = folder / data.draw(st.sampled_from(sorted(GOOD.files)))

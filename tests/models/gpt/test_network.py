@@ -31,7 +31,7 @@ def equals_its_equations(gpt: GPT, tokens: list[int]) -> bool:
     return np.allclose(logits, Reference(gpt, TABLE).logits(tokens), rtol=0, atol=1e-4)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(tokens=sequences)
 def test_equals_its_equations(tokens: list[int]) -> None:
     assert equals_its_equations(GPT_, tokens)
@@ -42,7 +42,7 @@ def test_equals_its_equations_in_other_shapes(sizes: dict[str, int]) -> None:
     assert equals_its_equations(model(V, **sizes), [1, 5, 5, 39, 0, 2])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(tokens=sequences, data=st.data())
 def test_a_later_token_never_changes_what_comes_before(
     tokens: list[int], data: st.DataObject
@@ -54,7 +54,7 @@ def test_a_later_token_never_changes_what_comes_before(
     assert (after[at] - before[at]).abs().max() > 1e-3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=st.lists(sequences, min_size=1, max_size=5), extra=st.integers(0, 5), data=st.data())
 def test_padding_and_neighbours_do_no_harm(
     rows: list[list[int]], extra: int, data: st.DataObject

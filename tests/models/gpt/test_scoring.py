@@ -157,7 +157,7 @@ def texts(fragments: list[Fragment], model: LanguageModel) -> list[list[int]]:
 
 
 @given(data=st.data(), context=st.integers(1, 400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_windows(
     texts: list[list[int]], model: LanguageModel, data: st.DataObject, context: int
 ) -> None:
@@ -214,7 +214,7 @@ def stretches(draw: st.DrawFn) -> list[Stretch]:
 
 
 @given(of=stretches(), budget=st.integers(1, 2_000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_batches(of: list[Stretch], budget: int) -> None:
     """Every stretch once; no batch beyond its bounds, and none that could have taken the next."""
 

@@ -214,7 +214,7 @@ def test_a_tokenizer_that_was_changed_is_refused(content: bytes, sentence: str) 
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_damaged_file_is_refused_or_harmless(data: st.DataObject) -> None:
     content = bytearray(tokenizer().to_bytes())
     for _ in range(data.draw(st.integers(1, 3))):

@@ -50,7 +50,7 @@ def test_pairs_and_their_scatter_are_those_of_the_labels(seed: int, features: in
     assert len(few) == 5
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(SEEDS)
 def test_the_diagonal_metric_is_the_best_of_a_grid(seed: int) -> None:
     rows, labels = problem(seed, 2)
@@ -68,7 +68,7 @@ def test_the_diagonal_metric_is_the_best_of_a_grid(seed: int) -> None:
     assert (root == np.diag(root.diagonal())).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(SEEDS)
 def test_the_full_metric_is_the_best_of_a_grid(seed: int) -> None:
     rows, labels = problem(seed, 2)
