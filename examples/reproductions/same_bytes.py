@@ -32,7 +32,9 @@ import gaussian
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOST = 10_000
 # what a clock says
-TIMES = {"seconds", "fragments_per_second", "seconds_cpu", "created"}
+PARTS = ("reading", "preparing", "clustering", "writing")
+TIMES = {"seconds", "seconds_cpu", "created", "clustered_per_second"}
+TIMES |= {f"seconds_{part}" for part in PARTS}
 
 Case: TypeAlias = list[list[str]]
 """Commands without the program's name, run in one folder after another."""

@@ -3,8 +3,8 @@
     KBFORGE_DATA=... python examples/reproductions/step_speed.py OLD_PYTHON NEW_PYTHON [ROUNDS]
 
 Each argument is an interpreter that has one of the trees installed. The runs alternate, and which
-tree goes first does, too, because a shared machine is not equally fast at all times. `seconds` is
-what `kbforge cluster --json` says: the clustering itself, without imports, reading and fitting.
+tree goes first does, too, because a shared machine is not equally fast at all times. Seconds are
+what `kbforge cluster --json` calls `seconds_clustering`: without imports, reading and fitting.
 The rates of the attribute model are learned once beforehand, by the old tree. CPU is the user time
 of the whole process. The two trees must find the same log posterior.
 """
@@ -72,7 +72,7 @@ def compare(
     for number in range(rounds):
         for python in pythons if number % 2 == 0 else reversed(pythons):
             summary, cpu = run(python, *job, "-o", folder / "kb.jsonl")
-            seconds[python].append(summary["seconds"])
+            seconds[python].append(summary["seconds_clustering"])
             used[python].append(cpu)
             found.add(summary["log_posterior"])
     if len(found) > 1:

@@ -79,7 +79,7 @@ def main() -> None:
             [
                 name,
                 f"{run['fragments']:,}",
-                f"{run['fragments_per_second']:,.0f}",
+                f"{run['clustered_per_second']:,.0f}",
                 f"{run['early_ms']:.2f}",
                 f"{run['late_ms']:.2f}",
                 f"{run['late_ms'] / run['early_ms']:.2f}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -153,15 +155,20 @@ def cluster(
     require_apart(partial_name(output), inputs)
     require_writable(output)
     crew = None if executor is None else make_workers(executor, choices, address, workers, scorers)
+    begin = time.perf_counter()
     everything = held(read_fragments(fragments, limit=limit))
-    with stoppable() as on_step:
-        kb = run(everything, choices, on_step, crew)
+    reading = time.perf_counter() - begin
+    with stoppable() as told:
+        kb = run(everything, choices, told.on_step, crew, told.on_stage)
     for sentence in (*kb.notes, *_doubts(kb)):
         console.note(f"note: {sentence}")
     target = kb.target(output)
     # from here on the result is there, and nothing may lose it
+    begin = time.perf_counter()
     with interrupts.deferred():
         save(kb.write_as, target)
+    writing = time.perf_counter() - begin
+    kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
     if json:
         console.print_json(kb.summary())
     else:
@@ -232,10 +239,7 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
         table.add_row("and ahead in vain", f"{figures['evaluations_in_vain']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     table.add_row("seconds", f"{figures['seconds']:,.2f}")
-    rate = figures["fragments_per_second"]
-    if rate >= 0.95:
-        table.add_row("fragments/s", f"{rate:,.0f}")
-    else:
-        table.add_row("seconds a fragment", f"{1 / rate:,.1f}" if rate else "-")
+    for part in ("reading", "preparing", "clustering", "writing"):
+        table.add_row(f"  {part}", f"{figures[f'seconds_{part}']:,.2f}")
     console.stderr().print(table)
     console.note(f"wrote {_place(target)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbforge.errors import escaped
 from kbforge.words import lasting
@@ -13,6 +13,7 @@ from kbforge.words import lasting
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.status import Status
 
 
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
@@ -52,15 +53,68 @@ def print_json(value: Any) -> None:
     sys.stdout.write(text + "\n")
 
 
+class Sign(Protocol):
+    """A sign of life while there is nothing to count."""
+
+    def say(self, doing: str) -> None:
+        """Show what is being done now."""
+        ...
+
+
 @contextlib.contextmanager
-def working(description: str) -> Iterator[None]:
-    """A moving sign on a terminal while there is nothing to count; nothing elsewhere."""
+def working(description: str) -> Iterator[Sign]:
+    """Show a moving sign on a terminal, and a line every ten seconds elsewhere.
+
+    Args:
+        description: what is being done at first.
+
+    """
     console = stderr()
-    if not console.is_terminal:
-        yield
+    if console.is_terminal:
+        with console.status(escaped(description)) as status:
+            yield _Moving(status)
         return
-    with console.status(description):
-        yield
+    with _Lines(description) as lines:
+        yield lines
+
+
+class _Moving:
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def say(self, doing: str) -> None:
+        from rich.text import Text
+
+        self._status.update(Text(escaped(doing)))
+
+
+class _Lines:
+    """A thread that says every ten seconds what is being done: one stage may take minutes."""
+
+    _SECONDS = 10.0
+
+    def __init__(self, description: str) -> None:
+        import threading
+        import time
+
+        self._doing, self._clock, self._begin = description, time.monotonic, time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, daemon=True)
+
+    def __enter__(self) -> _Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def say(self, doing: str) -> None:
+        self._doing = doing
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(self._SECONDS):
+            note(f"{self._doing}: {lasting(self._clock() - self._begin)} so far")
 
 
 @contextlib.contextmanager

@@ -1,18 +1,18 @@
-"""The bar that follows a clustering: of fragments, or of rounds where a method makes rounds."""
+"""The stages of a run before its first step, then a bar of fragments or rounds."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbforge import interrupts
 from kbforge.cli import console
 from kbforge.words import lasting
 
 if TYPE_CHECKING:
-    from kbforge.contracts import OnStep, Progress
+    from kbforge.contracts import OnStage, OnStep, Progress, Stage
 
 _COLUMNS = (
     "{task.fields[speed]}",
@@ -31,9 +31,22 @@ _OFFLINE_COLUMNS = (
 )
 
 
+class Following(NamedTuple):
+    """What is to be told of a run.
+
+    Attributes:
+        on_step: of its steps.
+        on_stage: of its stages before the first step.
+
+    """
+
+    on_step: OnStep
+    on_stage: OnStage
+
+
 @contextlib.contextmanager
-def following() -> Iterator[OnStep]:
-    """What a clustering tells of its steps: a sign of life before the first one, then a bar."""
+def following() -> Iterator[Following]:
+    """Show a run: what is prepared before the first step, then a bar."""
     import time
 
     begin = time.monotonic()
@@ -43,7 +56,10 @@ def following() -> Iterator[OnStep]:
     told = False
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(contextlib.ExitStack())
-        before.enter_context(console.working("preparing"))
+        sign = before.enter_context(console.working("preparing"))
+
+        def on_stage(stage: Stage) -> None:
+            sign.say(f"{stage.doing} ({stage.number} of {stage.of})")
 
         def on_step(progress: Progress) -> None:
             nonlocal begin, first, shown, bar, told
@@ -65,11 +81,11 @@ def following() -> Iterator[OnStep]:
                 )
 
         on_step.seldom = True  # type: ignore[attr-defined]
-        yield on_step
+        yield Following(on_step, on_stage)
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[OnStep]:
+def stoppable() -> Iterator[Following]:
     """As `following`; a signal ends the run after the current step.
 
     Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
@@ -84,17 +100,17 @@ def stoppable() -> Iterator[OnStep]:
             raise KeyboardInterrupt
         stopped = True
 
-    with interrupts.told(stop), following() as show:
+    with interrupts.told(stop), following() as shown:
 
         def on_step(progress: Progress) -> None:
             nonlocal stepping
             if stopped:
                 raise Interrupted
             stepping = True
-            show(progress)
+            shown.on_step(progress)
 
         on_step.seldom = True  # type: ignore[attr-defined]
-        yield on_step
+        yield shown._replace(on_step=on_step)
 
 
 def speed(done: int, seconds: float, unit: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -38,10 +39,11 @@ def take_in(
     from kbforge.jobs.living.take_in import take_in as run
 
     require_apart(into, inputs)
+    begin = time.perf_counter()
     held = list(read_fragments(fragments, limit=limit))
     about = "standard input" if fragments == "-" else fragments
-    with stoppable() as on_step:
-        taken = run(into, held, choices, on_duplicate, about, on_step)
+    with stoppable() as told:
+        taken = run(into, held, choices, on_duplicate, about, told.on_step, told.on_stage, begin)
     for sentence in taken.notes:
         console.note(f"note: {sentence}")
     if taken.worth_it:

@@ -163,11 +163,11 @@ def _clustered(
 ) -> KnowledgeBase:
     from kbforge.jobs.cluster import cluster
 
-    with following() as show:
+    with following() as told:
 
         def on_step(progress: Progress) -> None:
-            show(progress)
+            told.on_step(progress)
             if record is not None:
                 record(progress)
 
-        return cluster(fragments, choices, on_step)
+        return cluster(fragments, choices, on_step, on_stage=told.on_stage)

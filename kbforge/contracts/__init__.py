@@ -34,7 +34,7 @@ from kbforge.contracts.posterior import (
     Subproblem,
     Subproblems,
 )
-from kbforge.contracts.progress import Interrupted, OnStep, Progress, Rounds
+from kbforge.contracts.progress import Interrupted, OnStage, OnStep, Progress, Rounds, Stage
 from kbforge.contracts.resampler import Resampler
 from kbforge.contracts.serializer import Canonical, Serializer
 from kbforge.contracts.session import Fate, Info, Revised, Session, Snapshot, Touched
@@ -79,6 +79,7 @@ __all__ = [
     "LiveClusters",
     "Observation",
     "OnBad",
+    "OnStage",
     "OnStep",
     "OnlineClusterer",
     "Page",
@@ -99,6 +100,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "SparseCounts",
+    "Stage",
     "Subproblem",
     "Subproblems",
     "Totals",

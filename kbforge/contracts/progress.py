@@ -1,4 +1,4 @@
-"""How far a clusterer has come: what it tells after each step, and how it is asked to end."""
+"""How far a run has come: its stages before clustering, its steps, and how to end it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,26 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kbforge.contracts.posterior import Posterior
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the work before the first step.
+
+    Attributes:
+        doing: what is done, as `choosing a likelihood: learning attributes`.
+        number: of the stage, from 1.
+        of: how many stages there are.
+
+    """
+
+    doing: str
+    number: int
+    of: int
+
+
+OnStage: TypeAlias = Callable[[Stage], None]
+"""Is told of every stage when it begins."""
 
 
 @dataclass(frozen=True, slots=True)

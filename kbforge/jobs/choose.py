@@ -22,7 +22,14 @@ from typing import cast
 
 from kbforge import registry
 from kbforge.clustering.sample import Sample
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Likelihood
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    Fragment,
+    Likelihood,
+    OnStage,
+    Stage,
+)
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.answers import Placed
 from kbforge.files.io import read_small
@@ -72,6 +79,7 @@ def choose(
     defaults: str | None = None,
     any_alpha: bool = True,
     answers: Sequence[Placed] = (),
+    on_stage: OnStage | None = None,
 ) -> Chosen:
     """The likelihood and the alpha for a file of which the user says nothing.
 
@@ -81,6 +89,7 @@ def choose(
         any_alpha: whether alpha is open; if it is given, exact names are no choice, as they know
             no alpha.
         answers: about the fragments.
+        on_stage: is told what is learned and tried.
 
     Raises:
         UsageError: the fragments have vectors of no likelihood's, or nothing at all.
@@ -89,9 +98,10 @@ def choose(
     if not any(fragment.properties for fragment in fragments):
         note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
         return Chosen(_OF_VECTORS, None, None, f"{note}; {_OVERRIDE}", None)
+    stages = Stages("choosing a likelihood", 2 * len(_readable()), on_stage)
     file = _File(fragments, MOST_TO_CHOOSE)
-    fitted = _fitted(file, defaults)
-    judged = _judged(file, fitted, defaults)
+    fitted = _fitted(file, defaults, stages)
+    judged = _judged(file, fitted, defaults, stages)
     if not any_alpha:
         judged = judged.without(NAMES)
     too_large = len(fragments) > MOST_OF_PAIRS
@@ -119,6 +129,7 @@ class FromFile:
         chosen: what was chosen for it; None if the user named the likelihood.
         defaults: a folder with other models than those that ship.
         answers: about the fragments.
+        on_stage: is told what is learned and tried.
 
     Attributes:
         judged: what was judged, None if nothing was asked for.
@@ -131,8 +142,10 @@ class FromFile:
         chosen: Chosen | None,
         defaults: str | None,
         answers: Sequence[Placed] = (),
+        on_stage: OnStage | None = None,
     ) -> None:
         self._fragments, self._chosen, self._defaults = fragments, chosen, defaults
+        self._on_stage = on_stage
         self._answers = answers
         self.judged = None if chosen is None else chosen.judged
         self._fitted = dict(chosen.fitted) if chosen is not None else {}
@@ -154,13 +167,15 @@ class FromFile:
         # a model of pairs that is to cluster compares all of the file in any case
         most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
         file = _File(fragments, most, likelihood.index)
-        fitted = self._fitted = _fitted(file, defaults, without=name)
+        tried = {*_readable(), name}
+        stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
+        fitted = self._fitted = _fitted(file, defaults, stages, without=name)
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
-            before = _judged(file, {**fitted, name: likelihood}, defaults).only(name)
+            before = _judged(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             judged = before.answered(self._answers)
             alpha, why = judged.chosen.alpha, "suits this file"
         else:
-            before = _judged(file, fitted, defaults)
+            before = _judged(file, fitted, defaults, stages)
             judged = before.answered(self._answers)
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
             alpha = alpha_by_grouping(likelihood, sample, clusters)
@@ -184,7 +199,8 @@ class FromFile:
         elif name != _OF_PAIRS:
             if _OF_PAIRS not in self._fitted:
                 file = _File(self._fragments, self._most)
-                self._fitted |= _fitted(file, self._defaults, only=_OF_PAIRS)
+                stages = Stages("learning how far to trust the result", 1, self._on_stage)
+                self._fitted |= _fitted(file, self._defaults, stages, only=_OF_PAIRS)
             pairs = self._fitted.get(_OF_PAIRS)
         judged = self.judged
         predicted = None if judged is None else judged.predicted(name)
@@ -229,14 +245,47 @@ class _File:
         return self.part.fragments
 
 
+class Stages:
+    """Counts the stages of a choice.
+
+    Args:
+        what: is chosen.
+        of: how many stages there are; what is left out counts as done.
+        on_stage: is told of each.
+
+    """
+
+    def __init__(self, what: str, of: int, on_stage: OnStage | None) -> None:
+        self._what, self._of, self._on_stage, self._number = what, of, on_stage, 0
+
+    def skip(self) -> None:
+        """Count a stage that needs no work."""
+        self._number += 1
+
+    def begin(self, doing: str) -> None:
+        """Tell of the next stage."""
+        self._number += 1
+        if self._on_stage is not None:
+            self._on_stage(Stage(f"{self._what}: {doing}", self._number, self._of))
+
+
+def _readable() -> list[str]:
+    """The likelihoods to choose from that are installed."""
+    return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
+
+
 def _fitted(
-    file: _File, defaults: str | None, without: str = "", only: str = ""
+    file: _File, defaults: str | None, stages: Stages, without: str = "", only: str = ""
 ) -> dict[str, ConjugateLikelihood]:
     """The likelihoods to choose from that can read the file."""
     out: dict[str, ConjugateLikelihood] = {}
-    for name in _CHOOSES_FROM:
-        if name == without or only not in ("", name) or name not in registry.names("likelihoods"):
+    for name in _readable():
+        if only not in ("", name):
             continue
+        if name == without:
+            stages.skip()
+            continue
+        stages.begin(f"learning {name}")
         likelihood = make_likelihood(name, default_options(name, defaults))
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
@@ -251,10 +300,15 @@ def _judged(
     file: _File,
     fitted: dict[str, ConjugateLikelihood],
     defaults: str | None,
+    stages: Stages,
 ) -> Judged:
     pairs = cast(ReadsPairs | None, fitted.get(_OF_PAIRS))
     scorer = shipped_scorer(defaults)
-    return judge(file.fragments, fitted, file.index, scorer, _LIKE, pairs, file.part)
+
+    def trying(name: str) -> None:
+        stages.begin(f"trying {name}")
+
+    return judge(file.fragments, fitted, file.index, scorer, _LIKE, pairs, file.part, trying)
 
 
 def _why(judged: Judged) -> str:

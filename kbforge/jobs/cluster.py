@@ -28,6 +28,7 @@ from kbforge.contracts import (
     ConjugateLikelihood,
     Entity,
     Fragment,
+    OnStage,
     OnStep,
     Posterior,
     Problem,
@@ -52,6 +53,7 @@ def cluster(
     choices: Choices,
     on_step: OnStep | None = None,
     crew: Workers | None = None,
+    on_stage: OnStage | None = None,
 ) -> KnowledgeBase:
     """Cluster fragments, in the order given.
 
@@ -60,6 +62,7 @@ def cluster(
         choices: likelihood, clusterer, alpha and the rest.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
         crew: where to cluster or to score; None is here. The result is the same.
+        on_stage: is told what is learned and tried before the first step.
 
     Raises:
         KBForgeError: as `prepare`, or the workers cannot be started.
@@ -67,21 +70,22 @@ def cluster(
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
-    prepared = prepare(fragments, choices)
     begin = time.perf_counter()
+    prepared = prepare(fragments, choices, on_stage=on_stage)
+    ready = time.perf_counter()
     if crew is not None and crew.scorers is None:
         posterior = _elsewhere(fragments, prepared, choices, crew, on_step)
     else:
         with _problem(prepared, crew) as problem:
             rng = np.random.default_rng(choices.seed)
             posterior = prepared.clusterer.cluster(fragments, problem, rng, on_step)
-    seconds = time.perf_counter() - begin
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
+    taken = consensus(posterior, choices.estimate, choices.entities)
     return KnowledgeBase(
         reached,
-        consensus(posterior, choices.estimate, choices.entities),
-        seconds,
+        taken,
+        Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
         (*prepared.notes, *_too_large(posterior, choices)),
@@ -213,6 +217,29 @@ class Workers:
     scorers: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Wall time of the parts of a run, in seconds.
+
+    Attributes:
+        reading: the fragments, where a command read them.
+        preparing: choosing likelihood and alpha, and learning from the file.
+        clustering: the fragments.
+        writing: the entities, where a command wrote them.
+
+    """
+
+    reading: float = 0.0
+    preparing: float = 0.0
+    clustering: float = 0.0
+    writing: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.reading + self.preparing + self.clustering + self.writing
+
+
 @dataclass(frozen=True)
 class KnowledgeBase:
     """What a clustering found, ready to be read and written.
@@ -220,7 +247,7 @@ class KnowledgeBase:
     Attributes:
         fragments: those that were clustered, in order.
         posterior: the groupings and their probabilities.
-        seconds: wall time of the clustering itself, without imports, reading and fitting.
+        times: what each part of the run took.
         alpha: the concentration used, before tempering.
         confidence: how to read the confidence of the entities, None if nothing says.
         notes: sentences for the user: what was fitted, what was ignored.
@@ -231,12 +258,17 @@ class KnowledgeBase:
 
     fragments: tuple[Fragment, ...]
     posterior: Posterior
-    seconds: float
+    times: Times
     alpha: float
     confidence: Reading | None
     notes: tuple[str, ...]
     likelihood: str = ""
     alternatives: str = "few"
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the whole run: choosing, learning and clustering, and what was read."""
+        return self.times.total
 
     @property
     def complete(self) -> bool:
@@ -289,7 +321,7 @@ class KnowledgeBase:
 
     def summary(self) -> dict[str, Any]:
         """The figures that `kbforge cluster --json` prints."""
-        posterior = self.posterior
+        posterior, times = self.posterior, self.times
         return {
             "fragments": posterior.n_fragments,
             "entities": sum(map(len, posterior.estimates())),
@@ -298,8 +330,12 @@ class KnowledgeBase:
             "log10_effective_particles": posterior.log10_effective_particles,
             "model_evaluations": posterior.model_evaluations,
             "evaluations_in_vain": posterior.evaluations_in_vain,
-            "seconds": self.seconds,
-            "fragments_per_second": posterior.n_fragments / max(self.seconds, 1e-9),
+            "seconds": times.total,
+            "seconds_reading": times.reading,
+            "seconds_preparing": times.preparing,
+            "seconds_clustering": times.clustering,
+            "seconds_writing": times.writing,
+            "clustered_per_second": posterior.n_fragments / max(times.clustering, 1e-9),
             "likelihood": self.likelihood,
             "alpha": self.alpha,
             "complete": posterior.complete,

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.cluster import KnowledgeBase
+from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.jobs.making import Prepared
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import consensus
@@ -33,7 +33,7 @@ class LiveClustering:
         session: for what is not here, such as `snapshot`.
         prepared: alpha, the confidence map and notes.
         fragments: those taken in, in order.
-        seconds: how long taking them in has lasted.
+        times: what opening it and taking them in took.
         choices: what it was opened with; which grouping is taken, and which others are kept.
 
     """
@@ -41,7 +41,7 @@ class LiveClustering:
     session: Session
     prepared: Prepared
     fragments: list[Fragment] = field(default_factory=list)
-    seconds: float = 0.0
+    times: Times = field(default_factory=Times)
     choices: Choices = field(default_factory=Choices)
     _ids: set[str] = field(init=False, repr=False)
 
@@ -68,7 +68,7 @@ class LiveClustering:
         try:
             return self.session.add(fragments)
         finally:
-            self.seconds += time.perf_counter() - begin
+            self._took(time.perf_counter() - begin)
             taken = fragments[: self.session.n_fragments - before]
             self.fragments += taken
             self._ids.update(fragment.id for fragment in taken)
@@ -85,9 +85,12 @@ class LiveClustering:
         try:
             self.session.remove(ids)
         finally:
-            self.seconds += time.perf_counter() - begin
+            self._took(time.perf_counter() - begin)
         self._ids.difference_update(ids)
         self.fragments[:] = [fragment for fragment in self.fragments if fragment.id in self._ids]
+
+    def _took(self, seconds: float) -> None:
+        self.times = replace(self.times, clustering=self.times.clustering + seconds)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -99,7 +102,7 @@ class LiveClustering:
         return KnowledgeBase(
             tuple(self.fragments),
             consensus(self.session.posterior(), self.choices.estimate, self.choices.entities),
-            self.seconds,
+            self.times,
             made.alpha,
             made.confidence,
             made.notes,
@@ -122,8 +125,10 @@ def open_live(
         UsageError: the clusterer is a batch method, or the snapshot is of other choices.
 
     """
+    begin = time.perf_counter()
     prepared = prepare(fragments, choices)
     rng = np.random.default_rng(choices.seed)
     session = prepared.clusterer.open(prepared.problem, rng, snapshot)
     taken = list(snapshot.fragments if snapshot else ())
-    return LiveClustering(session, prepared, taken, choices=choices)
+    times = Times(preparing=time.perf_counter() - begin)
+    return LiveClustering(session, prepared, taken, times, choices)

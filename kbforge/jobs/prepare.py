@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Fragment
+from kbforge.contracts import Fragment, OnStage
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import Placed
 from kbforge.jobs.answered import answers_for
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
-from kbforge.jobs.choose import Chosen, FromFile, choose
+from kbforge.jobs.choose import Chosen, FromFile, Stages, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
 from kbforge.jobs.making import MANY, Models, Prepared, make_clusterer, make_models
 from kbforge.models.answers.reading import Answered
@@ -24,6 +24,7 @@ def prepare(
     fragments: Sequence[Fragment],
     choices: Choices,
     decided: Sequence[Placed] = (),
+    on_stage: OnStage | None = None,
 ) -> Prepared:
     """Make the plugins that the choices name and fit what fits itself to the input.
 
@@ -31,6 +32,7 @@ def prepare(
         fragments: to be clustered.
         choices: what the user chose.
         decided: what was decided of pairs of the fragments; heard as answers.
+        on_stage: is told what is learned and tried.
 
     Raises:
         KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.
@@ -47,14 +49,16 @@ def prepare(
     chosen = None
     with bundles_read_once():
         if choices.likelihood is None:
-            chosen = _default(fragments, choices, named, answers)
+            chosen = _default(fragments, choices, named, answers, on_stage)
             choices = replace(choices, likelihood=chosen.name)
             notes += [chosen.note] if chosen.note else []
         fitted = None if chosen is None else chosen.likelihood
         many = len(fragments) > MANY
         models = make_models(choices, clusterer, notes, fitted, many)
+    if fitted is None:
+        Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    from_file = FromFile(fragments, chosen, choices.defaults, answers)
+    from_file = FromFile(fragments, chosen, choices.defaults, answers, on_stage)
     alpha = alpha_of(models.likelihood, choices, named, from_file, notes)
     heard = partial(from_file.heard, choices.likelihood_name, models.likelihood)
     confidence = confidence_of(fragments, choices, named, heard, notes)
@@ -104,6 +108,7 @@ def _default(
     choices: Choices,
     named: Calibration | None,
     answers: Sequence[Placed],
+    on_stage: OnStage | None,
 ) -> Chosen:
     """The likelihood of a user who names none.
 
@@ -113,4 +118,5 @@ def _default(
         return Chosen(DEFAULT_LIKELIHOOD, None, None, "", None)
     if named is not None:
         return Chosen(named.likelihood, None, None, "", None)
-    return choose(fragments, choices.defaults, any_alpha=choices.alpha is None, answers=answers)
+    any_alpha = choices.alpha is None
+    return choose(fragments, choices.defaults, any_alpha, answers, on_stage)

@@ -12,7 +12,7 @@ file: where a merge path is cut lies in the evidence of pairs that are close to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -207,6 +207,7 @@ def judge(
     like: Mapping[str, str] | None = None,
     pairs: ReadsPairs | None = None,
     part: Sample | None = None,
+    trying: Callable[[str], None] | None = None,
 ) -> Judged:
     """Judge what suits a file.
 
@@ -221,6 +222,7 @@ def judge(
         pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
             nothing.
         part: of the file, as of `part_of`; None is all of it.
+        trying: is told the name of each likelihood before its merge path is found.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.
@@ -228,12 +230,12 @@ def judge(
 
     """
     sample = looked_at(fragments, index, pairs, part)
-    paths = {
-        name: merge_path(
-            likelihood, sample.fragments, likelihood.index, log_alphas_of(name, like)[0]
-        )
-        for name, likelihood in likelihoods.items()
-    }
+    paths = {}
+    for name, likelihood in likelihoods.items():
+        if trying is not None:
+            trying(name)
+        least = log_alphas_of(name, like)[0]
+        paths[name] = merge_path(likelihood, sample.fragments, likelihood.index, least)
     seen = see(sample.fragments, index, fragments)
     own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
     found = hypotheses(seen, paths, own, like)

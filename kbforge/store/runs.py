@@ -24,7 +24,7 @@ class Running:
         added: fragments so far.
         removed: likewise.
         before: seconds that it had lasted before it was gone on with.
-        began: by the clock that measures it.
+        began: when the command began, by `time.perf_counter`.
 
     """
 
@@ -45,8 +45,16 @@ class Running:
         }
 
 
-def begin(store: Store, verb: str, about: str) -> Running:
-    """Begin a run, or go on with the last one, if it is of this kind and did not end."""
+def begin(store: Store, verb: str, about: str, began: float) -> Running:
+    """Begin a run, or go on with the last one if it is of this kind and did not end.
+
+    Args:
+        store: to be written.
+        verb: of the run.
+        about: what it was given, for people.
+        began: when the command began, by `time.perf_counter`.
+
+    """
     runs = store.runs()
     last = runs[-1] if runs else None
     if last is not None and not last.finished and last.verb == verb:
@@ -54,11 +62,18 @@ def begin(store: Store, verb: str, about: str) -> Running:
         told = about if same else f"{last.about}; {about}"
         columns = {"about": told[:_MOST_ABOUT]}
         store.database.transaction(lambda database: update(database, last.number, columns))
-        return Running(last.number, last.added, last.removed, last.seconds, time.perf_counter())
+        return Running(last.number, last.added, last.removed, last.seconds, began)
     number = len(runs) + 1
-    made = Run(number, verb, about[:_MOST_ABOUT], False, 0, 0, store.n_entities, 0.0, time.time())
+    made = Run(
+        number, verb, about[:_MOST_ABOUT], False, 0, 0, store.n_entities, 0.0, wall_time(began)
+    )
     store.database.transaction(lambda database: insert(database, made))
-    return Running(number, 0, 0, 0.0, time.perf_counter())
+    return Running(number, 0, 0, 0.0, began)
+
+
+def wall_time(began: float) -> float:
+    """What the clock on the wall said at a time of `time.perf_counter`, in seconds since 1970."""
+    return time.time() - (time.perf_counter() - began)
 
 
 def withdraw(store: Store, number: int) -> None:

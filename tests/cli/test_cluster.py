@@ -7,15 +7,23 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kbforge.cli.following import stoppable
-from kbforge.contracts import Interrupted, Progress
+from kbforge.contracts import Interrupted, Progress, Stage
+from kbforge.files.fragments import read_fragments
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.cluster import cluster
+from kbforge.jobs.making import Prepared
+from kbforge.jobs.prepare import prepare
 from tests.program import Run
 
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
 SUMMARY = {
     "likelihood",
     "fragments",
@@ -26,7 +34,11 @@ SUMMARY = {
     "model_evaluations",
     "evaluations_in_vain",
     "seconds",
-    "fragments_per_second",
+    "seconds_reading",
+    "seconds_preparing",
+    "seconds_clustering",
+    "seconds_writing",
+    "clustered_per_second",
     "alpha",
     "complete",
     "ended",
@@ -269,11 +281,11 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
     with pytest.raises(KeyboardInterrupt), stoppable():
         signal.raise_signal(signal.SIGINT)
     step = Progress(1, 2, 1, 0.0, 1)
-    with stoppable() as on_step:
-        on_step(step)
+    with stoppable() as told:
+        told.on_step(step)
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):
-            on_step(step)
+            told.on_step(step)
 
 
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
@@ -302,3 +314,50 @@ def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
     held = [fragment for entity in entities for fragment in entity["fragments"]]
     assert sorted(held) == sorted(f"p{i}" for i in range(summary["fragments"]))
     assert 0 < summary["fragments"] < 30_000
+
+
+@pytest.fixture
+def slow_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which preparing takes eighty seconds more than it does."""
+    clock, late = time.perf_counter, [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
+
+    def slowly(*arguments: Any, **keywords: Any) -> Prepared:
+        late[0] += 80.0
+        return prepare(*arguments, **keywords)
+
+    monkeypatch.setattr("kbforge.jobs.cluster.prepare", slowly)
+    monkeypatch.setattr("kbforge.jobs.prepare.prepare", slowly)
+
+
+@pytest.mark.usefixtures("slow_choosing")
+def test_choosing_counts_and_the_parts_add_up(program: Run, tmp_path: Path) -> None:
+    """Only clustering counted once: a run of minutes said that it had taken a second."""
+    told = program("cluster", QUICKSTART, "-o", tmp_path / "kb.jsonl", "--json").json
+    parts = [told[f"seconds_{part}"] for part in ("reading", "preparing", "clustering", "writing")]
+    assert min(parts) > 0
+    assert told["seconds"] == pytest.approx(sum(parts))
+    assert told["seconds_preparing"] > 80 > told["seconds_clustering"]
+    assert told["clustered_per_second"] == pytest.approx(505 / told["seconds_clustering"])
+
+
+@pytest.mark.usefixtures("slow_choosing")
+def test_a_store_counts_choosing_too(program: Run, tmp_path: Path) -> None:
+    """The clock of a run's row began only when all was learned."""
+    store, began = tmp_path / "kb.sqlite", time.time()
+    told = program("cluster", QUICKSTART, "--into", store, "--json").json
+    (row,) = program("status", store, "--json").json["runs"]
+    assert told["seconds"] >= row["seconds"] > 80
+    assert row["began"] < began
+
+
+def test_choosing_says_what_it_does() -> None:
+    fragments = list(read_fragments(str(QUICKSTART)))[:60]
+    stages: list[Stage] = []
+    cluster(fragments, Choices(), on_stage=stages.append)
+    assert [(stage.number, stage.of) for stage in stages] == [(k, 6) for k in range(1, 7)]
+    assert [stage.doing for stage in stages] == [
+        f"choosing a likelihood: {verb} {name}"
+        for verb in ("learning", "trying")
+        for name in ("bigram", "attributes", "pairs")
+    ]

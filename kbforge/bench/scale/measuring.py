@@ -26,7 +26,7 @@ from kbforge.contracts import OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import held, read_fragments
 from kbforge.jobs.choices import Choices
-from kbforge.jobs.cluster import KnowledgeBase
+from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.jobs.prepare import prepare
 from kbforge.kernel.library import kernel_status
 
@@ -119,12 +119,12 @@ def measured(
     posterior = prepared.clusterer.cluster(
         fragments, prepared.problem, rng, _told(tell, len(fragments))
     )
-    seconds = time.perf_counter() - begin
+    times = Times(clustering=time.perf_counter() - begin)
     stages.end("clustering")
     knowledge = KnowledgeBase(
         tuple(fragments),
         posterior,
-        seconds,
+        times,
         prepared.alpha,
         prepared.confidence,
         prepared.notes,

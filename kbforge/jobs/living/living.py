@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from kbforge.contracts import Decided, Fragment, Run, Session
+from kbforge.contracts import Decided, Fragment, OnStage, Run, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift, drift_of
@@ -20,7 +20,7 @@ from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import write_rows
-from kbforge.store.runs import Running, begin, insert, update, withdraw
+from kbforge.store.runs import Running, begin, insert, update, wall_time, withdraw
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
@@ -132,12 +132,13 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
         KBForgeError: it cannot be opened, is written by another program, or is no store.
 
     """
+    began = time.perf_counter()
     if not is_store(path):
         Database(path).close()  # says what is wrong
     with Database(path, write=True) as database:
         store = Store(database)
         store.require_made()
-        held = living(store, verb, about)
+        held = living(store, verb, about, began)
         try:
             yield held
         except BaseException:
@@ -145,10 +146,18 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
             raise
 
 
-def living(store: Store, verb: str, about: str) -> Living:
-    """A store that was opened to be written, its models made again of what was kept."""
+def living(store: Store, verb: str, about: str, began: float) -> Living:
+    """A store that was opened to be written, its models made again of what was kept.
+
+    Args:
+        store: that was opened.
+        verb: of the run that begins.
+        about: what it was given, for people.
+        began: when the command began, by `time.perf_counter`; the run's seconds count from there.
+
+    """
     prepared, choices = thaw(store)
-    return _living(store, prepared, choices, verb, about)
+    return _living(store, prepared, choices, verb, about, began)
 
 
 def created(
@@ -157,8 +166,19 @@ def created(
     choices: Choices,
     verb: str,
     about: str,
+    began: float,
+    on_stage: OnStage | None = None,
 ) -> Living:
     """A new store, its models fitted to the fragments, none of which is taken in yet.
+
+    Args:
+        database: open to be written.
+        fragments: that the models learn from.
+        choices: of the store.
+        verb: of the run that begins.
+        about: what it was given, for people.
+        began: as of `living`.
+        on_stage: is told what is learned and tried.
 
     Raises:
         KBForgeError: as `prepare`.
@@ -166,10 +186,10 @@ def created(
     """
     from kbforge.jobs.prepare import prepare  # what adds to a store does without
 
-    prepared = prepare(fragments, choices)
+    prepared = prepare(fragments, choices, on_stage=on_stage)
     drift = drift_of(fragments, due=True)
     frozen = freeze(prepared, choices, fragments, drift)
-    run = Run(1, verb, about, False, 0, 0, 0, 0.0, time.time())
+    run = Run(1, verb, about, False, 0, 0, 0, 0.0, wall_time(began))
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
@@ -180,15 +200,17 @@ def created(
         insert(rows, run)
 
     database.transaction(all_of_it)
-    return _living(Store(database), prepared, choices, verb, about)
+    return _living(Store(database), prepared, choices, verb, about, began)
 
 
-def _living(store: Store, prepared: Prepared, choices: Choices, verb: str, about: str) -> Living:
+def _living(
+    store: Store, prepared: Prepared, choices: Choices, verb: str, about: str, began: float
+) -> Living:
     rng = np.random.default_rng(choices.seed)
     begun = store.has_session
     pages = store.pages if begun else None
     session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
-    run = begin(store, verb, about)
+    run = begin(store, verb, about, began)
     writing = Writing(store.database, session, run.number)
     drift = Drift.from_json(store.fact("drift"), seen_of(store))
     return Living(store, prepared, choices, session, run, writing, drift)

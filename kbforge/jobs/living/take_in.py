@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kbforge.contracts import Fate, Fragment, Info, Interrupted, OnStep, Progress
+from kbforge.contracts import Fate, Fragment, Info, Interrupted, OnStage, OnStep, Progress
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.jsonl import to_line
 from kbforge.jobs.choices import Choices
@@ -33,7 +33,7 @@ class Taken:
         entities: likewise.
         subproblems: likewise.
         log10_effective_particles: likewise.
-        seconds: of the run, fitting and reading included.
+        seconds: of the run: reading, opening, choosing, learning, clustering and writing.
         likelihood: that the store clusters by.
         alpha: likewise.
         drift: of what came since the models learned.
@@ -72,6 +72,8 @@ def take_in(
     on_duplicate: OnDuplicate = "error",
     about: str = "",
     on_step: OnStep | None = None,
+    on_stage: OnStage | None = None,
+    began: float | None = None,
 ) -> Taken:
     """Take fragments into a store, one after another; it is made if it is not there.
 
@@ -85,6 +87,8 @@ def take_in(
         on_duplicate: what to do with a fragment that is there with other content.
         about: what was given, for people.
         on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        on_stage: is told what a new store learns and tries before that.
+        began: when the command began, by `time.perf_counter`; None is now.
 
     Raises:
         UsageError: other choices than the store's, or a fragment that is there with other content;
@@ -93,17 +97,17 @@ def take_in(
         LikelihoodError: the likelihood failed on a fragment; those before it were taken in.
 
     """
-    begin = time.perf_counter()
+    began = time.perf_counter() if began is None else began
     with Database(path, write=True) as database:
         store = Store(database)
         if database.version is None or store.fact("choices") is None:
             known: Mapping[str, bool] = {}
-            held = created(database, fragments, choices, FILLS, about)
+            held = created(database, fragments, choices, FILLS, about, began, on_stage)
             notes = held.prepared.notes
         else:
             require_same(store, choices)
             known = _known(store, fragments, on_duplicate)
-            held, notes = living(store, FILLS, about), ()
+            held, notes = living(store, FILLS, about, began), ()
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
         added = _run(held, new, known, on_step)
         totals = held.store.pages.totals
@@ -116,7 +120,7 @@ def take_in(
             entities=held.writing.n_entities,
             subproblems=totals.n_subproblems,
             log10_effective_particles=totals.log10_effective_particles,
-            seconds=time.perf_counter() - begin,
+            seconds=time.perf_counter() - began,
             likelihood=held.prepared.likelihood,
             alpha=held.prepared.alpha,
             drift=held.drift.figure,
