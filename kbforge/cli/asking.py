@@ -171,10 +171,13 @@ def side_by_side(a: Fragment, b: Fragment) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from kbforge.kb.order import merged_order
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("", "", quoted(a.id, 40), quoted(b.id, 40)):
         table.add_column(Text(title), overflow="fold")
-    attributes = sorted({**a.properties, **b.properties}, key=lambda name: (name != "name", name))
+    order = merged_order((tuple(a.properties), tuple(b.properties)))
+    attributes = sorted(order, key=lambda name: name != "name")
     for attribute in attributes[:_MOST_ROWS]:
         one, other = (x.properties.get(attribute, ()) for x in (a, b))
         sign = " " if not (one and other) else "=" if set(one) == set(other) else "≠"

@@ -71,7 +71,7 @@ def _company(evidence: Evidence) -> list[RenderableType]:
 
 def _told(fragment: Fragment) -> str:
     """A fragment on one line, its name first."""
-    attributes = sorted(fragment.properties, key=lambda name: (name != "name", name))
+    attributes = sorted(fragment.properties, key=lambda name: name != "name")
     shown = [
         "/".join(quoted(value, _MOST_CHARACTERS) for value in values[:_MOST_VALUES])
         for values in (fragment.properties[name] for name in attributes[:_MOST_ATTRIBUTES])

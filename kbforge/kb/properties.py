@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -9,17 +10,21 @@ from functools import lru_cache
 import numpy as np
 
 from kbforge.contracts import Fragment, Value
+from kbforge.kb.order import merged_order
 
+_WORD = re.compile(r"\w+")
 _TITLES = ("name", "fullname", "title", "label")
 
 
 def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
     """Attribute -> distinct values, each with the fragments that state it in order of arrival.
 
-    Attributes go by code point, values by count (most first), then code point.
+    Attributes are in the order of the fragments, values by count (most first), then code point.
     """
     stated: dict[str, dict[str, list[str]]] = {}
+    orders: dict[tuple[str, ...], None] = {}
     for fragment in fragments:
+        orders[tuple(fragment.properties)] = None
         name = fragment.id
         for attribute, values in fragment.properties.items():
             by_value = stated.get(attribute)
@@ -31,7 +36,8 @@ def collect(fragments: Sequence[Fragment]) -> dict[str, tuple[Value, ...]]:
                     by_value[value] = [name]
                 else:
                     ids.append(name)
-    return {attribute: _ranked(stated[attribute]) for attribute in sorted(stated)}
+    order = merged_order(tuple(orders))
+    return {attribute: _ranked(stated[attribute]) for attribute in order}
 
 
 def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
@@ -42,16 +48,18 @@ def _ranked(stated: Mapping[str, list[str]]) -> tuple[Value, ...]:
 
 
 def name_of(fragments: Sequence[Fragment]) -> str | None:
-    """What most of the fragments call the entity; None if they have no properties.
+    """The best spelling of what most of the fragments call the entity; None without properties.
 
     The attribute `name` says it, or else `full_name`, `title` or `label`. Without those it is the
     attributes that end in "name", such as first_name and surname, joined in the order of the
     fragment. Without any it is the attribute that stands first. Case and punctuation of attributes
     do not matter.
 
-    It is the commonest spelling. Where names are joined, one of a single part, such as a surname
-    alone, comes last. Of equally frequent names the one of more parts is taken, then the longest,
-    then the first by code point.
+    It is the commonest name, whatever its case. Where names are joined, one of a single part, such
+    as a surname alone, comes last. Of equally frequent names the one of more parts is taken, then
+    the one with the fewest words that no other fragment states, which may be typos, then the
+    longest. Of spellings that differ in case the commonest is taken, then one of both cases, then
+    the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
     parts = _naming(tuple(attributes))
@@ -60,8 +68,32 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
         return None
     if len(counts) == 1:
         return next(iter(counts))[1]
-    _, name = min(counts, key=lambda s: (s[0] == 1, -counts[s], -s[0], -len(s[1]), s[1]))
-    return name
+    frequent = Counter[str]()
+    for (_, name), count in counts.items():
+        frequent[name.casefold()] += count
+
+    def commonest(stated: tuple[int, str]) -> tuple[bool, int, int]:
+        number, name = stated
+        return (number == 1 and len(parts) > 1, -frequent[name.casefold()], -number)
+
+    first = min(map(commonest, counts))
+    best = {stated: count for stated, count in counts.items() if commonest(stated) == first}
+    if len(best) == 1:
+        return next(iter(best))[1]
+    said = Counter(
+        word for f in fragments for word in {w for s in _stated(f, parts) for w in _words(s[1])}
+    )
+
+    def rank(stated: tuple[int, str]) -> tuple[int, int, int, bool, str]:
+        _, name = stated
+        alone = sum(said[word] < 2 for word in _words(name))
+        return (alone, -len(name), -best[stated], name.isupper() or name.islower(), name)
+
+    return min(best, key=rank)[1]
+
+
+def _words(name: str) -> list[str]:
+    return _WORD.findall(name.casefold())
 
 
 @lru_cache(maxsize=1 << 10)

@@ -105,7 +105,7 @@ def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
     table.add_column("value", overflow="fold")
     table.add_column("count", justify="right")
     table.add_column("stated by", style="dim", overflow="fold")
-    for attribute in sorted(entity.properties, key=lambda a: (a != "name", a)):
+    for attribute in sorted(entity.properties, key=lambda a: a != "name"):
         values = entity.properties[attribute]
         heading = quoted(attribute)
         for value in values[:_MOST_VALUES]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import orjson
 import pytest
+
+PEOPLE = Path(__file__).parents[2] / "examples" / "people" / "people.csv"
 
 
 def test_jsonl_to_standard_output_is_the_knowledge_base(program, files, tmp_path):
@@ -20,7 +23,7 @@ def test_csv_to_a_file(program, files, tmp_path):
     assert (ran.code, ran.out, ran.err) == (0, b"", "wrote 2 entities to kb.csv\n")
     table = (tmp_path / "kb.csv").read_text().splitlines()
     assert len(table) == 1 + 4
-    assert table[2] == f'"{files[0].id}","Ada","name","Ada","2","r2|r3","0.75","0",""'
+    assert table[1] == f'"{files[0].id}","Ada","name","Ada","2","r2|r3","0.75","0",""'
 
 
 def test_options_reach_the_exporter(program, files):
@@ -120,3 +123,17 @@ def test_a_bad_line_leaves_no_file(program, files, tmp_path):
     assert ran.code == 1
     assert ran.err.startswith("kbforge: standard input:3: id: expected an entity")
     assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("target", [("-o", "made.jsonl"), ("--into", "made.sqlite")])
+def test_wide_keeps_the_columns_of_the_table(program, files, tmp_path, target):
+    """Cells are empty here and there, and the first record of an entity may lack any of them."""
+    header = PEOPLE.read_text().splitlines()[0].split(",")[1:]
+    loaded = program("load", "csv", PEOPLE, "--id", "id", "-o", "fragments.jsonl")
+    assert loaded.code == 0, loaded.err
+    made = program("cluster", "fragments.jsonl", *target)
+    assert made.code == 0, made.err
+    ran = program("export", target[1], "--format", "wide", "-o", "wide.csv")
+    assert ran.code == 0, ran.err
+    wide = (tmp_path / "wide.csv").read_text().splitlines()[0].replace('"', "").split(",")
+    assert wide[-len(header) :] == header

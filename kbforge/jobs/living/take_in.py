@@ -110,24 +110,38 @@ def take_in(
             held, notes = living(store, FILLS, about, began), ()
         new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
         added = _run(held, new, known, on_step)
-        totals = held.store.pages.totals
-        return Taken(
-            run=held.run.number,
-            added=added,
-            replaced=sum(fragment.id in known for fragment in new[:added]),
-            skipped=len(fragments) - len(new),
-            fragments=held.session.n_fragments,
-            entities=held.writing.n_entities,
-            subproblems=totals.n_subproblems,
-            log10_effective_particles=totals.log10_effective_particles,
-            seconds=time.perf_counter() - began,
-            likelihood=held.prepared.likelihood,
-            alpha=held.prepared.alpha,
-            drift=held.drift.figure,
-            worth_it=held.drift.worth_it,
-            notes=tuple(notes),
-            complete=added == len(new),
-        )
+        replaced = sum(fragment.id in known for fragment in new[:added])
+        skipped = len(fragments) - len(new)
+        return _taken(held, added, replaced, skipped, began, notes, added == len(new))
+
+
+def _taken(
+    held: Living,
+    added: int,
+    replaced: int,
+    skipped: int,
+    began: float,
+    notes: Sequence[str],
+    complete: bool,
+) -> Taken:
+    totals = held.store.pages.totals
+    return Taken(
+        run=held.run.number,
+        added=added,
+        replaced=replaced,
+        skipped=skipped,
+        fragments=held.session.n_fragments,
+        entities=held.writing.n_entities,
+        subproblems=totals.n_subproblems,
+        log10_effective_particles=totals.log10_effective_particles,
+        seconds=time.perf_counter() - began,
+        likelihood=held.prepared.likelihood,
+        alpha=held.prepared.alpha,
+        drift=held.drift.figure,
+        worth_it=held.drift.worth_it,
+        notes=tuple(notes),
+        complete=complete,
+    )
 
 
 def _known(

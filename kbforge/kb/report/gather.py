@@ -176,7 +176,7 @@ def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[Band, ...]:
 
 
 def _doubtful(entity: Entity) -> Doubtful:
-    names = sorted(entity.properties, key=lambda name: (name != "name", name))
+    names = sorted(entity.properties, key=lambda name: name != "name")
     alternatives = sorted(entity.alternatives, key=lambda one: -one.probability)
     return Doubtful(
         id=quoted(entity.id, _CHARACTERS),

@@ -5,7 +5,7 @@
 | entity_id, entity_name | the entity |
 | confidence, calibrated_confidence | its own; the second is empty if there is none |
 | fragments | how many it has |
-| every attribute, by code point | its values, joined; a policy says which |
+| every attribute, in the order of the file | its values, joined; a policy says which |
 | vector | the entity's, where any has one: numbers separated by spaces |
 
 With `kbforge export --policy most-stated`, or another policy, these are golden records. An
@@ -27,6 +27,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError
 from kbforge.files.io import open_output
+from kbforge.kb.order import AttributeOrder
 from kbforge_plugins.exporters.table import Joined, number, numbers, safe, table
 
 COLUMNS = ("entity_id", "entity_name", "confidence", "calibrated_confidence", "fragments")
@@ -65,8 +66,10 @@ class WideExporter(Exporter):
 
     def _export(self, entities: Iterable[Entity], out: BinaryIO, waiting: IO[bytes]) -> None:
         places: dict[str, int] = {}
+        columns = AttributeOrder()
         vectors = False
         for entity in entities:
+            columns.add(entity.properties)
             of_entity, cells, vector = self._record(entity)
             vectors = vectors or bool(vector)
             held = [(places.setdefault(key, len(places)), cell) for key, cell in cells]
@@ -74,9 +77,10 @@ class WideExporter(Exporter):
             record = [of_entity, held, vector]
             waiting.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
         waiting.seek(0)
-        order = [places[attribute] for attribute in sorted(places)]
+        attributes = columns.merged()
+        order = [places[attribute] for attribute in attributes]
         with table(out) as write:
-            write(self._header([*sorted(places), *["vector"] * vectors]))
+            write(self._header([*attributes, *["vector"] * vectors]))
             for line in waiting:
                 of_entity, held, vector = orjson.loads(line)
                 found = dict(held)
