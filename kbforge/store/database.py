@@ -57,12 +57,9 @@ class Database:
             if write:
                 self._hold()
             with self._told():
-                self.connection = self._opened()
-                self._held.callback(self.connection.close)
-                self.version = schema.version_of(self.connection, path)
-                if write:
-                    self._migrate()
-                self._seen = self._data_version()
+                self._connect()
+                if self.version is not None and self.version < schema.VERSION:
+                    self._bring_up_to_date(self.version)
         except BaseException:
             self._held.close()
             raise
@@ -120,11 +117,27 @@ class Database:
             made = sqlite3.connect(f"file:{where}?immutable=1", uri=True, isolation_level=None)
         return made
 
-    def _migrate(self) -> None:
-        if self.version is not None and self.version < schema.VERSION:
-            version = self.version
+    def _connect(self) -> None:
+        self.connection = self._opened()
+        self._held.callback(self.connection.close)
+        self.version = schema.version_of(self.connection, self.path)
+        self._seen = self._data_version()
+
+    def _bring_up_to_date(self, version: int) -> None:
+        """Make an older store one of today's version, in one transaction under the lock."""
+        if self._write:
             self.transaction(lambda database: schema.migrate(database, version))
             self.version = schema.VERSION
+            return
+        self.connection.close()
+        try:
+            Database(self.path, write=True).close()
+        except OutputError as error:
+            raise KBForgeError(
+                f"{quoted(self.path, 400)} is a store of version {version}, and must be brought up "
+                f"to version {schema.VERSION} before it is read: {error}"
+            ) from None
+        self._connect()
 
     def _data_version(self) -> int:
         found: int = self.connection.execute("PRAGMA data_version").fetchone()[0]

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from kbforge.errors import KBForgeError, quoted
 
 APPLICATION = 0x4B424647  # "KBFG"
-VERSION = 1
+VERSION = 2
 
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -84,15 +84,10 @@ CREATE TABLE erased (
 ) WITHOUT ROWID;
 """
 
-_MIGRATIONS: Sequence[Callable[[sqlite3.Connection], None]] = ()
-"""The k-th makes a store of version k + 1 one of version k + 2, within the transaction at hand."""
-
 
 def create(database: sqlite3.Connection) -> None:
     """Make the tables, within the transaction at hand."""
-    for statement in _TABLES.split(";"):
-        if statement.strip():
-            database.execute(statement)
+    _make_tables(database)
     database.execute(f"PRAGMA application_id = {APPLICATION}")
     database.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -126,3 +121,29 @@ def migrate(database: sqlite3.Connection, version: int) -> None:
     for step in _MIGRATIONS[version - 1 :]:
         step(database)
     database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _make_tables(database: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            database.execute(statement)
+
+
+def _from_1(database: sqlite3.Connection) -> None:
+    """Make the tables anew, and copy their rows."""
+    old = "SELECT name FROM sqlite_master WHERE type = ? AND name NOT LIKE 'sqlite_%'"
+    tables = [name for (name,) in database.execute(old, ("table",))]
+    for (index,) in database.execute(old, ("index",)).fetchall():
+        database.execute(f"DROP INDEX {index}")
+    for table in tables:
+        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    _make_tables(database)
+    for table in tables:
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info(old_{table})")]
+        names = ", ".join(columns)
+        database.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM old_{table}")
+        database.execute(f"DROP TABLE old_{table}")
+
+
+_MIGRATIONS: Sequence[Callable[[sqlite3.Connection], None]] = (_from_1,)
+"""The k-th makes a store of version k one of version k + 1, within the transaction at hand."""
