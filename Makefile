@@ -2,6 +2,8 @@
 # make test   installs what development needs and runs the linters, the type checker and the tests
 # make soak   kills an update of a store 100 times, and compares it with one that went through
 # make kernel compiles the kernel again, when its sources have changed
+# make dist   builds the source distribution and two wheels into dist: one with a kernel that any
+#             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
 # make gpu    runs the checks that need a GPU; without one they are skipped, with the reason
 #
 # On Linux pip takes a PyTorch with gigabytes of CUDA libraries, which the demo does not need.
@@ -21,7 +23,7 @@ DEMO := examples/quickstart
 KERNEL := $(wildcard kbforge/kernel/src/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kernel soak gpu lint docs clean
+.PHONY: help demo test kernel soak gpu lint docs dist clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -57,6 +59,13 @@ lint: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed
 	$(BIN)/python docs/generate_cli.py
+
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --sdist --outdir dist
+	KBFORGE_KERNEL=portable $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/kbforge-*.tar.gz
+	KBFORGE_KERNEL=0 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/kbforge-*.tar.gz
+	@ls -l dist
 
 clean:
 	rm -rf $(VENV) build dist $(DEMO)/out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,6 +23,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,15 +33,17 @@ HERE = Path(__file__).resolve().parent
 LIBRARY = "kernel.so"
 ABOUT = "kernel.json"
 SWITCH = "KBFORGE_KERNEL"
+"""The variable: "0" leaves the kernel out, "portable" takes zig even where there is a compiler."""
 ZIG = "ziglang>=0.13"
 """The wheel to ask for where there is no compiler."""
 NONE = "no kernel: "
 """What the sentence of a build that made none begins with."""
 # zig links against as old a C library as the system may have: glibc 2.28 is in what torch's wheels
 # ask for, too. With musl it is not asked for: there is no torch for it either.
+_GLIBC = "2.28"
 _ZIG_TARGETS = {
-    ("Linux", "x86_64"): "x86_64-linux-gnu.2.28",
-    ("Linux", "aarch64"): "aarch64-linux-gnu.2.28",
+    ("Linux", "x86_64"): f"x86_64-linux-gnu.{_GLIBC}",
+    ("Linux", "aarch64"): f"aarch64-linux-gnu.{_GLIBC}",
     ("Darwin", "x86_64"): "x86_64-macos",
     ("Darwin", "arm64"): "aarch64-macos",
 }
@@ -66,7 +69,7 @@ class Compiler:
 
 def find_compiler() -> Compiler | None:
     """The system's compiler, else zig's if the wheel is there, else none."""
-    for words in (_wanted(), ["c++"], ["g++"], ["clang++"]):
+    for words in () if _portable() else (_wanted(), ["c++"], ["g++"], ["clang++"]):
         path = shutil.which(words[0]) if words else None
         compiler = _tried((path, *words[1:])) if path else None
         if compiler:
@@ -77,6 +80,11 @@ def find_compiler() -> Compiler | None:
         command = (sys.executable, "-m", "ziglang", "c++", "-target", target)
         return Compiler(command, _version(command), zig=True)
     return None
+
+
+def _portable() -> bool:
+    """Whether the kernel is to be loaded on older systems, too, for which zig compiles."""
+    return os.environ.get(SWITCH) == "portable"
 
 
 def _wanted() -> list[str]:
@@ -92,6 +100,18 @@ def _zig_target() -> str | None:
     if platform.system() == "Linux" and platform.libc_ver()[0] != "glibc":
         return None
     return _ZIG_TARGETS.get((platform.system(), platform.machine()))
+
+
+def wheel_platform(folder: Path = HERE) -> str:
+    """The platform tag of a wheel with the kernel that `build` put into a folder.
+
+    A kernel of zig runs on every Linux with the C library that it was linked against, or a later
+    one; a kernel of the system's compiler on systems like this one.
+    """
+    told = _told(folder / ABOUT).get("platform")
+    # a Python for two kinds of Mac compiles for one
+    system = sysconfig.get_platform().replace("universal2", platform.machine())
+    return (told or system).replace("-", "_").replace(".", "_")
 
 
 def wants_zig() -> bool:
@@ -133,7 +153,10 @@ def _build(folder: Path, sanitize: bool) -> str:
     failure = _compile(compiler, flags, library)
     if failure:
         return _without(library, about, f"{compiler.version} could not compile it ({failure})")
-    about.write_text(json.dumps({"compiler": compiler.version, "digest": digest}) + "\n")
+    told = {"compiler": compiler.version, "digest": digest}
+    if compiler.zig and platform.system() == "Linux":
+        told["platform"] = f"manylinux_{_GLIBC}_{platform.machine()}"
+    about.write_text(json.dumps(told) + "\n")
     return f"the kernel is built ({compiler.version})"
 
 
@@ -157,9 +180,10 @@ def _sources() -> Iterator[Path]:
 
 def _own_flags(compiler: Compiler, sanitize: bool) -> tuple[str, ...]:
     """The flags that not every compiler takes."""
+    system = ("-ldl",) if platform.system() == "Linux" else ()  # a part of libc since glibc 2.34
     if compiler.zig:  # its C++ library is always its own
-        return () if sanitize else ("-g0", "-s")
-    return _OWN_LIBRARIES if platform.system() == "Linux" else ()
+        return system if sanitize else (*system, "-g0", "-s")
+    return (*system, *_OWN_LIBRARIES) if system else ()
 
 
 def _digest(compiler: Compiler, flags: Sequence[str]) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,6 @@ def _builder(root: str) -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _platform() -> str:
-    """The tag of this machine; a Python for two kinds of Mac compiles for one."""
-    system = sysconfig.get_platform().replace("universal2", platform.machine())
-    return system.replace("-", "_").replace(".", "_")
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[misc]
@@ -50,4 +42,4 @@ class KernelHook(BuildHookInterface):  # type: ignore[misc]
         if not said.startswith(builder.NONE):
             build_data["artifacts"].append(f"{folder}/{builder.LIBRARY}")
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{_platform()}"
+            build_data["tag"] = f"py3-none-{builder.wheel_platform()}"

@@ -6,9 +6,11 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from ctypes import CDLL
 from pathlib import Path
 
@@ -194,6 +196,36 @@ def test_zig_builds_one_that_loads_and_leaves_nothing_else(
     assert list(home.iterdir()) == []
     said = asked(STATUS, {**os.environ, library.FOLDER: str(made)})
     assert said.startswith("compiled kernel (zig, ")
+    if platform.system() == "Linux":
+        assert build.wheel_platform(made) == f"manylinux_2_28_{platform.machine()}"
+        asks_for = re.findall(rb"GLIBC_(\d+)\.(\d+)", (made / build.LIBRARY).read_bytes())
+        assert asks_for
+        assert max((int(major), int(minor)) for major, minor in asks_for) <= (2, 28)
+
+
+def test_the_functions_that_must_agree_with_python_are_looked_up_in_the_process() -> None:
+    # a compiler's runtime may bring an exp of its own; linked in, it hides that of the C library
+    for path in (ROOT / "kbforge/kernel/src").iterdir():
+        if path.name != "numbers.hpp":
+            assert not re.findall(r"std::(?:exp|log|log10|pow)\(", path.read_text()), path.name
+
+
+def test_a_portable_kernel_takes_no_compiler_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(build.SWITCH, "portable")
+    monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    assert build.find_compiler() is None
+    assert build.wants_zig() == (build._zig_target() is not None)
+    assert build.build(tmp_path).startswith("no kernel: no C++ compiler was found")
+
+
+def test_a_wheel_with_the_kernel_of_a_systems_compiler_is_for_systems_like_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / build.ABOUT).write_text('{"compiler": "c++ 12"}')
+    system = sysconfig.get_platform().replace("universal2", platform.machine())
+    assert build.wheel_platform(tmp_path) == system.replace("-", "_").replace(".", "_")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])

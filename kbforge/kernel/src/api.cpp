@@ -41,10 +41,10 @@ std::int32_t kb_version(void) { return 6; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
-    out[k] = std::exp(-x[k]);
-    out[n + k] = std::log(x[k]);
-    out[2 * n + k] = std::log10(x[k]);
-    out[3 * n + k] = std::pow(x[k], 0.7);
+    out[k] = kbforge::libm.exp(-x[k]);
+    out[n + k] = kbforge::libm.log(x[k]);
+    out[2 * n + k] = kbforge::libm.log10(x[k]);
+    out[3 * n + k] = kbforge::libm.pow(x[k], 0.7);
   }
 }
 

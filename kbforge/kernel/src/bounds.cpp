@@ -19,7 +19,7 @@ constexpr std::size_t kLanes = 8;
 std::array<std::int64_t, kMost + 1> all_weights() {
   std::array<std::int64_t, kMost + 1> out;
   for (std::int32_t k = 0; k <= kMost; ++k) {
-    out[k] = static_cast<std::int64_t>(std::nearbyint(std::ldexp(std::exp(-k / kSteps), 36)));
+    out[k] = static_cast<std::int64_t>(std::nearbyint(std::ldexp(libm.exp(-k / kSteps), 36)));
   }
   return out;
 }

@@ -72,7 +72,7 @@ Documents::Documents(Statistics told, const SparseCounts& data)
       Kind kind{a, {}, {}, {}};
       for (std::int64_t n = 0; n < kTabulated; ++n) {
         kind.theta.push_back(theta(kind, n));
-        kind.log_plus.push_back(std::log(n + a));
+        kind.log_plus.push_back(libm.log(n + a));
         kind.log_rising.push_back(log_gamma(n + a));
       }
       kinds_.push_back(std::move(kind));
@@ -95,7 +95,7 @@ Documents::Documents(Statistics told, const SparseCounts& data)
 double Documents::theta(const Kind& kind, std::int64_t n) const {
   if (n < static_cast<std::int64_t>(kind.theta.size())) return kind.theta[n];
   if (tangent_) return digamma(kind.a + n) - digamma(kind.a);
-  return std::log((kind.a + n) / kind.a);
+  return libm.log((kind.a + n) / kind.a);
 }
 
 // lgamma(n + more + a) - lgamma(n + a)
@@ -175,7 +175,7 @@ double Documents::hash_cluster(std::size_t slot, const Directions& directions,
   pack(sums.data(), directions.bits, hash);
   for (std::size_t h = 0; h < told.n_lengths; ++h) {
     const double n = static_cast<double>(totals_[slot * told.n_lengths + h]) + totals_a_[h];
-    g[h] = tangent_ ? digamma(n) : std::log(n + half_[h]);
+    g[h] = tangent_ ? digamma(n) : libm.log(n + half_[h]);
   }
   return std::sqrt(squares);
 }

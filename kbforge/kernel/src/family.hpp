@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "numbers.hpp"
 #include "signs.hpp"
 
 namespace kbforge {
@@ -52,7 +53,7 @@ inline double log_gamma(double x) {
   const double r = 1.0 / x, r2 = r * r;
   const double series =
       r * (1.0 / 12 - r2 * (1.0 / 360 - r2 * (1.0 / 1260 - r2 * (1.0 / 1680 - r2 / 1188))));
-  return (x - 0.5) * std::log(x) - x + 0.9189385332046727 + series - std::log(below);
+  return (x - 0.5) * libm.log(x) - x + 0.9189385332046727 + series - libm.log(below);
 }
 
 inline double digamma(double x) {
@@ -62,7 +63,7 @@ inline double digamma(double x) {
     x += 1.0;
   }
   const double r2 = 1.0 / (x * x);
-  return std::log(x) - 0.5 / x -
+  return libm.log(x) - 0.5 / x -
          r2 * (1.0 / 12 - r2 * (1.0 / 120 - r2 * (1.0 / 252 - r2 / 240))) - below;
 }
 

@@ -27,7 +27,7 @@ double uniform(std::uint64_t stream, std::size_t fragment, std::uint64_t purpose
 
 double log_weight(std::int64_t weight, std::int64_t total) {
   return std::log1p(-kElsewhere) +
-         std::log(static_cast<double>(weight) / static_cast<double>(total));
+         libm.log(static_cast<double>(weight) / static_cast<double>(total));
 }
 
 // Adds the processor's seconds of a scope to a number.
@@ -44,12 +44,12 @@ class Timed {
 }  // namespace
 
 double MixturePrior::log_join(std::int64_t size) const {
-  return std::log(static_cast<double>(size) + share());
+  return libm.log(static_cast<double>(size) + share());
 }
 
 double MixturePrior::log_new(std::int64_t clusters) const {
-  if (!components) return std::log(alpha);
-  return clusters < components ? std::log(static_cast<double>(components - clusters) * share())
+  if (!components) return libm.log(alpha);
+  return clusters < components ? libm.log(static_cast<double>(components - clusters) * share())
                                : kNever;
 }
 
@@ -128,7 +128,7 @@ void FastEx::hash_row(std::size_t row) {
 void FastEx::set_error() {
   double error = 0.0;
   if (rules_.delta > 0.0 && hashed_.size()) {
-    const double log_odds = std::log(static_cast<double>(hashed_.size()) / rules_.delta);
+    const double log_odds = libm.log(static_cast<double>(hashed_.size()) / rules_.delta);
     error = std::sqrt(std::max(log_odds, 0.0) / (2.0 * static_cast<double>(directions_.bits)));
   }
   cosines_.clear();
@@ -235,7 +235,7 @@ void FastEx::fit(const std::int64_t* fragments, std::size_t n, double* out) {
       scratch.bound = bound;
       weigh(std::ldexp(1.0, -static_cast<int>(t)), hashed_.log_join.data(), hashed_.size(),
             scratch.bound.data(), scratch.weights);
-      out[t] += std::log(static_cast<double>(scratch.weights.of(row)) /
+      out[t] += libm.log(static_cast<double>(scratch.weights.of(row)) /
                          static_cast<double>(scratch.weights.total));
     }
   }
@@ -279,11 +279,11 @@ double FastEx::step(std::size_t fragment, const Try* drafts, double here_drafted
     std::size_t which = 0;
     if (top > kNever && tries > 1) {
       double sum = 0.0;
-      for (double w : log_w_) sum += std::exp(w - top);
+      for (double w : log_w_) sum += libm.exp(w - top);
       const double aim = uniform(stream, fragment, kChoice) * sum;
       double reached = 0.0;
       for (; which + 1 < tries; ++which) {
-        reached += std::exp(log_w_[which] - top);
+        reached += libm.exp(log_w_[which] - top);
         if (reached > aim) break;
       }
     }
@@ -296,17 +296,17 @@ double FastEx::step(std::size_t fragment, const Try* drafts, double here_drafted
       log_ratio = log_w_[0] - log_here;
     } else {
       const double most = std::max(top, log_here);
-      double total = 0.0, others = std::exp(log_here - most);
+      double total = 0.0, others = libm.exp(log_here - most);
       for (std::size_t j = 0; j < tries; ++j) {
-        const double weight = std::exp(log_w_[j] - most);
+        const double weight = libm.exp(log_w_[j] - most);
         total += weight;
         if (j != which) others += weight;
       }
-      log_ratio = total > 0.0 ? (others > 0.0 ? std::log(total / others) : kInfinity) : kNever;
+      log_ratio = total > 0.0 ? (others > 0.0 ? libm.log(total / others) : kInfinity) : kNever;
     }
   }
   ++told.proposed;
-  if (log_ratio < 0.0 && uniform(stream, fragment, kAccept) >= std::exp(log_ratio)) return 0.0;
+  if (log_ratio < 0.0 && uniform(stream, fragment, kAccept) >= libm.exp(log_ratio)) return 0.0;
   ++told.moved;
   take(fragment);
   put(fragment, place);
@@ -336,17 +336,17 @@ void FastEx::find_elsewhere(std::int64_t own) {
     total += 1.0;
   }
   const double share = hashed_.size() ? kElsewhere : 1.0;
-  for (Try& one : places) one.log_q = std::log(share * one.log_q / total);
+  for (Try& one : places) one.log_q = libm.log(share * one.log_q / total);
 }
 
 FastEx::Try FastEx::opened(std::int64_t here, double u) const {
   const std::vector<Try>& places = elsewhere_.places;
   if (places.empty()) return Try{here, kInfinity};
   double sum = 0.0;
-  for (const Try& one : places) sum += std::exp(one.log_q);
+  for (const Try& one : places) sum += libm.exp(one.log_q);
   double aim = u * sum;
   for (const Try& one : places) {
-    aim -= std::exp(one.log_q);
+    aim -= libm.exp(one.log_q);
     if (aim < 0.0) return one;
   }
   return places.back();
@@ -398,11 +398,11 @@ double FastEx::place(const std::int64_t* fragments, std::size_t n, std::uint64_t
       log_pi_.push_back(log_pi(fragment, one));
       top = std::max(top, log_pi_.back());
     }
-    for (double one : log_pi_) sum += std::exp(one - top);
+    for (double one : log_pi_) sum += libm.exp(one - top);
     const double aim = uniform(stream, fragment, kChoice) * sum;
     std::size_t which = 0;
     for (; which + 1 < places.size(); ++which) {
-      reached += std::exp(log_pi_[which] - top);
+      reached += libm.exp(log_pi_[which] - top);
       if (reached > aim) break;
     }
     gain += log_pi_[which];

@@ -17,7 +17,7 @@ class Product {
     product_ *= 2.0 * std::frexp(factor, &exponent);
     twos_ += exponent - 1;
   }
-  double log() const { return std::log(product_) + static_cast<double>(twos_) * kLog2; }
+  double log() const { return libm.log(product_) + static_cast<double>(twos_) * kLog2; }
 
  private:
   double product_ = 1.0;

@@ -71,7 +71,7 @@ double Normals::log_predictive(std::size_t fragment, std::size_t slot, bool held
     if (held) moment = without(n + 1.0, moment, x);
     const Posterior of = posterior(n, moment, d);
     const double q = of.lam / (2.0 * of.b * (of.lam + 1.0)), away = x - of.mu;
-    out += 0.5 * std::log(q) - (of.a + 0.5) * std::log1p(away * away * q);
+    out += 0.5 * libm.log(q) - (of.a + 0.5) * std::log1p(away * away * q);
   }
   return out;
 }
@@ -101,7 +101,7 @@ double Normals::hash_cluster(std::size_t slot, const Directions& directions, std
     const double precision = of.a / of.b;
     const double one = precision * of.mu, other = 0.5 - 0.5 * precision;
     squares += one * one + other * other;
-    g[0] += 0.5 * (precision * of.mu * of.mu + 1.0 / of.lam - digamma(of.a) + std::log(of.b) +
+    g[0] += 0.5 * (precision * of.mu * of.mu + 1.0 / of.lam - digamma(of.a) + libm.log(of.b) +
                    kLog2Pi + precision);
     const std::int64_t row = static_cast<std::int64_t>(d);
     const std::int64_t square = static_cast<std::int64_t>(dimensions_ + d);

@@ -48,9 +48,9 @@ void normalise(std::vector<double>& weights) {
   shares.clear();
   for (double& weight : weights) {
     weight -= top;
-    shares.push_back(std::exp(weight));
+    shares.push_back(libm.exp(weight));
   }
-  const double mass = on_grid(std::log(exact_sum(shares.data(), shares.size())));
+  const double mass = on_grid(libm.log(exact_sum(shares.data(), shares.size())));
   for (double& weight : weights) weight -= mass;
 }
 

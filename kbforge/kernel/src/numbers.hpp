@@ -4,6 +4,8 @@
 // called number by number, and sums are rounded once (see kbforge/numerics/logs.py).
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,6 +15,26 @@ namespace kbforge {
 
 constexpr double kGrid = 17179869184.0;  // 2^34 units of log weights in one nat
 constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// The functions of the process's C library, which Python calls, too. They are looked up by name: a
+// compiler's own runtime may have others, with other last bits, and would be linked in their place.
+struct Libm {
+  double (*exp)(double);
+  double (*log)(double);
+  double (*log10)(double);
+  double (*pow)(double, double);
+};
+
+template <typename Function>
+Function* of_the_process(const char* name, Function* otherwise) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  return found ? reinterpret_cast<Function*>(found) : otherwise;
+}
+
+inline const Libm libm = {of_the_process<double(double)>("exp", std::exp),
+                          of_the_process<double(double)>("log", std::log),
+                          of_the_process<double(double)>("log10", std::log10),
+                          of_the_process<double(double, double)>("pow", std::pow)};
 
 // The nearest multiple of 2^-34 nats; infinities and NaN as they are.
 inline double on_grid(double x) { return std::nearbyint(x * kGrid) / kGrid; }

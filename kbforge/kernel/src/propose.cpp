@@ -133,12 +133,12 @@ void Step::discard_weak_merges() {
   for (std::size_t k = 0; k < names_.size(); ++k) {
     shares_.clear();
     for (const Putative& one : pool_) {
-      if (one.subproblem == names_[k]) shares_.push_back(std::exp(one.value - top));
+      if (one.subproblem == names_[k]) shares_.push_back(libm.exp(one.value - top));
     }
     mass[k] = exact_sum(shares_.data(), shares_.size());
   }
   shares_.clear();
-  for (const Putative& one : pool_) shares_.push_back(std::exp(one.value - top));
+  for (const Putative& one : pool_) shares_.push_back(libm.exp(one.value - top));
   const double least = exact_sum(shares_.data(), shares_.size()) / rules_.particles;
   const auto heaviest = std::max_element(mass.begin(), mass.end()) - mass.begin();
   const auto weak = [&](const Putative& one) {

@@ -127,14 +127,14 @@ void State::install(Number name, Block* block) {
   for (Slot slot : block->slots) clusters[slot].owner = name;
   blocks[name] = block;
   ++n_subproblems;
-  log10_effective += std::log10(static_cast<double>(block->rows()));
+  log10_effective += libm.log10(static_cast<double>(block->rows()));
 }
 
 Block* State::remove(Number name) {
   Block* block = blocks[name];
   blocks[name] = nullptr;
   --n_subproblems;
-  log10_effective -= std::log10(static_cast<double>(block->rows()));
+  log10_effective -= libm.log10(static_cast<double>(block->rows()));
   return block;
 }
 

@@ -21,7 +21,7 @@ double stirling(double x) {
   series = 1.0 / 1260.0 - y * series;
   series = 1.0 / 360.0 - y * series;
   series = 1.0 / 12.0 - y * series;
-  return (x - 0.5) * std::log(x) - x + series / x;
+  return (x - 0.5) * libm.log(x) - x + series / x;
 }
 
 // log [a]_n = log a + ... + log(a + n - 1).
@@ -29,7 +29,7 @@ double log_rising(double a, std::int32_t n) {
   double product = a;
   const std::int32_t few = std::min<std::int32_t>(n, kShort);
   for (std::int32_t k = 1; k < few; ++k) product *= a + k;
-  const double first = std::log(product);
+  const double first = libm.log(product);
   if (n <= kShort) return first;
   return first + (stirling(a + n) - stirling(a + kShort));
 }
@@ -59,15 +59,15 @@ std::int64_t Urns::units_of(const std::vector<Item>& items, std::int32_t v) {
 double Urns::log_rising_of_all(std::int32_t n) {
   while (log_rising_.size() <= static_cast<std::size_t>(n)) {
     const auto k = static_cast<double>(log_rising_.size() - 1);
-    log_rising_.push_back(log_rising_.back() + std::log(values.concentration() + k));
+    log_rising_.push_back(log_rising_.back() + libm.log(values.concentration() + k));
   }
   return log_rising_[n];
 }
 
 double Urns::log_sum_exp(std::vector<double>& terms) {
   const double top = *std::max_element(terms.begin(), terms.end());
-  for (double& term : terms) term = std::exp(term - top);
-  return top + std::log(exact_sum(terms.data(), terms.size()));
+  for (double& term : terms) term = libm.exp(term - top);
+  return top + libm.log(exact_sum(terms.data(), terms.size()));
 }
 
 Urns::Known& Urns::known_of(UrnId urn, std::int32_t u) {
@@ -114,17 +114,17 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
   for (std::int32_t k = 0; k < urn.n; ++k) {
     if (items[k].sum == kOut) continue;
     const double drawn = values.draw(u, items[k].value);
-    terms_.push_back(static_cast<double>(items[k].sum) / kUnits + std::log(drawn + more));
+    terms_.push_back(static_cast<double>(items[k].sum) / kUnits + libm.log(drawn + more));
   }
   terms_.push_back(static_cast<double>(urn.chance) / kUnits +
-                   std::log(values.draw_elsewhere(u) + more));
+                   libm.log(values.draw_elsewhere(u) + more));
   if (!more) {
     factors_.clear();
     factors_.push_back(values.log_base(u));
-    factors_.push_back(std::log(values.draw(u, u)));
+    factors_.push_back(libm.log(values.draw(u, u)));
     for (std::int32_t k = 0; k < urn.n; ++k) {
       const double drawn = values.draw(items[k].value, u);
-      factors_.push_back(items[k].count == 1 ? std::log(drawn)
+      factors_.push_back(items[k].count == 1 ? libm.log(drawn)
                                              : log_rising(drawn, items[k].count));
     }
     terms_.push_back(exact_sum(factors_.data(), factors_.size()));

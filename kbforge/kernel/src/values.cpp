@@ -67,8 +67,8 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
   for (std::int64_t k = 0; k < n; ++k) {
     Value value{};
     value.base = base[k];
-    value.base_power = std::pow(base[k], rules_.discount);
-    value.log_base = rules_.discount * std::log(base[k]);
+    value.base_power = libm.pow(base[k], rules_.discount);
+    value.log_base = rules_.discount * libm.log(base[k]);
     value.elsewhere = std::max(elsewhere_scale_ * value.base_power, kLeastElsewhere);
     value.char_start = static_cast<std::uint32_t>(first_char + char_start[k]);
     value.char_end = static_cast<std::uint32_t>(first_char + char_start[k + 1]);
@@ -157,7 +157,7 @@ void Values::work_out_shares(const Value& value, const std::int32_t* names,
     const auto several = static_cast<double>(std::count(names, names + n, names[i]));
     const double rest = masses[i] - own;
     if (rest > kLeastRest) {
-      const double share = 1.0 / (std::pow(rest, rules_.discount) * several);
+      const double share = 1.0 / (libm.pow(rest, rules_.discount) * several);
       shares_[value.feature_start + i] = share * rules_.weights[kSlips + names[i]];
     }
   }
