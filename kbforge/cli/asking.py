@@ -185,7 +185,7 @@ def side_by_side(a: Fragment, b: Fragment) -> Table:
         table.add_row(Text(quoted(attribute, 40), style="dim"), sign, *row)
     if len(attributes) > _MOST_ROWS:
         table.add_row(f"… and {len(attributes) - _MOST_ROWS:,} more", "", "", "")
-    for what, shown in (("vector", _vectors(a, b)), ("source", (a.source, b.source))):
+    for what, shown in (("vector", _vectors(a, b)), ("source", (a.place, b.place))):
         if any(shown):
             table.add_row(Text(what, style="dim"), "", *(Text(quoted(s or "", 60)) for s in shown))
     return table

@@ -77,7 +77,8 @@ Link: TypeAlias = Annotated[
     typer.Option(
         "--link",
         metavar="ATTRIBUTE",
-        help="No two fragments with one value of it are one entity; source: none of one source.",
+        help="Never merge fragments that share a value of this attribute (source: that were read "
+        "from the same table).",
     ),
 ]
 Temperature: TypeAlias = Annotated[

@@ -20,7 +20,10 @@ def remove(
         list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of fragments.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", help="All fragments from this source.")
+        str | None,
+        typer.Option(
+            "--source", help="All fragments from this source, such as a table: people.csv."
+        ),
     ] = None,
     secure: Annotated[
         bool,
@@ -40,7 +43,7 @@ def remove(
 
         kbforge remove kb.sqlite row-17 row-20
 
-        kbforge remove kb.sqlite --source crawl-2023
+        kbforge remove kb.sqlite --source people.csv
 
         kbforge remove kb.sqlite row-17 --secure
     """

@@ -12,6 +12,9 @@ Laws, checked by `Fragment.from_json`:
 3. Every string is valid Unicode (no lone surrogates) without NUL; every number is finite.
 4. Sizes are bounded by the constants below, so that a hostile line cannot exhaust memory.
 
+`source` names what a fragment was read from, such as a table; all fragments of it share the name.
+Where in the source a fragment stands is in its metadata, under `row`.
+
 The REBEL/KeBAB shape (`entity_id` for the label, ids in `metadata`) is read too.
 """
 
@@ -24,6 +27,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kbforge.errors import BadRecord, quoted
+
+ROW = "row"
+"""The key of metadata that says where in its source a fragment stands: a row, or a line of text."""
 
 MAX_ID_CHARACTERS = 4_096
 MAX_VALUE_CHARACTERS = 65_536
@@ -57,6 +63,19 @@ class Fragment:
     def names(self) -> tuple[str, ...]:
         """The surface forms: the values of `name`."""
         return self.properties.get("name", ())
+
+    @property
+    def row(self) -> int | None:
+        """Where in its source it stands, if its metadata say so."""
+        row = None if self.metadata is None else self.metadata.get(ROW)
+        return row if type(row) is int and row > 0 else None
+
+    @property
+    def place(self) -> str | None:
+        """Where a person finds it: its source, and the row there if it has one; None if unknown."""
+        if self.source is None or self.row is None:
+            return self.source
+        return f"{self.source}:{self.row}"
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this fragment; `from_json` is its inverse."""
@@ -109,9 +128,20 @@ class Fragment:
             properties=properties,
             vector=vector,
             label=_optional_text(label, where, "label"),
-            source=_optional_text(record.get("source"), where, "source"),
+            source=_source(record.get("source"), where, shared),
             metadata=metadata,
         )
+
+
+def is_of_source(source: str | None, name: str | None) -> bool:
+    """Whether a fragment's source is the one of that name.
+
+    KBForge 0.1 wrote `table:row` as the source; that is the table, too.
+    """
+    if source is None or name is None:
+        return source == name
+    row = source.removeprefix(f"{name}:")
+    return source == name or (row != source and row.isascii() and row.isdigit())
 
 
 class Shared:
@@ -179,6 +209,17 @@ def _text(value: object, where: str, field: str, limit: int = MAX_VALUE_CHARACTE
 
 def _optional_text(value: object, where: str, field: str) -> str | None:
     return None if value is None else _text(value, where, field)
+
+
+def _source(value: object, where: str, shared: Shared) -> str | None:
+    """The name of a source, which most fragments share."""
+    known = shared.attributes.get(value) if isinstance(value, str) else None
+    if known is not None:
+        return known
+    source = _optional_text(value, where, "source")
+    if source is None or len(source) > _LONGEST_SHARED:
+        return source
+    return _put(shared.attributes, source, source)
 
 
 def _properties(value: object, where: str, shared: Shared) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from kbforge.jobs.answered import answers_for
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
 from kbforge.jobs.choose import Chosen, FromFile, Stages, choose
 from kbforge.jobs.companions import alpha_of, confidence_of, named_calibration
+from kbforge.jobs.linking import link_note
 from kbforge.jobs.making import MANY, Models, Prepared, make_clusterer, make_models
 from kbforge.models.answers.reading import Answered
 from kbforge.models.bundle import bundles_read_once
@@ -60,6 +61,8 @@ def prepare(
     _fit(models, fragments, choices, fitted is not None, notes)
     from_file = FromFile(fragments, chosen, choices.defaults, answers, on_stage)
     alpha = alpha_of(models.likelihood, choices, named, from_file, notes)
+    if choices.link is not None:
+        notes.append(link_note(fragments, choices.link))
     heard = partial(from_file.heard, choices.likelihood_name, models.likelihood)
     confidence = confidence_of(fragments, choices, named, heard, notes)
     if answers and confidence is not None:

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kbforge.contracts import Entity, Fragment, Value, View
+from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.files.records import Record
@@ -55,8 +56,7 @@ class Policy:
     Attributes:
         default: for attributes that have no rule of their own.
         attributes: attribute -> rule.
-        sources: the preferred ones, best first. One of them is a fragment's source, or what stands
-            there before a colon, as a file before the number of the line.
+        sources: the preferred ones, best first.
         date: where a fragment has its date: "metadata" or "properties", and the name; None goes by
             the order of arrival. A date is ISO 8601, or a year, or a year and a month.
 
@@ -208,7 +208,7 @@ def _rank(
 def _place(source: str | None, sources: Sequence[str]) -> int:
     """Where a fragment's source stands among the preferred ones."""
     for at, preferred in enumerate(sources):
-        if source is not None and (source == preferred or source.startswith(f"{preferred}:")):
+        if source is not None and is_of_source(source, preferred):
             return at
     return len(sources)
 

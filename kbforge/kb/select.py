@@ -70,7 +70,7 @@ def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
 
 
 def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:
-    """Fragment id -> source, for those of the entities' fragments that name one.
+    """Fragment id -> source and row, for those of the entities' fragments that name one.
 
     Raises:
         UsageError: the entities have a fragment that is not among `fragments`.
@@ -81,8 +81,8 @@ def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dic
     for fragment in fragments:
         if fragment.id in wanted:
             wanted.remove(fragment.id)
-            if fragment.source is not None:
-                sources[fragment.id] = fragment.source
+            if fragment.place is not None:
+                sources[fragment.id] = fragment.place
             if not wanted:
                 return sources
     if wanted:

@@ -24,6 +24,7 @@ from kbforge.contracts import (
     Subproblem,
     View,
 )
+from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.store.codec import (
@@ -150,9 +151,11 @@ class Store:
     def of_source(self, source: str) -> list[str]:
         """The ids of all fragments from there, by number."""
         rows = self._rows.execute(
-            "SELECT id FROM fragment WHERE source = ? ORDER BY number", (source,)
+            "SELECT id, source FROM fragment WHERE source = ?1 OR (source > ?2 AND source < ?3) "
+            "ORDER BY number",
+            (source, f"{source}:", f"{source};"),
         )
-        return [id for (id,) in rows]
+        return [id for id, held in rows if is_of_source(held, source)]
 
     def entity_of(self, number: int) -> tuple[str, Cluster]:
         """The entity that holds a fragment: its id and its fragments' numbers."""

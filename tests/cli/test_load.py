@@ -31,14 +31,16 @@ def test_column_options(program, people):
             "properties": {"name": ["Ann"], "place": ["Rome", "Oslo"]},
             "vector": [1.0, 2.0],
             "label": "Lee",
-            "source": "people.csv:2",
+            "source": "people.csv",
+            "metadata": {"row": 2},
         },
         {
             "id": "p2",
             "properties": {"name": ["Bo"]},
             "vector": [3.0, 4.0],
             "label": "Ray",
-            "source": "people.csv:3",
+            "source": "people.csv",
+            "metadata": {"row": 3},
         },
     ]
 

@@ -146,3 +146,20 @@ def test_a_real_entity_in_every_vocabulary():
             {("name", "Ada"), ("country", "Great Britain"), ("notes", "country: Utopia")},
         ),
     }
+
+
+def test_the_row_of_a_table_is_in_every_format_with_sources(tmp_path):
+    fragments = [Fragment("a", {"name": ("Ada",)}, source="in.csv", metadata={"row": 12})]
+    block = Subproblem((0,), (Particle(0.0, ((0,),)),))
+    entities = list(assemble(fragments, Posterior((block,), 0.0, 1, 0)))
+    said = {
+        FtmExporter: "in.csv:12",
+        NQuadsExporter: '<urn:kbforge:relation:row> "12"^^',
+        JsonLdExporter: '"source":"in.csv","row":12',
+        Neo4jExporter: '{""row"":12}',
+    }
+    for exporter, text in said.items():
+        target = tmp_path / exporter.__name__
+        exporter().export(EntitiesView(lambda: iter(entities), fragments), str(target))
+        file = target / "fragments.csv" if target.is_dir() else target
+        assert text in file.read_text(), exporter

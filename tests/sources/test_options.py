@@ -39,7 +39,7 @@ def test_encodings(tmp_path, encoding, pack):
     file.write_bytes(pack(f"name,town\n{rows}".encode(encoding)))
     found, _ = read("csv", file, encoding=encoding)
     assert [f.names for f in found] == [(f"Jürgen {i}",) for i in range(20_000)]
-    assert (found[0].source, found[-1].source) == ("in.csv:2", "in.csv:20001")
+    assert (found[0].place, found[-1].place) == ("in.csv:2", "in.csv:20001")
 
 
 def test_encodings_of_json_lines(tmp_path):
@@ -156,7 +156,8 @@ def test_flat_json_lines(tmp_path):
         "id": "a",
         "properties": {"name": ["Ann"], "tag": ["x", "y"], "ok": ["true"]},
         "label": "g",
-        "source": "in.jsonl:1",
+        "source": "in.jsonl",
+        "metadata": {"row": 1},
     }
     assert two.properties == {"name": ("Bo",), "height": ("1.5",)}
     (one, _), _ = read("jsonl", file, map=["name=who"])
@@ -243,7 +244,7 @@ def test_ids_of_several_files(program, tmp_path):
     assert program(*command).code == 0
     assert ids_in(output) == ["one-1", "two-1"]
     sources = [json.loads(line)["source"] for line in output.read_text().splitlines()]
-    assert sources == ["one.csv:2", "two.csv:2"]
+    assert sources == ["one.csv", "two.csv"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def page(**fields):
 
 def test_one_fragment_an_entity_with_its_own_facts(tmp_path):
     (rome, ada), counts = read(tmp_path, page())
-    assert (rome.id, rome.label, rome.source) == ("7-Q220", "Q220", "rebel/7")
+    assert (rome.id, rome.label, rome.source) == ("7-Q220", "Q220", "rebel")
     assert rome.properties == {"name": ("Rome",), "population": ("three",)}
     assert (ada.id, ada.label) == ("7-Q1", "Q1")
     assert ada.properties == {
@@ -59,7 +59,12 @@ def test_one_fragment_an_entity_with_its_own_facts(tmp_path):
         "residence": ("Rome", "the city"),
         "occupation": ("poet",),
     }
-    assert ada.metadata == {"title": "Ada Li", "page": "Q1", "spans": [[0, 6], [26, 29]]}
+    assert ada.metadata == {
+        "document": "7",
+        "title": "Ada Li",
+        "page": "Q1",
+        "spans": [[0, 6], [26, 29]],
+    }
     assert counts["documents"] == 1
 
 

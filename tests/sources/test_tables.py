@@ -30,7 +30,8 @@ def test_every_column_is_an_attribute(tmp_path):
     assert one.to_json() == {
         "id": "in-1",
         "properties": {"name": ["Ann"], "born": ["1970"]},
-        "source": "in.csv:2",
+        "source": "in.csv",
+        "metadata": {"row": 2},
     }
     assert two.properties == {"name": ("Bo",)}
     assert two.id == "in-2"
@@ -76,7 +77,7 @@ def test_quotes_line_breaks_and_blank_lines(tmp_path):
     content = 'name,note\r\n"Ann ""A"" Lee","one, two\r\n\r\nthree"\r\n\r\nBo,x\r\n'
     (one, two) = csv(tmp_path, content)
     assert one.properties == {"name": ('Ann "A" Lee',), "note": ("one, two\n\nthree",)}
-    assert (two.id, two.source) == ("in-2", "in.csv:6")
+    assert (two.id, two.place) == ("in-2", "in.csv:6")
 
 
 @pytest.mark.parametrize("filename", ["in.tsv", "in.tab", "IN.TSV"])

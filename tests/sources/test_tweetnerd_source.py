@@ -28,7 +28,7 @@ def test_a_mention_becomes_a_fragment(tmp_path):
         "id": "11-0-6-Q7",
         "properties": {"name": ["Ada Li"]},
         "label": "Q7",
-        "source": "tweetnerd/11",
+        "source": "tweetnerd",
         "metadata": {"tweet": "11", "score": 3},
     }
 

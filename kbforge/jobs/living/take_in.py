@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kbforge.contracts import Fate, Fragment, Info, Interrupted, OnStage, OnStep, Progress
+from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.jsonl import to_line
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.frozen import require_same
 from kbforge.jobs.living.living import Living, created, living
 from kbforge.store.database import Database
+from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.runs import FILLS
 from kbforge.store.store import Store
 
@@ -156,13 +158,27 @@ def _known(
     given = {fragment.id: fragment for fragment in fragments}
     known = {}
     for id, line in store.lines(list(given)):
-        known[id] = to_line(given[id]) == line
+        known[id] = to_line(given[id]) == line or _says_the_same(given[id], line)
         if not known[id] and on_duplicate == "error":
             raise UsageError(
                 f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
                 "content; --on-duplicate replace takes in the new one in its place"
             )
     return known
+
+
+def _says_the_same(given: Fragment, line: bytes) -> bool:
+    """Whether a stored fragment differs at most in its row, which moves when a table changes."""
+    held = fragment_from_bytes(line)
+    if not is_of_source(held.source, given.source):
+        return False
+    return replace(held, source=None, metadata=_without_row(held)) == replace(
+        given, source=None, metadata=_without_row(given)
+    )
+
+
+def _without_row(fragment: Fragment) -> dict[str, Any]:
+    return {key: value for key, value in (fragment.metadata or {}).items() if key != ROW}
 
 
 def _run(

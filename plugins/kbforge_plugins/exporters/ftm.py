@@ -127,7 +127,7 @@ class FtmExporter(Exporter):
             dataset=self._dataset,
             original_value=original,
             canonical_id=entity.id,
-            origin=fragment.source,
+            origin=fragment.place,
         )
 
 

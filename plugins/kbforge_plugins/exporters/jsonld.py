@@ -66,6 +66,7 @@ class JsonLdExporter(Exporter):
             "alternateName": f"{_SCHEMA}alternateName",
             "fragment": relation("fragment"),
             "source": relation("source"),
+            "row": relation("row"),
             "confidence": {"@id": relation("confidence"), "@type": double},
             "calibratedConfidence": {"@id": relation("calibrated-confidence"), "@type": double},
         }
@@ -91,6 +92,8 @@ class JsonLdExporter(Exporter):
         node: dict[str, Any] = {"@id": self._names.fragment(fragment.id)}
         if fragment.source is not None:
             node["source"] = fragment.source
+        if fragment.row is not None:
+            node["row"] = fragment.row
         for attribute, values in fragment.properties.items():
             node[self._names.attribute(attribute)] = list(values)
         return node

@@ -3,7 +3,8 @@
 For every fragment f of an entity e, in the graph of f's source:
 
     <e> <relation:fragment> <f>    <f> <relation:source> "source"
-    <f> <attribute:A> "value"      <e> <attribute:A> "value"
+    <f> <attribute:A> "value"      <f> <relation:row> 12, if it has a row there
+    <e> <attribute:A> "value"
 
 and of every entity in the default graph its name and confidence. Fragments whose source is not
 known (`kbforge export --fragments FILE` tells it) are in the default graph. The IRIs are those of
@@ -18,6 +19,7 @@ from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.files.io import open_output
 from kbforge_plugins.exporters.rdf import BASE, Names
 
+_INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
 _DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
 # what the grammar of https://www.w3.org/TR/n-quads/ does not let stand in a literal as it is, and
 # control characters, which readers trip over
@@ -68,6 +70,9 @@ class NQuadsExporter(Exporter):
             if fragment.source is not None:
                 said = _literal(fragment.source)
                 yield _line(about, f"<{names.relation('source')}>", said, graph)
+            if fragment.row is not None:
+                said = f'"{fragment.row}"{_INTEGER}'
+                yield _line(about, f"<{names.relation('row')}>", said, graph)
             for attribute, texts in fragment.properties.items():
                 for text in texts:
                     yield self._said(about, attribute, text, graph)

@@ -6,7 +6,7 @@
 | BASE attribute:NAME | an attribute, as a predicate |
 | BASE relation:fragment | an entity's fragment |
 | BASE relation:name, relation:confidence, relation:calibrated-confidence | an entity's |
-| BASE relation:source | a fragment's, as text |
+| BASE relation:source, relation:row | a fragment's, as text and as a number |
 | BASE source:NAME | a source, unless it is an http address, which stands for itself |
 
 What follows the colon is percent-encoded, so that every name has an IRI of its own.

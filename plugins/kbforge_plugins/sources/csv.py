@@ -16,7 +16,7 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
 from kbforge_plugins.sources.encoded import UTF8, encoded_lines, encoding_named, undecodable
-from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping
+from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables
 
 _DELIMITERS = ";\t|,"
 _MOST_CHARACTERS = 131_072
@@ -76,11 +76,11 @@ class CsvSource(Source):
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
-        minted = MintedIds()
+        tables = Tables()
         for path in inputs:
-            yield from self._read_table(path, minted.stem(path), on_bad)
+            yield from self._read_table(path, tables.at(path), on_bad)
 
-    def _read_table(self, path: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_table(self, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
         delimiter = self._delimiter or ("\t" if path.lower().endswith(_TABBED) else ",")
         lines = _Lines(path, self._encoding, on_bad)
         header = _header(lines, delimiter)
@@ -98,7 +98,7 @@ class CsvSource(Source):
                     expected = f"{len(header)} fields, as the header has"
                     raise BadRecord(lines.where, expected, f"{len(cells)}")
                 self.where = lines.where
-                fragment = row.fragment(cells, stem, number, self.where)
+                fragment = row.fragment(cells, table, number, self.where, lines.first)
             except _Unparsable as unparsable:
                 number += 1
                 lines.give_back_all_but_first()
@@ -183,10 +183,14 @@ class _Lines:
         self._record = []
 
     @property
+    def first(self) -> int:
+        """The number of the record's first line."""
+        return self._record[0][0] if self._record else self._number + 1
+
+    @property
     def where(self) -> str:
         """`file:line` of the record's first line."""
-        number = self._record[0][0] if self._record else self._number + 1
-        return f"{self._path}:{number}"
+        return f"{self._path}:{self.first}"
 
     @property
     def raw(self) -> bytes:

@@ -21,7 +21,7 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_input
 from kbforge.files.jsonl import read_json_lines, stop
-from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping, row_json
+from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
 
 _BUILDERS = {
     ".json": "json",
@@ -81,11 +81,11 @@ class HuggingFaceSource(Source):
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
-        minted = MintedIds()
+        tables = Tables()
         for name in inputs:
-            yield from self._read_dataset(name, minted.stem(name), on_bad)
+            yield from self._read_dataset(name, tables.at(name), on_bad)
 
-    def _read_dataset(self, name: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_dataset(self, name: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
         reader = None
         for number, row in enumerate(self._rows(name), 1):
             self.where = f"{name}:{number}"
@@ -94,7 +94,7 @@ class HuggingFaceSource(Source):
                 reader = self._mapping.over(list(row), self.where, self.counts)
             cells = list(row.values())
             try:
-                fragment = reader.fragment(cells, stem, number, self.where)
+                fragment = reader.fragment(cells, table, number, self.where)
             except BadRecord as error:
                 on_bad(error, row_json(reader.columns, cells))
                 continue

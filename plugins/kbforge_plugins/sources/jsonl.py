@@ -23,7 +23,7 @@ from kbforge_plugins.sources.encoded import (
     undecodable,
     with_hint,
 )
-from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping, RowReader
+from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, Table, Tables
 
 _MOST_SHAPES = 256
 
@@ -79,7 +79,7 @@ class JsonlSource(Source):
             on_bad(_advised(with_hint(error, line), line), line)
 
         self.counts.clear()
-        minted = MintedIds()
+        tables = Tables()
         unseen = dict.fromkeys(self._mapping.named)
         lines = 0
         for path in inputs:
@@ -88,11 +88,11 @@ class JsonlSource(Source):
                     yield fragment
                 continue
             shapes = _Shapes(self._mapping, self.counts)
-            stem = minted.stem(path)
+            table = tables.at(path)
             for where, line, value in self._values(path, decide):
                 self.where = where
                 try:
-                    fragment = self._fragment(value, shapes, stem, unseen)
+                    fragment = self._fragment(value, shapes, table, unseen)
                 except BadRecord as error:
                     decide(error, line)
                     continue
@@ -103,14 +103,14 @@ class JsonlSource(Source):
             raise KBForgeError(f'{read}: expected the key "{quoted(next(iter(unseen)))}", got none')
 
     def _fragment(
-        self, value: Any, shapes: _Shapes, stem: str, unseen: dict[str, None]
+        self, value: Any, shapes: _Shapes, table: Table, unseen: dict[str, None]
     ) -> Fragment:
         if not (self._flat and isinstance(value, dict)):
             return Fragment.from_json(value, self.where)
         for key in [key for key in unseen if key in value]:
             del unseen[key]
         reader, cells = shapes.fitting(value, self.where)
-        return reader.fragment(cells, stem, int(self.where.rpartition(":")[2]), self.where)
+        return reader.fragment(cells, table, int(self.where.rpartition(":")[2]), self.where)
 
     def _values(self, path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
         """(`file:line`, the line, its JSON value) for every line that holds JSON."""

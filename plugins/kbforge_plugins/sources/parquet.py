@@ -14,7 +14,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
-from kbforge_plugins.sources.rows import NULL, MintedIds, RowMapping, RowReader, row_json
+from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, Table, Tables, row_json
 
 _BATCH_ROWS = 1024
 
@@ -62,11 +62,11 @@ class ParquetSource(Source):
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
-        minted = MintedIds()
+        tables = Tables()
         for path in inputs:
-            yield from self._read_file(path, minted.stem(path), on_bad)
+            yield from self._read_file(path, tables.at(path), on_bad)
 
-    def _read_file(self, path: str, stem: str, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_file(self, path: str, called_as: Table, on_bad: OnBad) -> Iterator[Fragment]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -80,7 +80,7 @@ class ParquetSource(Source):
             first = 1
             for group in range(table.num_row_groups):
                 for number, cells in _numbered_rows(table, group, first, called(path), on_bad):
-                    fragment = self._fragment(reader, cells, stem, number, path, on_bad)
+                    fragment = self._fragment(reader, cells, called_as, number, path, on_bad)
                     if fragment is not None:
                         yield fragment
                 first += table.metadata.row_group(group).num_rows
@@ -89,7 +89,7 @@ class ParquetSource(Source):
         self,
         reader: RowReader,
         cells: Sequence[object],
-        stem: str,
+        table: Table,
         number: int,
         path: str,
         on_bad: OnBad,
@@ -97,7 +97,7 @@ class ParquetSource(Source):
         self.where = f"{called(path)}:{number}"
         try:
             _require_values(reader, cells, self.where)
-            return reader.fragment(cells, stem, number, self.where)
+            return reader.fragment(cells, table, number, self.where)
         except BadRecord as error:
             on_bad(error, row_json(reader.columns, cells))
             return None

@@ -208,8 +208,13 @@ class _Document:
             "id": f"{self.docid}-{item}",
             "properties": properties,
             "label": item,
-            "source": f"rebel/{self.docid}",
-            "metadata": {"title": self.title, "page": self.page, "spans": spans},
+            "source": "rebel",
+            "metadata": {
+                "document": self.docid,
+                "title": self.title,
+                "page": self.page,
+                "spans": spans,
+            },
         }
         return Fragment.from_json(record, self.where)
 

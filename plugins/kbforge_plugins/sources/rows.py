@@ -21,8 +21,9 @@ from typing import Any
 
 import orjson
 
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.fragment import ROW, Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
+from kbforge.files.io import called
 
 _PACKED = (".gz", ".zst", ".zstd")
 NULL = (
@@ -148,14 +149,17 @@ class RowReader:
         ids = [index for index in (self.id, self.label) if index is not None]
         return ids + [index for index, _ in self.attributes]
 
-    def fragment(self, cells: Sequence[object], stem: str, number: int, where: str) -> Fragment:
+    def fragment(
+        self, cells: Sequence[object], table: Table, number: int, where: str, row: int | None = None
+    ) -> Fragment:
         """The fragment of one row.
 
         Args:
             cells: one value a column.
-            stem: the file's, for ids.
-            number: of the row; with the stem it is the id if no column holds one.
-            where: `file:line` or `file:row`; without its folders it is the fragment's source.
+            table: the row's; its name is the fragment's source.
+            number: of the row; with the table's stem it is the id if no column holds one.
+            where: `file:line` or `file:row`, for errors.
+            row: where the row begins in the file, if that is not its number.
 
         Raises:
             BadRecord: the row breaks a law of `Fragment`, or holds what no text can show.
@@ -167,12 +171,12 @@ class RowReader:
             if values:
                 held = properties.get(attribute, [])
                 properties[attribute] = list(dict.fromkeys(held + values))
-        source = where.rpartition("/")[2]
-        record: dict[str, Any] = {"properties": properties, "source": source}
-        record["id"] = f"{stem}-{number}"
+        record: dict[str, Any] = {"properties": properties, "source": table.name}
+        record["metadata"] = {ROW: number if row is None else row}
+        record["id"] = f"{table.stem}-{number}"
         if self.id is not None:
             own = self._single(cells, self.id, where)
-            record["id"] = f"{stem}-{own}" if own and self.prefix else own or None
+            record["id"] = f"{table.stem}-{own}" if own and self.prefix else own or None
         if self.label is not None:
             label = self._single(cells, self.label, where)
             record["label"] = None if self._says_nothing(label) else label or None
@@ -220,20 +224,40 @@ def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
     return orjson.dumps(row, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 
-class MintedIds:
-    """`stem-row` for the rows of several files; files of one stem are told apart by `~2`, `~3`."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a table is called.
+
+    Attributes:
+        name: of the file; the source of its fragments.
+        stem: of the ids that are minted for its rows.
+
+    """
+
+    name: str
+    stem: str
+
+
+class Tables:
+    """Names for the tables of one reading; of equal names, later ones get `~2`, `~3`."""
 
     def __init__(self) -> None:
-        self._files: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        self._stems: Counter[str] = Counter()
 
-    def stem(self, path: str) -> str:
-        """The stem for the rows of the next file."""
-        name = "stdin" if path == "-" else PurePath(path).name
+    def at(self, path: str) -> Table:
+        """What the next file is called."""
+        name = called(path) if path == "-" else PurePath(path).name or path
+        plain = "stdin" if path == "-" else name
         for suffix in _PACKED:
-            name = name.removesuffix(suffix)
-        stem = PurePath(name).stem or "rows"
-        self._files[stem] += 1
-        return stem if self._files[stem] == 1 else f"{stem}~{self._files[stem]}"
+            plain = plain.removesuffix(suffix)
+        stem = PurePath(plain).stem or "rows"
+        return Table(_distinct(self._names, name), _distinct(self._stems, stem))
+
+
+def _distinct(seen: Counter[str], name: str) -> str:
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}~{seen[name]}"
 
 
 def _check_header(columns: Sequence[str], where: str) -> None:

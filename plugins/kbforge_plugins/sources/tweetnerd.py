@@ -122,7 +122,7 @@ class TweetNerdSource(Source):
             "id": f"{row.tweet}-{row.start}-{row.end}-{suffix}",
             "properties": {"name": [row.phrase]},
             "label": None if row.entity in _UNLINKED else row.entity,
-            "source": f"tweetnerd/{row.tweet}",
+            "source": "tweetnerd",
             "metadata": metadata,
         }
         return Fragment.from_json(record, row.where)
