@@ -1,6 +1,7 @@
 # make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
 # make test   installs what development needs and runs the linters, the type checker and the tests
-# make soak   kills an update of a store 100 times, and compares it with one that went through
+# make soak   kills updates of stores, also by the plain default, and compares with whole ones;
+#             keeps and reads models of 60,000 values
 # make kernel compiles the kernel again, when its sources have changed
 # make dist   builds the source distribution and two wheels into dist: one with a kernel that any
 #             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
@@ -45,6 +46,7 @@ kernel: $(VENV)/.installed
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak
+	$(BIN)/python -m tests.soak.filling
 
 # -rs prints why checks were skipped
 gpu: $(VENV)/.installed-dev

@@ -124,7 +124,9 @@ def test_a_damaged_array_is_refused(name: str, how: str) -> None:
         arrays[name] = array.astype(np.complex64)
     model = Pairs()
     before = model.kept().values
-    with pytest.raises(ModelError, match=r"the kept pair model is damaged: .*; fit it again"):
+    with pytest.raises(
+        ModelError, match=r"the kept pair model is damaged: .*; kbforge refit fits it again"
+    ):
         model.take_up(Kept(KEPT.values, arrays))
     assert model.kept().values == before
 

@@ -7,8 +7,9 @@ them, and fits nothing: what a fragment is worth does not depend on when it come
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +30,7 @@ from kbforge.jobs.making import (
 )
 from kbforge.models.bundle import MANIFEST, bundles_read_once
 from kbforge.models.resolve import is_name, make_likelihood
+from kbforge.store.codec import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kbforge.models.doubt.heard import ReadsPairs
 
 _PAIRS = "pairs"
+_FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
 _FREE = ("device",)
 """What may be another from command to command."""
 _GIVEN_LATER = {"confidence_map", "calibration", "answers", "defaults"}
@@ -69,6 +72,7 @@ def freeze(
 
     Raises:
         UsageError: a choice is an object, which no file can hold.
+        ModelError: a plugin cannot read what it keeps, or reads something else.
 
     """
     # .1 s to import, and what adds to a store reads no confidence
@@ -108,7 +112,71 @@ def freeze(
             "kept": roles,
         },
     }
+    _require_readable(prepared, choices, {role: kept[d] for role, d in roles.items() if d})
     return Frozen(facts, kept)
+
+
+def _require_readable(prepared: Prepared, choices: Choices, content: Mapping[str, bytes]) -> None:
+    """Refuse what cannot be read back: fresh plugins take it up, and must keep the same bytes.
+
+    A plugin that does not keep is fitted again to the fragments kept; nothing of it can differ.
+
+    Args:
+        prepared: what is kept is of it.
+        choices: as the user gave them.
+        content: by role, what is to be written.
+
+    Raises:
+        ModelError: names the plugin.
+
+    """
+    name = prepared.likelihood
+    fresh = _unfitted(
+        choices, name, prepared.models.max_evals, many=content.get("index") is not None
+    )
+    plugins: dict[str, Likelihood | CandidateIndex | None] = {
+        "likelihood": fresh.likelihood,
+        "surrogate": fresh.surrogate,
+        "index": fresh.index,
+        "pairs": _pair_model(choices.defaults) if "pairs" in content else None,
+    }
+    for role, plugin in plugins.items():
+        if plugin is None or role not in content:
+            continue
+        kept = kept_from_bytes(content[role])
+        if _is_reference(kept, plugin):
+            continue
+        called = f"{role if role != _PAIRS else 'model'} {_called(role, plugin, name)}"
+        with _told_as_fault(called):
+            plugin.take_up(kept)
+            again = plugin.kept()
+        _require_equal(called, again, content[role])
+    if "confidence" in content:
+        from kbforge.models.doubt.reading_kept import kept_reading
+
+        likelihood = fresh.likelihood
+        pairs = plugins["pairs"] or (likelihood if name == _PAIRS else None)
+        with _told_as_fault("the confidence map"):
+            reading = _reading_from(kept_from_bytes(content["confidence"]), pairs, choices.defaults)
+        _require_equal("the confidence map", kept_reading(reading), content["confidence"])
+
+
+@contextlib.contextmanager
+def _told_as_fault(called: str) -> Iterator[None]:
+    """An error of what reads its own bytes, as one of the plugin's."""
+    try:
+        yield
+    except KBForgeError as error:
+        raise ModelError(f"{called} cannot read what it keeps, {_FAULT} ({error})") from error
+
+
+def _require_equal(called: str, again: Kept | None, content: bytes) -> None:
+    if again is None or kept_row(again)[1] != content:
+        raise ModelError(f"{called} reads something else than it keeps, {_FAULT}")
+
+
+def _called(role: str, plugin: Likelihood | CandidateIndex, likelihood: str) -> str:
+    return quoted(likelihood if role == "likelihood" else type(plugin).__name__, 400)
 
 
 def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
@@ -130,16 +198,9 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
             f"{quoted(store.database.path, 400)} was made with the model {quoted(name, 400)}, "
             "which is not what it was, or not there; put it back"
         )
-    notes: list[str] = []
-    by_default = choices.likelihood is None and not choices.of("likelihood")
-    options = {**choices.options}
-    if by_default:
-        options["likelihood"] = default_options(name, defaults)
-    named = replace(choices, likelihood=name, options=options, max_evals=frozen["max_evals"])
-    clusterer = make_clusterer(named)
-    with bundles_read_once():
-        many = frozen["kept"].get("index") is not None
-        models = make_models(named, clusterer, notes, many=many)
+    many = frozen["kept"].get("index") is not None
+    clusterer = make_clusterer(choices)
+    models = _unfitted(choices, name, frozen["max_evals"], many)
     _take_up(models.likelihood, _kept(store, "likelihood"))
     if models.surrogate is not None and models.surrogate is not models.likelihood.surrogate:
         _take_up(models.surrogate, _kept(store, "surrogate"))
@@ -157,6 +218,30 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
         tuple(frozen["notes"]),
     )
     return prepared, choices
+
+
+def chosen(store: Store) -> tuple[Choices, str, float]:
+    """What the user chose for a store, and the likelihood and alpha that it has."""
+    frozen = store.fact("frozen")
+    return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
+
+
+def _unfitted(choices: Choices, likelihood: str, max_evals: int | None, many: bool) -> Models:
+    """The plugins of a store; they have learned nothing yet.
+
+    Args:
+        choices: as the user gave them.
+        likelihood: that was taken.
+        max_evals: likewise.
+        many: whether a likelihood without an index got one.
+
+    """
+    options = {**choices.options}
+    if choices.likelihood is None and not choices.of("likelihood"):
+        options["likelihood"] = default_options(likelihood, choices.defaults)
+    named = replace(choices, likelihood=likelihood, options=options, max_evals=max_evals)
+    with bundles_read_once():
+        return make_models(named, make_clusterer(named), [], many=many)
 
 
 def seen_of(store: Store) -> NDArray[np.uint8]:
@@ -239,11 +324,16 @@ def _reference(fragments: Sequence[Fragment]) -> Kept:
 def _take_up(plugin: Likelihood | CandidateIndex, kept: Kept | None) -> None:
     if kept is None:
         return
-    if "fragments" in kept.values and not getattr(plugin, "keeps", False):
+    if _is_reference(kept, plugin):
         told = kept.values["fragments"]
         plugin.fit([Fragment.from_json(one, "the store") for one in told])
         return
     plugin.take_up(kept)
+
+
+def _is_reference(kept: Kept, plugin: Likelihood | CandidateIndex) -> bool:
+    """Whether these are the fragments that a plugin was fitted to, as it does not keep."""
+    return "fragments" in kept.values and not getattr(plugin, "keeps", False)
 
 
 def _kept(store: Store, role: str) -> Kept | None:
@@ -256,17 +346,27 @@ def _confidence(
     store: Store, likelihood: Likelihood, name: str, defaults: str | None
 ) -> Reading | None:
     """The confidence map, which may ask a model of pairs."""
-    from kbforge.models.doubt.reading_kept import reading_from
-
     found = _kept(store, "confidence")
     if found is None:
         return None
     pairs: Likelihood | None = likelihood if name == _PAIRS else None
     kept = _kept(store, "pairs")
     if kept is not None:
-        pairs = make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
+        pairs = _pair_model(defaults)
         _take_up(pairs, kept)
-    return reading_from(found, cast("ReadsPairs | None", pairs), defaults)
+    return _reading_from(found, pairs, defaults)
+
+
+def _pair_model(defaults: str | None) -> Likelihood:
+    return make_likelihood(_PAIRS, default_options(_PAIRS, defaults))
+
+
+def _reading_from(
+    kept: Kept, pairs: Likelihood | CandidateIndex | None, defaults: str | None
+) -> Reading:
+    from kbforge.models.doubt.reading_kept import reading_from
+
+    return reading_from(kept, cast("ReadsPairs | None", pairs), defaults)
 
 
 def _bundle_digest(likelihood: str) -> str | None:

@@ -133,17 +133,29 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
 
     """
     began = time.perf_counter()
-    if not is_store(path):
-        Database(path).close()  # says what is wrong
-    with Database(path, write=True) as database:
-        store = Store(database)
-        store.require_made()
+    with made(path) as store:
         held = living(store, verb, about, began)
         try:
             yield held
         except BaseException:
             withdraw(store, held.run.number)
             raise
+
+
+@contextlib.contextmanager
+def made(path: str) -> Iterator[Store]:
+    """A store that is there, to be written; its models are not read.
+
+    Raises:
+        KBForgeError: as of `opened`.
+
+    """
+    if not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        store.require_made()
+        yield store
 
 
 def living(store: Store, verb: str, about: str, began: float) -> Living:

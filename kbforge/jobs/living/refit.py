@@ -30,12 +30,14 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
+from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import Done
-from kbforge.jobs.living.frozen import freeze
-from kbforge.jobs.living.living import Living, opened
+from kbforge.jobs.living.frozen import chosen, freeze
+from kbforge.jobs.living.living import made
 from kbforge.jobs.making import Prepared, default_options
 from kbforge.jobs.prepare import prepare
+from kbforge.store.runs import Running, begin, withdraw
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
@@ -54,46 +56,56 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
         LikelihoodError: no particle of a subproblem is possible any more; nothing has changed then.
 
     """
-    with opened(path, "refit", "") as held:
-        before = held.prepared.alpha
-        fragments = list(held.store.fragments())
-        prepared = _learned(held, fragments)
-        drift = drift_of(fragments, due=False)
-        frozen = freeze(prepared, held.choices, fragments, drift)
-        rng = np.random.default_rng(held.choices.seed)
-        fresh = prepared.clusterer.open(prepared.problem, rng)
-        weighed = _weighed(held.store, prepared, fresh, on_step)
-        held.drift = drift
-        held.writing = Writing(held.store.database, weighed, held.run.number)
-        held.writing.followed()
-        held.writing.also(lambda rows: _replace_learned(rows, frozen.kept))
-        held.facts |= {"frozen": frozen.facts["frozen"]}
-        held.commit(finished=True)
-        return Done(
-            held.run.number,
-            len(fragments),
-            held.writing.n_entities,
-            {
-                "likelihood": prepared.likelihood,
-                "alpha_before": before,
-                "alpha": prepared.alpha,
-                "subproblems": len(weighed.pages),
-                "notes": list(prepared.notes),
-            },
-        )
+    with made(path) as store:
+        run = begin(store, "refit", "")
+        try:
+            return _refitted(store, run, on_step)
+        except BaseException:
+            withdraw(store, run.number)
+            raise
 
 
-def _learned(held: Living, fragments: Sequence[Fragment]) -> Prepared:
+def _refitted(store: Store, run: Running, on_step: Callable[[int, int], None] | None) -> Done:
+    """Learn again; the models of before are not read, so that damaged ones can be replaced."""
+    choices, likelihood, before = chosen(store)
+    fragments = list(store.fragments())
+    prepared = _learned(store, choices, likelihood, fragments)
+    drift = drift_of(fragments, due=False)
+    frozen = freeze(prepared, choices, fragments, drift)
+    fresh = prepared.clusterer.open(prepared.problem, np.random.default_rng(choices.seed))
+    weighed = _weighed(store, prepared, fresh, on_step)
+    writing = Writing(store.database, weighed, run.number)
+    writing.followed()
+    writing.also(lambda rows: _replace_learned(rows, frozen.kept))
+    facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None}
+    writing.write(run.columns(writing.n_entities, finished=True), facts)
+    return Done(
+        run.number,
+        len(fragments),
+        writing.n_entities,
+        {
+            "likelihood": prepared.likelihood,
+            "alpha_before": before,
+            "alpha": prepared.alpha,
+            "subproblems": len(weighed.pages),
+            "notes": list(prepared.notes),
+        },
+    )
+
+
+def _learned(
+    store: Store, choices: Choices, likelihood: str, fragments: Sequence[Fragment]
+) -> Prepared:
     """The store's choices, prepared on all that it holds; the likelihood stays."""
-    choices, name = held.choices, held.prepared.likelihood
     options = dict(choices.options)
     if choices.likelihood is None and not choices.of("likelihood"):
-        options["likelihood"] = default_options(name, choices.defaults)
-    choices = replace(choices, likelihood=name, options=options)
+        options["likelihood"] = default_options(likelihood, choices.defaults)
+    choices = replace(choices, likelihood=likelihood, options=options)
     place = {fragment.id: at for at, fragment in enumerate(fragments)}
+    decisions = store.pages.totals.constraints.decisions if store.has_session else ()
     answers = [
         Placed(place[one.first], place[one.second], one.same, False)
-        for one in held.session.constraints.decisions
+        for one in decisions
         if one.first in place and one.second in place
     ]
     return prepare(fragments, choices, answers)

@@ -162,6 +162,12 @@ class Bags:
 
         """
         starts = starts_of(kept.array("sizes", np.int32, rows, low=0).astype(np.int64))
+        if kept.length("columns") > starts[-1]:
+            raise kept.damaged(
+                "columns",
+                f"{starts[-1]:,} tokens by the sizes of the rows, {kept.length('columns'):,} in "
+                "all; version 0.1 wrote this for files with a token in many rows",
+            )
         last = len(weights.weight) - 1
         columns = kept.array("columns", np.int32, int(starts[-1]), low=0, high=last)
         return cls.made(weights.weight, starts, columns)
@@ -185,11 +191,13 @@ class Bags:
         )
 
     def unit(self) -> sparse.csr_array:
-        """Weights with squares that sum to 1 in each row, shape [rows, columns]."""
+        """Weights with squares that sum to 1 in each row, shape [rows, columns].
+
+        The matrix shares no memory with the bags, as SciPy removes zeros in place.
+        """
         data = self.weight[self.columns] * self.scale.repeat(sizes_of(self.starts))
-        return sparse.csr_array(
-            (data, self.columns, self.starts), shape=(len(self), len(self.weight))
-        )
+        shape = len(self), len(self.weight)
+        return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
 
     def backwards(self) -> tuple[NDArray[np.int32], FloatArray]:
         """The columns of bags of one row, and its unit weights, the last column first."""

@@ -12,7 +12,7 @@ from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge_plugins.models.pairs.strings import Strings, starts_of
 
-_AGAIN = "fit it again, by clustering into a new store"
+_AGAIN = "kbforge refit fits it again"
 
 
 class Writing:
@@ -142,6 +142,15 @@ class Reading:
         ):
             raise self.damaged(name, f"expected numbers of {low} to {high}, got others")
         return np.ascontiguousarray(array)
+
+    def length(self, name: str) -> int:
+        """How many numbers were written.
+
+        Raises:
+            ModelError: they are not there.
+
+        """
+        return int(np.size(self._found(self._kept.arrays, name)))
 
     def strings(self, name: str, n: int = -1) -> Strings:
         """Texts.

@@ -1,0 +1,85 @@
+"""What first-party plugins keep of thousands of values is taken up, and kept again as it was."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from kbforge import registry
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Likelihood
+from kbforge.store.codec import kept_from_bytes, kept_to_bytes
+from tests.people import people
+
+DISTINCT = 3000
+LONG = "international consortium of independent manufacturers of agricultural machinery"
+KEEPING = [
+    name
+    for name in registry.names("likelihoods")
+    if registry.load("likelihoods", name).keeps and name != "gpt"
+]
+INDEXES = ["ngrams", "minhash", "selective"]
+
+
+def spellings(n: int, seed: int) -> list[Fragment]:
+    """Different spellings of one long name, and other attributes that most fragments share."""
+    rng = random.Random(seed)
+    said: dict[str, None] = {}
+    while len(said) < n:
+        letters = list(LONG)
+        for _ in range(3):
+            letters[rng.randrange(len(letters))] = rng.choice("abcdefghijklmnopqrstuvwxyz")
+        said["".join(letters)] = None
+    return [
+        Fragment(f"{seed}-{at}", {"name": (name,), "kind": ("society",), "town": (f"t{at % 7}",)})
+        for at, name in enumerate(said)
+    ]
+
+
+def require_kept(name: str, fragments: list[Fragment], later: list[Fragment]) -> None:
+    """Keep, take up, add, keep again: always the same bytes, and both say the same."""
+    first: Likelihood = registry.create("likelihoods", name)
+    first.fit(fragments)
+    content = kept_to_bytes(first.kept())
+    second: Likelihood = registry.create("likelihoods", name)
+    second.take_up(kept_from_bytes(content))
+    assert kept_to_bytes(second.kept()) == content
+    assert isinstance(first, ConjugateLikelihood)
+    assert isinstance(second, ConjugateLikelihood)
+    said = []
+    for model in (first, second):
+        table = model.live_clusters()
+        told = []
+        for slot, fragment in enumerate(later):
+            x = table.encode(fragment)
+            told.append(table.log_predictive(x, slot).tolist())
+            table.extend(x, np.array([-1]), np.array([slot]))
+        said.append(told)
+    assert said[0] == said[1]
+    for model in (first, second):
+        assert kept_to_bytes(model.kept()) == content
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_likelihood_reads_what_it_keeps_of_thousands_of_values(name: str) -> None:
+    known = spellings(DISTINCT, 1)
+    require_kept(name, known, [*spellings(10, 2), *known[:5], *people(4, 3)])
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_an_index_reads_what_it_keeps_of_thousands_of_values(name: str) -> None:
+    known = spellings(DISTINCT, 1)
+    first: CandidateIndex = registry.create("indexes", name)
+    first.fit(known)
+    kept = first.kept()
+    assert kept is not None
+    content = kept_to_bytes(kept)
+    second: CandidateIndex = registry.create("indexes", name)
+    second.take_up(kept_from_bytes(content))
+    later = [*spellings(10, 2), *known[:5]]
+    assert [list(first.keys(x)) for x in later] == [list(second.keys(x)) for x in later]
+    for index in (first, second):
+        again = index.kept()
+        assert again is not None
+        assert kept_to_bytes(again) == content
