@@ -8,6 +8,7 @@ Decisions are heard as answers where likelihood or alpha follow from the file.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -56,8 +57,9 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
         LikelihoodError: no particle of a subproblem is possible any more; nothing has changed then.
 
     """
+    began = time.perf_counter()
     with made(path) as store:
-        run = begin(store, "refit", "")
+        run = begin(store, "refit", "", began)
         try:
             return _refitted(store, run, on_step)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -82,17 +83,12 @@ def damage(path: str) -> None:
             kept.arrays["table/trigrams/columns"]
         )
         frozen["kept"]["likelihood"] = digest
-        write_kept(database, digest, content)
-        database.transaction(
-            lambda rows: write_rows(rows, "meta", {"frozen": (orjson.dumps(frozen),)})
-        )
 
+        def write(rows: sqlite3.Connection) -> None:
+            rows.execute("INSERT INTO kept VALUES (?, ?)", (digest, content))
+            write_rows(rows, "meta", {"frozen": (orjson.dumps(frozen),)})
 
-def write_kept(database: Database, digest: str, content: bytes) -> None:
-    """Add what a model keeps."""
-    database.transaction(
-        lambda rows: rows.execute("INSERT INTO kept VALUES (?, ?)", (digest, content)) and None
-    )
+        database.transaction(write)
 
 
 def test_a_store_of_version_0_1_with_the_fault_is_mended_by_refit(tmp_path: Path) -> None:
