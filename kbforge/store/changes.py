@@ -9,6 +9,7 @@ import orjson
 from kbforge.contracts import Change, Kind
 from kbforge.errors import UsageError
 from kbforge.store.codec import numbers_from_bytes
+from kbforge.store.rows import read_rows, row_of, rows_of
 from kbforge.store.store import Store
 
 
@@ -31,15 +32,15 @@ def changes(store: Store, since: int) -> Iterator[Change]:
     rows = store.database.connection
     with store.database.snapshot():
         if since == 0:
-            for (entity,) in rows.execute("SELECT id FROM entity ORDER BY id").fetchall():
+            for entity, *_ in list(read_rows(rows, "entity", "ORDER BY id")):
                 yield Change(entity, Kind.CREATED, (), _members(store, entity), ())
             return
-        found = rows.execute(
-            "SELECT entity, fragments, min(run) FROM image WHERE run > ? "
-            "GROUP BY entity ORDER BY entity",
-            (since,),
-        ).fetchall()
-        before = {entity: tuple(orjson.loads(fragments)) for entity, fragments, _ in found}
+        found: dict[str, bytes] = {}
+        for _, entity, fragments in read_rows(
+            rows, "image", "WHERE run > ? ORDER BY run", (since,)
+        ):
+            found.setdefault(entity, fragments)
+        before = {entity: tuple(orjson.loads(found[entity])) for entity in sorted(found)}
         held = {id: entity for entity, ids in before.items() for id in ids}
         for entity, ids in before.items():
             change = _change(store, entity, ids, held)
@@ -73,18 +74,9 @@ def _change(
 def _members(store: Store, entity: str) -> tuple[str, ...]:
     """The ids of an entity's fragments, by place; none if it is no more."""
     rows = store.database.connection
-    row = rows.execute("SELECT members FROM entity WHERE id = ?", (entity,)).fetchone()
+    row = row_of(rows, "entity", entity)
     if row is None:
         return ()
-    numbers = numbers_from_bytes(row[0]).tolist()
-    marks = ",".join("?" * len(numbers))
-    if len(numbers) <= 500:
-        found = rows.execute(
-            f"SELECT id FROM fragment WHERE number IN ({marks}) ORDER BY place", numbers
-        )
-        return tuple(id for (id,) in found)
-    held = [
-        rows.execute("SELECT place, id FROM fragment WHERE number = ?", (n,)).fetchone()
-        for n in numbers
-    ]
-    return tuple(id for _, id in sorted(held))
+    numbers = numbers_from_bytes(row[-1]).tolist()
+    held = rows_of(rows, "fragment", "number", numbers)
+    return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))

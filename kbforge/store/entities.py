@@ -16,7 +16,7 @@ import orjson
 from kbforge.contracts import Cluster
 from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes
 from kbforge.store.identity import followed
-from kbforge.store.rows import write_rows
+from kbforge.store.rows import insert_rows, read_rows, write_rows
 
 _ID_DIGITS = 12
 
@@ -114,10 +114,8 @@ class Entities:
         """The entities of a subproblem before the step."""
         held = self._held.get(name)
         if held is None:
-            rows = self._database.execute(
-                "SELECT id, members FROM entity WHERE subproblem = ?", (name,)
-            )
-            held = {entity: tuple(numbers_from_bytes(members).tolist()) for entity, members in rows}
+            rows = read_rows(self._database, "entity", "WHERE subproblem = ?", (name,))
+            held = {id: tuple(numbers_from_bytes(members).tolist()) for id, _, members in rows}
         return held
 
     def _fresh(self, cluster: Cluster, taken: Collection[str]) -> str:
@@ -142,13 +140,12 @@ class Entities:
         if self._run == 1:  # nothing was before
             self._images[entity] = ()
             return
-        known = self._database.execute(
-            "SELECT fragments FROM image WHERE run = ? AND entity = ?", (self._run, entity)
-        ).fetchone()
+        where = "WHERE run = ? AND entity = ?"
+        known = next(read_rows(self._database, "image", where, (self._run, entity)), None)
         if known is None:
             self._images[entity] = tuple(map(self._id_of, members))
         else:
-            self._images[entity] = tuple(orjson.loads(known[0]))
+            self._images[entity] = tuple(orjson.loads(known[-1]))
 
     def write(self, database: sqlite3.Connection, undoable: int | None = None) -> None:
         """Put what was followed into the tables, within the transaction at hand.
@@ -170,10 +167,8 @@ class Entities:
         write_rows(database, "redirect", redirects, undoable)
         # what the first run makes was nothing before, and needs no image
         images = self._images if self._run > 1 else {}
-        database.executemany(
-            "INSERT OR IGNORE INTO image VALUES (?, ?, ?)",
-            [(self._run, id, orjson.dumps(ids)) for id, ids in images.items()],
-        )
+        noted = ((self._run, id, orjson.dumps(ids)) for id, ids in images.items())
+        insert_rows(database, "image", noted, "OR IGNORE")
 
     def written(self) -> None:
         """The transaction was committed."""

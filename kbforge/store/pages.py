@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,8 +11,7 @@ import orjson
 from kbforge.contracts import Constraints, Decision, Fragment, Led, Page, Pages, Totals
 from kbforge.errors import KBForgeError, quoted
 from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes, page_from_bytes
-
-_AT_ONCE = 500  # values in one question
+from kbforge.store.rows import row_of, rows_of
 
 
 class StoredPages(Pages):
@@ -28,45 +27,39 @@ class StoredPages(Pages):
 
     @property
     def totals(self) -> Totals:
-        row = self._database.execute("SELECT value FROM meta WHERE name = 'totals'").fetchone()
+        row = row_of(self._database, "meta", "totals")
         if row is None:
             raise KBForgeError("the store is damaged: it lacks the totals of its session")
-        return totals_from_bytes(row[0])
+        return totals_from_bytes(row[1])
 
     def page(self, name: int) -> Page:
-        row = self._database.execute("SELECT content FROM page WHERE name = ?", (name,)).fetchone()
+        row = row_of(self._database, "page", name)
         if row is None:
             raise KeyError(name)
-        return page_from_bytes(name, row[0])
+        return page_from_bytes(name, row[-1])
 
     def names(self) -> Sequence[int]:
         return [name for (name,) in self._database.execute("SELECT name FROM page ORDER BY name")]
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
-        rows = self._of("SELECT number, line FROM fragment WHERE number IN", numbers)
-        return {number: fragment_from_bytes(line) for number, line in rows}
+        rows = rows_of(self._database, "fragment", "number", numbers)
+        return {number: fragment_from_bytes(line) for number, *_, line in rows}
 
     def numbers(self, ids: Sequence[str]) -> Mapping[str, int]:
-        return dict(self._of("SELECT id, number FROM fragment WHERE id IN", ids))
+        return {id: n for n, id, *_ in rows_of(self._database, "fragment", "id", ids)}
 
     def homes(self, numbers: Sequence[int]) -> Mapping[int, int]:
-        return dict(self._of("SELECT number, subproblem FROM fragment WHERE number IN", numbers))
+        rows = rows_of(self._database, "fragment", "number", numbers)
+        return {number: subproblem for number, _, _, subproblem, *_ in rows}
 
     def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
-        rows = self._of("SELECT key, closed, families FROM led WHERE key IN", keys)
         return {
             key: Led(tuple(numbers_from_bytes(families).tolist()), bool(closed))
-            for key, closed, families in rows
+            for key, closed, families in rows_of(self._database, "led", "key", keys)
         }
 
     def keys(self) -> Sequence[int]:
         return [key for (key,) in self._database.execute("SELECT key FROM led ORDER BY key")]
-
-    def _of(self, question: str, values: Sequence[Any]) -> Iterator[Any]:
-        for start in range(0, len(values), _AT_ONCE):
-            part = list(values[start : start + _AT_ONCE])
-            places = ",".join("?" * len(part))
-            yield from self._database.execute(f"{question} ({places})", part)
 
 
 def fragment_from_bytes(line: bytes) -> Fragment:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbforge.contracts import Run
+from kbforge.store.rows import change_rows, insert_rows
 from kbforge.store.store import Store
 
 FILLS = "cluster"
@@ -99,16 +100,13 @@ def _changed_nothing(store: Store, run: Run) -> bool:
 
 def insert(database: sqlite3.Connection, run: Run) -> None:
     """Put a run into its table, within the transaction at hand."""
-    database.execute(
-        "INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(run.number, run.verb, run.about, int(run.finished), run.added, run.removed),
-            *(run.entities, run.seconds, run.began),
-        ),
+    row = (
+        *(run.number, run.verb, run.about, int(run.finished), run.added, run.removed),
+        *(run.entities, run.seconds, run.began),
     )
+    insert_rows(database, "run", [row])
 
 
 def update(database: sqlite3.Connection, number: int, columns: Mapping[str, object]) -> None:
     """Set columns of a run, within the transaction at hand."""
-    for column, value in columns.items():
-        database.execute(f"UPDATE run SET {column} = ? WHERE number = ?", (value, number))
+    change_rows(database, "run", {number: columns})

@@ -14,6 +14,8 @@
 | decision | what was decided of two fragments, and whether it was undone |
 | erased | a row as it was before a decision: undoing the last one brings back the exact state |
 
+Each row ends with its checksum, see `kbforge.store.rows`, whose functions read and write all rows.
+
 A place is what orders fragments for people: one that replaces another takes its place.
 """
 
@@ -23,37 +25,63 @@ import sqlite3
 from collections.abc import Callable, Sequence
 
 from kbforge.errors import KBForgeError, quoted
+from kbforge.store.rows import COLUMNS, insert_rows
 
 APPLICATION = 0x4B424647  # "KBFG"
 VERSION = 2
 
 _TABLES = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE kept (digest TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE kept (
+    digest TEXT PRIMARY KEY,
+    content BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE fragment (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     place INTEGER NOT NULL,
     subproblem INTEGER NOT NULL,
     source TEXT,
-    line BLOB NOT NULL
+    line BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE INDEX fragment_source ON fragment (source) WHERE source IS NOT NULL;
 CREATE INDEX fragment_moved ON fragment (number, place) WHERE place <> number;
-CREATE TABLE page (name INTEGER PRIMARY KEY, first INTEGER NOT NULL, content BLOB NOT NULL);
+CREATE TABLE page (
+    name INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE INDEX page_first ON page (first);
-CREATE TABLE led (key INTEGER PRIMARY KEY, closed INTEGER NOT NULL, families BLOB NOT NULL);
+CREATE TABLE led (
+    key INTEGER PRIMARY KEY,
+    closed INTEGER NOT NULL,
+    families BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE entity (
     id TEXT PRIMARY KEY,
     subproblem INTEGER NOT NULL,
-    members BLOB NOT NULL
+    members BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX entity_subproblem ON entity (subproblem);
-CREATE TABLE redirect (id TEXT PRIMARY KEY, targets BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE redirect (
+    id TEXT PRIMARY KEY,
+    targets BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE image (
     run INTEGER NOT NULL,
     entity TEXT NOT NULL,
     fragments BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (run, entity)
 ) WITHOUT ROWID;
 CREATE TABLE run (
@@ -65,7 +93,8 @@ CREATE TABLE run (
     removed INTEGER NOT NULL,
     entities INTEGER NOT NULL,
     seconds REAL NOT NULL,
-    began REAL NOT NULL
+    began REAL NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE decision (
     number INTEGER PRIMARY KEY,
@@ -73,13 +102,15 @@ CREATE TABLE decision (
     first TEXT NOT NULL,
     second TEXT NOT NULL,
     run INTEGER NOT NULL,
-    undone INTEGER
+    undone INTEGER,
+    checksum INTEGER NOT NULL
 );
 CREATE TABLE erased (
     decision INTEGER NOT NULL,
     name TEXT NOT NULL,
     key BLOB NOT NULL,
     content BLOB,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (decision, name, key)
 ) WITHOUT ROWID;
 """
@@ -130,18 +161,17 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def _from_1(database: sqlite3.Connection) -> None:
-    """Make the tables anew, and copy their rows."""
-    old = "SELECT name FROM sqlite_master WHERE type = ? AND name NOT LIKE 'sqlite_%'"
-    tables = [name for (name,) in database.execute(old, ("table",))]
-    for (index,) in database.execute(old, ("index",)).fetchall():
+    """Make the tables anew, whose rows have checksums, and copy the rows."""
+    for (index,) in database.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall():
         database.execute(f"DROP INDEX {index}")
-    for table in tables:
+    for table in COLUMNS:
         database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     _make_tables(database)
-    for table in tables:
-        columns = [row[1] for row in database.execute(f"PRAGMA table_info(old_{table})")]
-        names = ", ".join(columns)
-        database.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM old_{table}")
+    for table, columns in COLUMNS.items():
+        old = database.execute(f"SELECT {', '.join(columns)} FROM old_{table}")
+        insert_rows(database, table, old)
         database.execute(f"DROP TABLE old_{table}")
 
 

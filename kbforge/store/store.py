@@ -31,12 +31,10 @@ from kbforge.store.codec import (
     kept_from_bytes,
     kept_to_bytes,
     numbers_from_bytes,
-    page_from_bytes,
 )
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages, fragment_from_bytes
-
-_AT_ONCE = 500  # values in one question
+from kbforge.store.rows import read_rows, row_of, rows_of
 
 
 class Store:
@@ -57,14 +55,13 @@ class Store:
 
     def fact(self, name: str, default: Any = None) -> Any:
         """A fact of the whole, as JSON has it."""
-        row = self._rows.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return default if row is None else orjson.loads(row[0])
+        row = row_of(self._rows, "meta", name)
+        return default if row is None else orjson.loads(row[1])
 
     @property
     def has_session(self) -> bool:
         """Whether anything was taken in."""
-        found = self._rows.execute("SELECT 1 FROM meta WHERE name = 'totals'")
-        return found.fetchone() is not None
+        return row_of(self._rows, "meta", "totals") is not None
 
     def require_made(self) -> None:
         """Refuse a store that has nothing, not even what was chosen for it.
@@ -85,10 +82,10 @@ class Store:
             KBForgeError: it is not there, or damaged.
 
         """
-        row = self._rows.execute("SELECT content FROM kept WHERE digest = ?", (digest,)).fetchone()
-        if row is None or hashlib.sha256(row[0]).hexdigest() != digest:
+        row = row_of(self._rows, "kept", digest)
+        if row is None or hashlib.sha256(row[1]).hexdigest() != digest:
             raise KBForgeError("the store is damaged: what a model kept is not as it was written")
-        return kept_from_bytes(row[0])
+        return kept_from_bytes(row[1])
 
     @property
     def n_fragments(self) -> int:
@@ -106,21 +103,20 @@ class Store:
 
     def runs(self) -> list[Run]:
         """All runs, the first one first."""
-        columns = "number, verb, about, finished, added, removed, entities, seconds, began"
-        rows = self._rows.execute(f"SELECT {columns} FROM run ORDER BY number")
         return [
-            Run(number, verb, about, bool(finished), added, removed, entities, seconds, began)
-            for number, verb, about, finished, added, removed, entities, seconds, began in rows
+            Run(number, verb, about, bool(finished), *others)
+            for number, verb, about, finished, *others in read_rows(
+                self._rows, "run", "ORDER BY number"
+            )
         ]
 
     def decisions(self) -> list[Decided]:
         """All decisions, the first one first."""
-        rows = self._rows.execute(
-            "SELECT number, same, first, second, run, undone FROM decision ORDER BY number"
-        )
         return [
             Decided(number, Decision(bool(same), first, second, f"decision {number}"), run, undone)
-            for number, same, first, second, run, undone in rows
+            for number, same, first, second, run, undone in read_rows(
+                self._rows, "decision", "ORDER BY number"
+            )
         ]
 
     @property
@@ -131,40 +127,33 @@ class Store:
 
     def fragment(self, id: str) -> tuple[int, Fragment] | None:
         """The number and the content of the fragment with this id."""
-        row = self._rows.execute("SELECT number, line FROM fragment WHERE id = ?", (id,)).fetchone()
-        return None if row is None else (row[0], fragment_from_bytes(row[1]))
+        row = next(rows_of(self._rows, "fragment", "id", [id]), None)
+        return None if row is None else (row[0], fragment_from_bytes(row[-1]))
 
     def fragments(self) -> Iterator[Fragment]:
         """All fragments, by place."""
-        for (line,) in self._rows.execute("SELECT line FROM fragment ORDER BY place"):
+        for *_, line in read_rows(self._rows, "fragment", "ORDER BY place"):
             yield fragment_from_bytes(line)
 
     def lines(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """The lines of fragments by id; ids that none has are left out."""
-        for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
-            marks = ",".join("?" * len(part))
-            yield from self._rows.execute(
-                f"SELECT id, line FROM fragment WHERE id IN ({marks})", list(part)
-            )
+        for _, id, *_, line in rows_of(self._rows, "fragment", "id", ids):
+            yield id, line
 
     def of_source(self, source: str) -> list[str]:
         """The ids of all fragments from there, by number."""
-        rows = self._rows.execute(
-            "SELECT id, source FROM fragment WHERE source = ?1 OR (source > ?2 AND source < ?3) "
-            "ORDER BY number",
+        rows = read_rows(
+            self._rows,
+            "fragment",
+            "WHERE source = ?1 OR (source > ?2 AND source < ?3) ORDER BY number",
             (source, f"{source}:", f"{source};"),
         )
-        return [id for id, held in rows if is_of_source(held, source)]
+        return [id for _, id, _, _, held, _ in rows if is_of_source(held, source)]
 
     def entity_of(self, number: int) -> tuple[str, Cluster]:
         """The entity that holds a fragment: its id and its fragments' numbers."""
-        rows = self._rows.execute(
-            "SELECT id, members FROM entity WHERE subproblem = "
-            "(SELECT subproblem FROM fragment WHERE number = ?)",
-            (number,),
-        )
-        for id, members in rows:
+        home = self.pages.homes([number]).get(number)
+        for id, _, members in read_rows(self._rows, "entity", "WHERE subproblem = ?", (home,)):
             held = tuple(numbers_from_bytes(members).tolist())
             if number in held:
                 return id, held
@@ -185,11 +174,11 @@ class Store:
             if id in seen:
                 continue
             seen.add(id)
-            if self._rows.execute("SELECT 1 FROM entity WHERE id = ?", (id,)).fetchone():
+            if row_of(self._rows, "entity", id) is not None:
                 found[id] = None
                 continue
-            row = self._rows.execute("SELECT targets FROM redirect WHERE id = ?", (id,)).fetchone()
-            ahead += [] if row is None else orjson.loads(row[0])
+            row = row_of(self._rows, "redirect", id)
+            ahead += [] if row is None else orjson.loads(row[1])
         if not found:
             raise UsageError(f'the knowledge base has, and had, no entity "{quoted(entity)}"')
         return tuple(found)
@@ -258,12 +247,10 @@ class StoreView(View):
 
     def posterior(self) -> tuple[list[Fragment], Posterior]:
         """All fragments by place, and what is known of them by their ranks among these."""
-        rows = self._store.database.connection.execute(
-            "SELECT number, line FROM fragment ORDER BY place"
-        )
+        rows = read_rows(self._store.database.connection, "fragment", "ORDER BY place")
         rank: dict[int, int] = {}
         fragments: list[Fragment] = []
-        for number, line in rows:
+        for number, *_, line in rows:
             rank[number] = len(fragments)
             fragments.append(fragment_from_bytes(line))
         subproblems = [
@@ -295,21 +282,15 @@ class StoreView(View):
     def _subproblem(self, name: int) -> tuple[Subproblem, dict[int, Fragment], dict[Cluster, str]]:
         """A subproblem by places, its fragments by place, and the ids of its entities."""
         connection = self._store.database.connection
-        content = connection.execute("SELECT content FROM page WHERE name = ?", (name,)).fetchone()
-        page = page_from_bytes(name, content[0])
+        page = self._store.pages.page(name)
         place: dict[int, int] = {}
         fragments: dict[int, Fragment] = {}
         numbers = np.unique(page.members).tolist()
-        for start in range(0, len(numbers), _AT_ONCE):
-            part = numbers[start : start + _AT_ONCE]
-            marks = ",".join("?" * len(part))
-            for number, at, line in connection.execute(
-                f"SELECT number, place, line FROM fragment WHERE number IN ({marks})", part
-            ):
-                place[number], fragments[at] = at, fragment_from_bytes(line)
-        rows = connection.execute("SELECT id, members FROM entity WHERE subproblem = ?", (name,))
+        for number, _, at, _, _, line in rows_of(connection, "fragment", "number", numbers):
+            place[number], fragments[at] = at, fragment_from_bytes(line)
+        rows = read_rows(connection, "entity", "WHERE subproblem = ?", (name,))
         ids = {
             tuple(sorted(place[n] for n in numbers_from_bytes(members).tolist())): id
-            for id, members in rows
+            for id, _, members in rows
         }
         return subproblem_of(page, place.__getitem__), fragments, ids

@@ -21,7 +21,14 @@ from kbforge.store.codec import numbers_to_bytes, page_to_bytes
 from kbforge.store.database import Database
 from kbforge.store.entities import Entities
 from kbforge.store.pages import totals_to_bytes
-from kbforge.store.rows import forget_before, write_rows
+from kbforge.store.rows import (
+    damaged,
+    forget_before,
+    insert_rows,
+    row_of,
+    rows_of,
+    write_rows,
+)
 from kbforge.store.runs import update
 
 _LARGEST_KEY = 1 << 63
@@ -152,42 +159,26 @@ class Writing:
 
     def _write_decision(self, database: sqlite3.Connection, decided: Decided) -> None:
         said = decided.decision
-        database.execute(
-            "INSERT INTO decision VALUES (?, ?, ?, ?, ?, NULL)",
-            (decided.number, int(said.same), said.first, said.second, decided.run),
-        )
+        row = (decided.number, int(said.same), said.first, said.second, decided.run, None)
+        insert_rows(database, "decision", [row])
 
     def _write_fragments(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
         database.executemany(
             "DELETE FROM fragment WHERE number = ?", [(number,) for number in self._removed]
         )
         homes = {n: page.name for page in checkpoint.pages for n in page.members.tolist()}
-        database.executemany(
-            "INSERT INTO fragment VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (number, x.id, place, homes[number], x.source, to_line(x))
-                for number, (x, place) in self._new.items()
-            ],
+        came = (
+            (number, x.id, place, homes[number], x.source, to_line(x))
+            for number, (x, place) in self._new.items()
         )
-        if self._undoable is not None:
-            columns = "id, place, subproblem, source, line"
-            rows = {
-                number: database.execute(
-                    f"SELECT {columns} FROM fragment WHERE number = ?", (number,)
-                ).fetchone()
-                for number in homes
-            }
-            moved = {
-                number: (*row[:2], homes[number], *row[3:])
-                for number, row in rows.items()
-                if row[2] != homes[number]
-            }
-            write_rows(database, "fragment", moved, self._undoable)
-            return
-        database.executemany(
-            "UPDATE fragment SET subproblem = ?1 WHERE number = ?2 AND subproblem <> ?1",
-            [(name, number) for number, name in homes.items() if number not in self._new],
-        )
+        insert_rows(database, "fragment", came)
+        there = [number for number in homes if number not in self._new]
+        moved = {
+            number: (id, place, homes[number], *others)
+            for number, id, place, home, *others in rows_of(database, "fragment", "number", there)
+            if home != homes[number]
+        }
+        write_rows(database, "fragment", moved, self._undoable)
 
     def _write_session(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
         pages = {page.name: (self._first(page), page_to_bytes(page)) for page in checkpoint.pages}
@@ -215,11 +206,10 @@ class Writing:
             return self._new[number][0].id
         if number in self._removed:
             return self._removed[number]
-        found = self._database.connection.execute(
-            "SELECT id FROM fragment WHERE number = ?", (number,)
-        ).fetchone()
-        assert found is not None, f"fragment {number} is nowhere"
-        id: str = found[0]
+        found = row_of(self._database.connection, "fragment", number)
+        if found is None:
+            damaged(self._database.connection, f"fragment number {number}, which is missing,")
+        id: str = found[1]
         return id
 
 

@@ -11,6 +11,7 @@ import pytest
 from kbforge.errors import KBForgeError, OutputError
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
+from kbforge.store.rows import insert_rows
 
 
 def made(path: Path) -> Path:
@@ -21,7 +22,7 @@ def made(path: Path) -> Path:
 
 def put(name: str, value: bytes) -> Callable[[sqlite3.Connection], None]:
     def write(rows: sqlite3.Connection) -> None:
-        rows.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+        insert_rows(rows, "meta", [(name, value)], "OR REPLACE")
 
     return write
 
@@ -48,7 +49,7 @@ def test_a_transaction_is_whole(tmp_path: Path) -> None:
     path = made(tmp_path / "kb.sqlite")
 
     def half(rows: sqlite3.Connection) -> None:
-        rows.execute("INSERT INTO meta VALUES ('a', x'00')")
+        insert_rows(rows, "meta", [("a", b"0")])
         raise RuntimeError
 
     with Database(str(path), write=True) as database:
@@ -61,7 +62,7 @@ def test_a_stranger_who_writes_in_between_is_noticed(tmp_path: Path) -> None:
     path = made(tmp_path / "kb.sqlite")
     with Database(str(path), write=True) as database:
         stranger = sqlite3.connect(path)
-        stranger.execute("INSERT INTO meta VALUES ('b', x'00')")
+        insert_rows(stranger, "meta", [("b", b"0")])
         stranger.commit()
         stranger.close()
         with pytest.raises(OutputError, match="another program has written"):

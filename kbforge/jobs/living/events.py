@@ -17,7 +17,7 @@ from kbforge.files.jsonl import read_json_lines, stop
 from kbforge.jobs.living.living import Living, opened
 from kbforge.store.codec import numbers_from_bytes
 from kbforge.store.database import Database
-from kbforge.store.rows import bring_back
+from kbforge.store.rows import bring_back, change_rows, insert_rows, read_rows, row_of
 from kbforge.store.runs import insert
 from kbforge.store.store import Store
 
@@ -142,9 +142,7 @@ def undo(path: str, number: int) -> Done:
         held.session.lift([decided.decision])
         held.writing.followed()
         held.writing.also(
-            lambda rows: rows.execute(
-                "UPDATE decision SET undone = ? WHERE number = ?", (held.run.number, number)
-            )
+            lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
         )
         held.commit(finished=True)
         return _done(held, undone=number, exact=False)
@@ -198,22 +196,20 @@ def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: i
     _images(store, rows, run, decision)
     bring_back(rows, decision)
     rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
-    rows.execute("UPDATE decision SET undone = ? WHERE number = ?", (run, decision))
+    change_rows(rows, "decision", {decision: {"undone": run}})
 
 
 def _images(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
     """Note what the entities are that will be what they were, if the run has not noted it."""
-    noted = rows.execute(
-        "SELECT key FROM erased WHERE decision = ? AND name = 'entity'", (decision,)
-    ).fetchall()
-    for (key,) in noted:
+    images = []
+    where = "WHERE decision = ? AND name = 'entity'"
+    for _, _, key, _ in read_rows(rows, "erased", where, (decision,)):
         (entity,) = orjson.loads(key)
-        row = rows.execute("SELECT members FROM entity WHERE id = ?", (entity,)).fetchone()
-        numbers = [] if row is None else numbers_from_bytes(row[0]).tolist()
+        row = row_of(rows, "entity", entity)
+        numbers = [] if row is None else numbers_from_bytes(row[-1]).tolist()
         ids = [fragment.id for fragment in store.pages.fragments(numbers).values()]
-        rows.execute(
-            "INSERT OR IGNORE INTO image VALUES (?, ?, ?)", (run, entity, orjson.dumps(ids))
-        )
+        images.append((run, entity, orjson.dumps(ids)))
+    insert_rows(rows, "image", images, "OR IGNORE")
 
 
 def revisit(

@@ -19,7 +19,7 @@ from kbforge.jobs.living.frozen import freeze, seen_of, thaw
 from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
-from kbforge.store.rows import write_rows
+from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.runs import Running, begin, insert, update, wall_time, withdraw
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
@@ -206,7 +206,7 @@ def created(
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
             schema.create(rows)
-        rows.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?)", list(frozen.kept.items()))
+        insert_rows(rows, "kept", frozen.kept.items(), "OR REPLACE")
         facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
         write_rows(rows, "meta", facts)
         insert(rows, run)

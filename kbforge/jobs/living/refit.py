@@ -38,6 +38,7 @@ from kbforge.jobs.living.frozen import chosen, freeze
 from kbforge.jobs.living.living import made
 from kbforge.jobs.making import Prepared, default_options
 from kbforge.jobs.prepare import prepare
+from kbforge.store.rows import insert_rows
 from kbforge.store.runs import Running, begin, withdraw
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
@@ -115,7 +116,7 @@ def _learned(
 
 def _replace_learned(rows: sqlite3.Connection, kept: Mapping[str, bytes]) -> None:
     rows.execute("DELETE FROM kept")
-    rows.executemany("INSERT INTO kept VALUES (?, ?)", list(kept.items()))
+    insert_rows(rows, "kept", kept.items())
     rows.execute("DELETE FROM led")
 
 

@@ -31,7 +31,7 @@ from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened
 from kbforge.jobs.review import Reviewing
 from kbforge.models.review.questions import Question, Questions
-from kbforge.store.rows import write_rows
+from kbforge.store.rows import read_rows, row_of, write_rows
 from kbforge.store.runs import update
 from kbforge.store.store import Store
 
@@ -87,10 +87,10 @@ class Review:
         """As `kbforge.jobs.review.Reviewable`; all is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
-        noted = rows.execute(
-            "SELECT key FROM erased WHERE decision = ? AND name = 'page'", (number,)
-        ).fetchall()
-        names = {orjson.loads(key)[0] for (key,) in noted}
+        where = "WHERE decision = ? AND name = 'page'"
+        names = {
+            orjson.loads(key)[0] for _, _, key, _ in read_rows(rows, "erased", where, (number,))
+        }
 
         def all_of_it(rows: sqlite3.Connection) -> None:
             bring_back_all(held.store, rows, held.run.number, number)
@@ -158,10 +158,10 @@ def answered(store: Store) -> Reliability:
 
 def forget(rows: sqlite3.Connection) -> None:
     """Forget what was reported of pairs whose decisions are no more, within a transaction."""
-    there = {str(number) for (number,) in rows.execute("SELECT number FROM decision")}
-    found = rows.execute("SELECT value FROM meta WHERE name = ?", (_REPORTED,)).fetchone()
+    there = {str(number) for number, *_ in read_rows(rows, "decision")}
+    found = row_of(rows, "meta", _REPORTED)
     if found is not None:
-        left = {number: p for number, p in orjson.loads(found[0]).items() if number in there}
+        left = {number: p for number, p in orjson.loads(found[1]).items() if number in there}
         write_rows(rows, "meta", {_REPORTED: (orjson.dumps(left),)})
 
 

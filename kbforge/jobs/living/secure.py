@@ -16,6 +16,7 @@ from kbforge.jobs.living.events import Done, remove, undo
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.reviewing import forget as forget_reported
 from kbforge.store.database import Database
+from kbforge.store.rows import change_rows, insert_rows, read_rows
 from kbforge.store.runs import FILLS
 from kbforge.store.store import Store
 
@@ -60,19 +61,21 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
         rows.execute("DELETE FROM decision WHERE first = ?1 OR second = ?1", (id,))
     forget_reported(rows)
     rows.execute("DELETE FROM erased")
-    for run, entity, told in rows.execute("SELECT run, entity, fragments FROM image").fetchall():
+    images = []
+    for run, entity, told in read_rows(rows, "image"):
         ids = orjson.loads(told)
         left = [id for id in ids if id not in gone]
         if len(left) < len(ids):
-            rows.execute(
-                "UPDATE image SET fragments = ? WHERE run = ? AND entity = ?",
-                (orjson.dumps(left), run, entity),
-            )
+            images.append((run, entity, orjson.dumps(left)))
+    insert_rows(rows, "image", images, "OR REPLACE")
     names = [*gone, *([] if source is None else [source])]
-    for number, verb, about in rows.execute("SELECT number, verb, about FROM run").fetchall():
+    told_of = {
+        number: {"about": ""}
+        for number, verb, about, *_ in read_rows(rows, "run")
         # other runs were given ids, which may stand there cut and escaped
-        if verb != FILLS or any(name in about for name in names):
-            rows.execute("UPDATE run SET about = '' WHERE number = ?", (number,))
+        if verb != FILLS or any(name in about for name in names)
+    }
+    change_rows(rows, "run", told_of)
 
 
 def _empty(rows: sqlite3.Connection) -> None:
