@@ -43,7 +43,17 @@ def cluster(*options: str) -> list[str]:
 
 
 def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
-    trained = program("train-supervised", "labelled.jsonl", "-o", "mine", "--seed", "3")
+    """Learned from 40 entities, every seed is right.
+
+    A chain amplifies the last bit of a matrix product, which depends on the processor: another one
+    draws as another seed does. From 16 entities F1 is between .69 and .90 by seed, so a bound on
+    the F1 of one seed holds on some processors and not on others; from 40 it is above .97.
+    """
+    for name in ("new.jsonl", "model"):
+        Path(name).unlink()  # a link to what other tests share
+    write_fragments(people(40, 1), "many.jsonl")
+    write_fragments(people(16, 2), "new.jsonl")
+    trained = program("train-supervised", "many.jsonl", "-o", "model", "--seed", "3")
     shown = trained.out.decode()
     assert [line.split()[:2] for line in shown.splitlines()[1:4]] == [
         ["scdp", "1"],
@@ -51,15 +61,16 @@ def test_a_model_is_learned_shown_and_used(program: Run, here: Path) -> None:
         ["scdp", "3"],
     ]
     assert shown.count("*") == 1
-    assert "labelled fragments of 16 entities" in trained.err
+    assert "labelled fragments of 40 entities" in trained.err
     assert "name=rare-words" in trained.err
-    card = read_bundle(Path("mine")).files["MODEL_CARD.md"].decode()
+    card = read_bundle(Path("model")).files["MODEL_CARD.md"].decode()
     assert "| model | rate | power | F1 |" in card
-    clustered = program(*cluster(*FAST, "-o", "kb.jsonl"))
-    assert "embedded beside" in clustered.err
-    assert "guess" not in clustered.err
-    scores = program("evaluate", "kb.jsonl", "new.jsonl", "--json").json
-    assert scores["bcubed_f1_item_mean"] > 0.85
+    for seed in range(3):
+        clustered = program(*cluster(*FAST, "--seed", str(seed), "-o", "kb.jsonl"))
+        assert "embedded beside" in clustered.err
+        assert "guess" not in clustered.err
+        scores = program("evaluate", "kb.jsonl", "new.jsonl", "--json").json
+        assert scores["bcubed_f1_item_mean"] > 0.9
 
 
 def test_json_has_what_was_learned(program: Run, here: Path) -> None:

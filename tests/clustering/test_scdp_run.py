@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -72,7 +73,19 @@ def test_few_particles_are_kept() -> None:
     assert all(len(each.particles) <= 2 for each in ended.posterior(Ending.SWEEPS).subproblems)
 
 
-def test_an_interrupted_run_has_what_there_was() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "reported"),
+    [
+        pytest.param(0.0, [2, 4, 6], id="after-each-round"),
+        pytest.param(1.0, [2, 2, 2, 4, 4, 4, 6], id="after-each-chain-of-a-slow-machine-too"),
+    ],
+)
+def test_an_interrupted_run_has_what_there_was(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, reported: list[int]
+) -> None:
+    """By a clock that moves as far at every look, since the machine's own depends on its load."""
+    clock = itertools.count(0.0, seconds)
+    monkeypatch.setattr("kbforge.clustering.batch.budget.time.monotonic", lambda: next(clock))
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:
@@ -83,7 +96,7 @@ def test_an_interrupted_run_has_what_there_was() -> None:
     ended = made()
     with pytest.raises(Interrupted):
         ended.until_done(Watch(None, stop))
-    assert [each.rounds.done for each in seen if each.rounds] == [2, 4, 6]
+    assert [each.rounds.done for each in seen if each.rounds] == reported
     assert all(each.fragments == each.total == 18 for each in seen)
     assert ended.posterior(Ending.INTERRUPTED).n_fragments == 18
 

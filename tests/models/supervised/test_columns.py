@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 from kbforge import registry
 from kbforge.clustering.supervised.embedding import embedding
-from kbforge.contracts import Fragment
+from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, PluginError, UsageError
 from kbforge.testing import examples
 from kbforge_plugins.features.edit import Edit
@@ -65,6 +65,29 @@ def test_distances_of_unlike_readings_stay_in_proportion() -> None:
     # of the longest axes alone most names would be nearly in one place
     axes = embedding(Edit("name").distances(names, names), 80)[:, :20]
     assert cdist(axes, axes)[np.triu_indices(150, 1)].min() < max(near)
+
+
+@pytest.mark.parametrize("landmarks", [1000, 30])
+def test_the_basis_of_axes_of_equal_variance_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch, landmarks: int
+) -> None:
+    """Of 40 words that are all unlike, every basis is one of principal axes, and LAPACK has any."""
+    rng = np.random.default_rng(3)
+    names = ["".join(chr(0x4E00 + 9 * word + letter) for letter in range(9)) for word in range(40)]
+    monkeypatch.setattr(columns, "LANDMARKS", landmarks)
+    expected = placed(Edit("name"), names, 8)
+
+    def another(distances: FloatArray, dimensions: int) -> FloatArray:
+        points = embedding(distances, dimensions)
+        lengths = np.square(points).sum(axis=0)
+        equal = np.isclose(lengths, lengths[0])
+        assert equal.sum() == len(distances) - 1
+        turn, _ = np.linalg.qr(rng.standard_normal((equal.sum(), equal.sum())))
+        points[:, equal] = points[:, equal] @ turn
+        return points
+
+    monkeypatch.setattr(columns, "embedding", another)
+    np.testing.assert_allclose(placed(Edit("name"), names, 8), expected, atol=1e-12)
 
 
 def test_an_attribute_with_one_value_has_no_columns() -> None:

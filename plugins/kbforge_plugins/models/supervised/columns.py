@@ -95,16 +95,29 @@ def _block(feature: Feature, fragments: Sequence[Fragment], dimensions: int) -> 
 
 
 def placed(feature: Feature, readings: Sequence[str], dimensions: int) -> FloatArray:
-    """Points of different readings, shape [len(readings), at most `dimensions`]."""
-    if len(readings) <= LANDMARKS:
-        points = _spanned(feature.distances(readings, readings))
-    else:
-        points = _by_landmarks(feature, readings)
-    axes = points.shape[1]
-    if axes <= dimensions:
+    """Points of different readings, shape [len(readings), at most `dimensions`].
+
+    Readings that are equally far apart have axes of equal variance, and which of all the bases of
+    these LAPACK returns depends on the processor. Turned points are nearly the same for every one:
+    the random numbers belong to readings, not to axes.
+    """
+    landmarks = readings
+    if len(readings) > LANDMARKS:
+        chosen = np.linspace(0, len(readings) - 1, LANDMARKS).astype(np.int64)
+        landmarks = [readings[i] for i in chosen.tolist()]
+    distances = feature.distances(landmarks, landmarks)
+    axes = points = _spanned(distances)
+    if len(readings) > LANDMARKS:
+        variance = np.square(axes).sum(axis=0)
+        axes = axes[:, variance > _LEAST_AXIS * variance[0]]
+        points = _by_landmarks(
+            feature, readings, landmarks, axes, np.square(distances).mean(axis=0)
+        )
+    if axes.shape[1] <= dimensions:
         return points
-    turned = np.random.default_rng(_SEED).standard_normal((axes, dimensions))
-    return np.asarray(points @ (turned / np.sqrt(dimensions)))
+    turned = np.random.default_rng(_SEED).standard_normal((len(landmarks), dimensions))
+    directions = axes / np.sqrt(np.square(axes).sum(axis=0))
+    return np.asarray(points @ (directions.T @ turned / np.sqrt(dimensions)))
 
 
 def _spanned(distances: FloatArray) -> FloatArray:
@@ -113,14 +126,15 @@ def _spanned(distances: FloatArray) -> FloatArray:
     return np.asarray(points[:, np.abs(points).max(axis=0) > 0])
 
 
-def _by_landmarks(feature: Feature, readings: Sequence[str]) -> FloatArray:
-    chosen = np.linspace(0, len(readings) - 1, LANDMARKS).astype(np.int64)
-    landmarks = [readings[i] for i in chosen.tolist()]
-    distances = feature.distances(landmarks, landmarks)
-    axes = _spanned(distances)
-    variance = np.square(axes).sum(axis=0)
-    axes, variance = (part[..., variance > _LEAST_AXIS * variance[0]] for part in (axes, variance))
-    back, centre = axes / (2 * variance), np.square(distances).mean(axis=0)
+def _by_landmarks(
+    feature: Feature,
+    readings: Sequence[str],
+    landmarks: Sequence[str],
+    axes: FloatArray,
+    centre: FloatArray,
+) -> FloatArray:
+    """All readings by their distances to landmarks, given what the mean squares of these are."""
+    back = axes / (2 * np.square(axes).sum(axis=0))
     parts = [
         (centre - np.square(feature.distances(readings[at : at + _ROWS_AT_ONCE], landmarks))) @ back
         for at in range(0, len(readings), _ROWS_AT_ONCE)
