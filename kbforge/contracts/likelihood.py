@@ -118,7 +118,7 @@ class Likelihood(ABC):
     takes_device: ClassVar[bool] = False
     explains: bool = False
     loads_bundles: ClassVar[bool] = False
-    keeps: ClassVar[bool] = False
+    keeps: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -13,20 +13,28 @@ from __future__ import annotations
 
 import contextlib
 import math
+import weakref
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 from dataclasses import replace
 
 import numpy as np
 
 from kbforge.contracts import (
+    CompiledClusters,
     ConjugateLikelihood,
+    Encoded,
+    ExponentialFamily,
+    Features,
     FloatArray,
     Fragment,
     IntArray,
+    Kept,
     Likelihood,
     LiveClusters,
     Observation,
     Problem,
+    SetMarginals,
 )
 from kbforge.errors import UsageError
 
@@ -65,25 +73,56 @@ def _tempered_alpha(alpha: float, temperature: float) -> float:
 
 
 def temper(likelihood: Likelihood, temperature: float) -> Likelihood:
-    """L / temperature, as able as the likelihood is."""
+    """L / temperature, as able as the likelihood is, but of no exponential family."""
     if isinstance(likelihood, ConjugateLikelihood):
         return _TemperedConjugate(likelihood, temperature)
     return _Tempered(likelihood, temperature)
 
 
 class _Tempered(Likelihood):
-    explains = True
+    explains = keeps = True
 
     def __init__(self, likelihood: Likelihood, temperature: float) -> None:
         self._likelihood, self._temperature = likelihood, temperature
-        self.explains = likelihood.explains
+        self.explains, self.keeps = likelihood.explains, likelihood.keeps
+        self._follow()
+
+    def _follow(self) -> None:
+        """Have the companions of the other likelihood, which may learn of them from fragments."""
+        self.index, surrogate = self._likelihood.index, self._likelihood.surrogate
+        self.surrogate = None
+        if surrogate is not None:
+            self.surrogate = _TemperedConjugate(surrogate, self._temperature)
+
+    @property
+    def default_alpha(self) -> float:  # type: ignore[override]  # a fit may change it
+        return _tempered_alpha(self._likelihood.default_alpha, self._temperature)
+
+    @property
+    def alpha_from_file(self) -> bool:  # type: ignore[override]  # of the class of the other one
+        return self._likelihood.alpha_from_file
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         return np.asarray(self._likelihood.log_marginal(clusters), np.float64) / self._temperature
 
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        said = self._likelihood.fit(fragments)
+        self._follow()
+        return said
+
+    def features(self, fragments: Sequence[Fragment]) -> Features | None:
+        return self._likelihood.features(fragments)
+
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
         said = self._likelihood.contributions(fragment, cluster)
         return {attribute: value / self._temperature for attribute, value in said.items()}
+
+    def kept(self) -> Kept:
+        return self._likelihood.kept()
+
+    def take_up(self, kept: Kept) -> None:
+        self._likelihood.take_up(kept)
+        self._follow()
 
 
 class _TemperedConjugate(_Tempered, ConjugateLikelihood):
@@ -93,6 +132,55 @@ class _TemperedConjugate(_Tempered, ConjugateLikelihood):
 
     def live_clusters(self) -> LiveClusters:
         return _TemperedClusters(self._conjugate.live_clusters(), self._temperature)
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
+        table = self._conjugate.compiled_clusters(kernel)
+        return None if table is None else _TemperedCompiled(kernel, table, self._temperature)
+
+    def set_marginals(self, fragments: Sequence[Fragment]) -> SetMarginals | None:
+        read = self._conjugate.set_marginals(fragments)
+        return None if read is None else _TemperedSets(read, self._temperature)
+
+    def exponential_family(self, fragments: Sequence[Fragment]) -> ExponentialFamily | None:
+        """None as the other's, or an error: no family has these probabilities.
+
+        Raises:
+            UsageError: the other likelihood has a family.
+
+        """
+        if self._conjugate.exponential_family(fragments) is None:
+            return None
+        name = type(self._conjugate).__name__
+        raise UsageError(
+            f"--temperature: at temperature {self._temperature:g} {name} is not the exponential "
+            "family that this sampler needs; expected temperature 1 (leave out --temperature), or "
+            "another clusterer"
+        )
+
+
+class _TemperedSets:
+    """See `kbforge.contracts.SetMarginals`."""
+
+    def __init__(self, read: SetMarginals, temperature: float) -> None:
+        self._read, self._temperature = read, temperature
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        return np.asarray(self._read.log_marginal(sets) / self._temperature)
+
+
+class _TemperedCompiled:
+    """See `kbforge.contracts.CompiledClusters`: the kernel divides what the other table scores."""
+
+    def __init__(self, kernel: CDLL, table: CompiledClusters, temperature: float) -> None:
+        self._table = table  # holds the clusters, and lives as long as this one
+        self.handle: int = kernel.kb_tempered_new(table.handle, temperature)
+        self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
+
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+        return self._table.encode(fragments)
+
+    def tell(self, encoded: Encoded) -> None:
+        self._table.tell(encoded)
 
 
 class _TemperedClusters(LiveClusters):
@@ -128,11 +216,17 @@ class _TemperedClusters(LiveClusters):
     def add(self, x: Observation, slot: int) -> None:
         self._table.add(x, slot)
 
+    def gather(self, xs: Sequence[Observation], slot: int) -> None:
+        self._table.gather(xs, slot)
+
     def remove(self, x: Observation, slot: int) -> None:
         self._table.remove(x, slot)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         return np.asarray(self._table.log_merge_ratio(slot, slots) / self._temperature)
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        return np.asarray(self._table.log_merge_ratio_of(slot, slots) / self._temperature)
 
     def merge(self, slot: int, into: int) -> None:
         self._table.merge(slot, into)

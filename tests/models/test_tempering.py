@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 
 from kbforge import registry, testing
-from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
+from kbforge.contracts import (
+    CompiledClusters,
+    ConjugateLikelihood,
+    Fragment,
+    Likelihood,
+    LiveClusters,
+    Problem,
+    SetMarginals,
+)
 from kbforge.errors import UsageError
+from kbforge.files.fragments import write_fragments
+from kbforge.models import tempering
 from kbforge.models.tempering import temper, tempered
 from kbforge.testing import examples
 from kbforge.testing.fakes import BlackBox, Categorical
+from kbforge.testing.keeping import stored
 
 
 class TestGaussian(testing.LikelihoodContract):
@@ -29,6 +40,11 @@ class TestBigram(testing.LikelihoodContract):
         made = registry.create("likelihoods", "bigram", {})
         made.fit(self.fragments())
         return temper(made, 0.5)
+
+
+class TestAttributes(testing.LikelihoodContract):
+    def make(self):
+        return temper(registry.create("likelihoods", "attributes", {}), 2.0)
 
 
 class TestBlackBox(testing.LikelihoodContract):
@@ -57,6 +73,89 @@ def test_tables_are_as_able_as_they_were(name):
     assert temper(made, 2.0).explains == made.explains
     before, after = made.live_clusters(), temper(made, 2.0).live_clusters()
     assert (after.editable, after.mergeable) == (before.editable, before.mergeable)
+
+
+_OF_CLASSES = {"from_bundle", "loads_bundles", "takes_device"}
+"""What is asked of a class before a likelihood is made of it, and only that is tempered."""
+
+
+@pytest.mark.parametrize(
+    ("contract", "made"),
+    [
+        (Likelihood, temper(BlackBox(Categorical()), 2.0)),
+        (ConjugateLikelihood, temper(Categorical(), 2.0)),
+        (LiveClusters, temper(Categorical(), 2.0).live_clusters()),
+    ],
+)
+def test_every_ability_of_the_contract_is_treated(contract, made):
+    """A new one is either forwarded, divided or refused with a sentence, in tempering.py."""
+    abilities = {name for name in dir(contract) if not name.startswith("_")} - _OF_CLASSES
+    classes = [each for each in type(made).__mro__ if each.__module__ == temper.__module__]
+    treated = set(vars(made)).union(*(vars(each) for each in classes))
+    assert sorted(abilities - treated) == []
+
+
+@pytest.mark.parametrize(
+    ("contract", "made"),
+    [(CompiledClusters, tempering._TemperedCompiled), (SetMarginals, tempering._TemperedSets)],
+)
+def test_every_ability_of_a_protocol_is_treated(contract, made):
+    abilities = {name for name in dir(contract) if not name.startswith("_")}
+    assert sorted(abilities - set(vars(made))) == []
+
+
+@pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian", "pairs"])
+def test_what_is_not_a_probability_is_the_same(name):
+    made = registry.create("likelihoods", name, {})
+    items = examples.fragments()
+    warm = temper(made, 2.0)
+    assert warm.fit(items) == registry.create("likelihoods", name, {}).fit(items)
+    assert warm.index is made.index
+    assert warm.keeps == made.keeps
+    assert warm.alpha_from_file == made.alpha_from_file
+    assert warm.default_alpha == pytest.approx(math.sqrt(made.default_alpha))
+    assert repr(warm.features(items)) == repr(made.features(items))
+
+
+def test_what_was_kept_is_taken_up():
+    items = examples.fragments()
+    one, other = (temper(registry.create("likelihoods", "pairs", {}), 2.0) for _ in range(2))
+    one.fit(items)
+    other.take_up(stored(one.kept()))
+    assert other.log_marginal([items]).tolist() == one.log_marginal([items]).tolist()
+    assert [*other.index.keys(items[0])] == [*one.index.keys(items[0])]
+
+
+def test_sets_are_divided():
+    made, items = registry.create("likelihoods", "bigram", {}), examples.fragments()
+    made.fit(items)
+    sets = [np.array([0, 2, 3]), np.array([1])]
+    found = temper(made, 2.0).set_marginals(items).log_marginal(sets)
+    assert found.tolist() == (made.set_marginals(items).log_marginal(sets) / 2.0).tolist()
+
+
+def test_no_exponential_family_is_refused_in_a_sentence(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_fragments(TestGaussian().fragments(), "points.jsonl")
+    words = ("cluster", "points.jsonl", "--likelihood", "gaussian", "--clusterer", "fastex")
+    ran = program(*words, "--temperature", "2", "-o", "kb.jsonl")
+    assert ran.code == 2
+    assert ran.err.startswith("kbforge: --temperature: at temperature 2 Gaussian is not the exp")
+    assert temper(Categorical(), 2.0).exponential_family([]) is None
+
+
+@pytest.mark.parametrize("likelihood", ["attributes", "bigram", "gaussian"])
+@pytest.mark.parametrize("clusterer", ["split-smc", "lshsm", "metropolis", "agglomerative"])
+def test_at_temperature_one_a_run_is_the_run_without(likelihood, clusterer):
+    items = examples.fragments(40)
+    found = []
+    for wrap in (lambda made: made, lambda made: temper(made, 1.0)):
+        made = registry.create("likelihoods", likelihood, {})
+        made.fit(items)
+        problem = Problem(wrap(made), 2.0, index=made.index)
+        run = registry.create("clusterers", clusterer, {})
+        found.append(run.cluster(items, problem, np.random.default_rng(5)))
+    assert found[0] == found[1]
 
 
 def test_a_table_that_scores_a_few_slots_still_does():
