@@ -6,6 +6,8 @@ other schemes are unbiased. Putative particles far below the heaviest may be dro
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from kbforge.clustering.online.pool import Pool
@@ -16,7 +18,7 @@ from kbforge.numerics.logs import on_grid
 def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
     """At most P of the pool, canonical order."""
     if rules.floor:
-        pool = pool.take(pool.value >= pool.value[0] + np.log(rules.floor))
+        pool = pool.take(pool.value >= pool.value[0] + math.log(rules.floor))
     kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
     pool = pool.take(kept)
     if rules.resampler.keeps_heaviest:
