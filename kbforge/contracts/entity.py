@@ -3,8 +3,8 @@
 One JSON object a line:
 
     {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
-     "fragments": [str, ...], "confidence": float, "calibrated_confidence": float?,
-     "alternatives": [...]?, "subproblem": int,
+     "fragments": [str, ...], "confidence": float, "reported": float?,
+     "subproblem": int, "alternatives": [...]?,
      "explanations": {fragment: {"prior" or attribute: nats}}?}
 
 Law of a knowledge base: every fragment that went in is in exactly one entity.
@@ -82,10 +82,11 @@ class Entity:
     """One entity.
 
     `name` is for people to read (`kbforge.kb.properties.name_of`), `id` for what refers to it.
-    `confidence` is the posterior probability of exactly this cluster among its subproblem's
-    particles, raw. The particles are truncated, so 1.0 means "no kept particle disagrees".
-    `calibrated_confidence` is how often entities that were reported like this one turned out to be
-    exactly right, where a confidence map was given; alternatives are comparable with the raw one.
+    `confidence` is how often entities like this one are exactly right, by a confidence map.
+    `reported` is what the map read: the posterior probability of exactly this cluster among its
+    subproblem's particles. Where there is no map, `reported` is None and `confidence` is that
+    probability. Particles are truncated, so 1.0 means "no kept particle disagrees". The
+    probabilities of alternatives are as reported.
     `explanations` say of fragments why they are here, where that was asked for.
     """
 
@@ -97,8 +98,13 @@ class Entity:
     subproblem: int
     alternatives: tuple[Alternative, ...] = ()
     vector: tuple[float, ...] | None = None
-    calibrated_confidence: float | None = None
+    reported: float | None = None
     explanations: Mapping[str, Explanation] | None = None
+
+    @property
+    def probability(self) -> float:
+        """The posterior probability as reported, whether or not `confidence` is calibrated."""
+        return self.confidence if self.reported is None else self.reported
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this entity."""
@@ -114,10 +120,10 @@ class Entity:
             },
             "fragments": list(self.fragments),
             "confidence": self.confidence,
-            "subproblem": self.subproblem,
         }
-        if self.calibrated_confidence is not None:
-            out["calibrated_confidence"] = self.calibrated_confidence
+        if self.reported is not None:
+            out["reported"] = self.reported
+        out["subproblem"] = self.subproblem
         if self.vector is not None:
             out["vector"] = list(self.vector)
         if self.alternatives:

@@ -1,15 +1,15 @@
 """From a posterior over groupings to entities with provenance, confidence and alternatives.
 
 An entity is a cluster of its subproblem's heaviest particle, or of another point estimate
-(`kbforge.kb.consensus`). Its confidence is the total probability of the particles that contain
-exactly that cluster; its alternatives are what the other particles make of its fragments:
+(`kbforge.kb.consensus`). What is reported of it is the total probability of the particles that
+contain exactly that cluster; its alternatives are what the other particles make of its fragments:
 
 | symbol | meaning |
 |---|---|
 | p_i | probability of particle i of the subproblem, exp(log weight) |
 | C | a cluster of the point estimate |
 | z_i \\| C | the clusters of particle i that touch a fragment of C |
-| confidence(C) | the sum of p_i over the i with z_i \\| C = {C} |
+| reported(C) | the sum of p_i over the i with z_i \\| C = {C} |
 | alternative | a value G != {C} of z_i \\| C, with the sum of p_i over the i that take it |
 """
 
@@ -94,11 +94,11 @@ def assemble_subproblem(
     beliefs = _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
         least = -1.0 if most_alternatives is None else least_probability
-        confidence, rivals = beliefs.about(cluster, least)
+        reported, rivals = beliefs.about(cluster, least)
         kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
         kept = kept[:most_alternatives]
         sure = None if calibrated is None else calibrated[cluster]
-        yield _entity(fragments, cluster, id_of(cluster), number, confidence, sure, kept)
+        yield _entity(fragments, cluster, id_of(cluster), number, reported, sure, kept)
 
 
 def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
@@ -146,7 +146,7 @@ def _entity(
     cluster: Cluster,
     entity_id: str,
     subproblem: int,
-    confidence: float,
+    reported: float,
     calibrated: float | None,
     rivals: Sequence[_Rival],
 ) -> Entity:
@@ -156,14 +156,14 @@ def _entity(
         name=name_of(members) or members[0].id,
         properties=collect(members),
         fragments=tuple(member.id for member in members),
-        confidence=confidence,
+        confidence=reported if calibrated is None else calibrated,
         subproblem=subproblem,
         alternatives=tuple(
             Alternative(probability, tuple(_ids(fragments, group) for group in groups))
             for probability, groups in rivals
         ),
         vector=mean_vector(members),
-        calibrated_confidence=calibrated,
+        reported=None if calibrated is None else reported,
     )
 
 
@@ -195,7 +195,7 @@ class _Beliefs:
                 self._holding[fragment].append(cluster)
 
     def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
-        """The cluster's confidence, and its alternatives, most probable first.
+        """The cluster's probability, and its alternatives, most probable first.
 
         Args:
             cluster: of the point estimate.

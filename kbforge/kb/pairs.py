@@ -5,7 +5,7 @@ they were kept. So they say of every pair with a fragment in the entity:
 
 | symbol | meaning |
 |---|---|
-| p_0, p_k | the entity's confidence, and the probability of its k-th alternative |
+| p_0, p_k | the entity's probability, and the probability of its k-th alternative |
 | same_k(a, b) | whether a and b are in one group of the k-th grouping; k = 0 is the entity itself |
 | probability(a, b) | the sum of p_k over the k with same_k(a, b) |
 | rest | 1 less the sum of all p_k: groupings that were not kept |
@@ -56,7 +56,7 @@ class Groupings:
 
     def __init__(self, entity: Entity) -> None:
         self._entity = entity
-        probabilities = [entity.confidence, *(a.probability for a in entity.alternatives)]
+        probabilities = [entity.probability, *(a.probability for a in entity.alternatives)]
         self._probabilities = np.array(probabilities)
         rest = 1 - math.fsum(probabilities)
         self.rest = round(rest, DIGITS) if rest > 10**-DIGITS else 0.0

@@ -15,14 +15,10 @@ def largest(entities: Iterable[Entity], top: int) -> list[Entity]:
 
 
 def least_sure(entities: Iterable[Entity], top: int) -> list[Entity]:
-    """The entities with the lowest confidence; of equals those with more fragments.
-
-    It is the calibrated confidence where there is one, then the raw one.
-    """
+    """The entities with the lowest confidence, then probability; of equals the larger."""
 
     def doubt(entity: Entity) -> tuple[float, float, int]:
-        calibrated, raw = entity.calibrated_confidence, entity.confidence
-        return (raw if calibrated is None else calibrated, raw, -len(entity.fragments))
+        return (entity.confidence, entity.probability, -len(entity.fragments))
 
     return heapq.nsmallest(top, entities, key=doubt)
 

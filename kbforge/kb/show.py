@@ -83,14 +83,13 @@ def _body(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) 
 
 
 def _summary(entity: Entity) -> Text:
-    raw, calibrated = entity.confidence, entity.calibrated_confidence
-    unrivalled = " (no other grouping kept)" if raw == 1 else ""
-    sure = raw if calibrated is None else calibrated
-    reported = " as reported" if calibrated is None else f", reported as {percent(raw)}"
+    unrivalled = " (no other grouping kept)" if entity.probability == 1 else ""
+    plain = entity.reported is None
+    reported = " as reported" if plain else f", reported as {percent(entity.probability)}"
     return Text.assemble(
         (counted(len(entity.fragments), "fragment"), "bold"),
         ", ",
-        (f"confidence {percent(sure)}", _colour(sure)),
+        (f"confidence {percent(entity.confidence)}", _colour(entity.confidence)),
         f"{reported}{unrivalled}, subproblem {entity.subproblem}",
     )
 

@@ -79,9 +79,7 @@ def entities() -> list[Entity]:
         subproblem=3,
         alternatives=(Alternative(0.25, (("f1",), ("f2", "f3"))),),
     )
-    vector = Entity(
-        "E-vector", "p1", {}, ("p1",), 1.0, 4, vector=(0.5, -2.0), calibrated_confidence=0.875
-    )
+    vector = Entity("E-vector", "p1", {}, ("p1",), 0.875, 4, vector=(0.5, -2.0), reported=1.0)
     return [plain, *hostile, vector]
 
 

@@ -81,12 +81,12 @@ def test_a_map_fitted_on_other_entities_repairs_the_confidence(program, tmp_path
     assert "mean calibrated" in text
 
 
-def test_cluster_fills_in_the_calibrated_confidence(program, test, train, tmp_path):
+def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path):
     out, kb = tmp_path / "map.toml", tmp_path / "kb.jsonl"
     program("reliability", test, *JOB, "--fit", out, "--fit-on", train, "--json")
     assert program("cluster", test, *JOB, "-o", kb).code == 0
     plain = [orjson.loads(line) for line in kb.read_bytes().splitlines()]
-    assert not any("calibrated_confidence" in entity for entity in plain)
+    assert not any("reported" in entity for entity in plain)
     assert program("cluster", test, *JOB, "--confidence-map", out, "-o", kb).code == 0
     entities = [orjson.loads(line) for line in kb.read_bytes().splitlines()]
     sizes = {}
@@ -94,9 +94,9 @@ def test_cluster_fills_in_the_calibrated_confidence(program, test, train, tmp_pa
         sizes[entity["subproblem"]] = sizes.get(entity["subproblem"], 0) + len(entity["fragments"])
     found = read_confidence(str(out)).entities
     for entity, before in zip(entities, plain, strict=True):
-        assert entity["confidence"] == before["confidence"]
-        expected = found.one(entity["confidence"], sizes[entity["subproblem"]])
-        assert entity["calibrated_confidence"] == pytest.approx(expected)
+        assert entity["reported"] == before["confidence"]
+        expected = found.one(entity["reported"], sizes[entity["subproblem"]])
+        assert entity["confidence"] == pytest.approx(expected)
     assert program("show", kb, "--ambiguous", "--top", 1).code == 0
 
 
@@ -131,7 +131,7 @@ def test_the_map_travels_in_the_calibration_file(
     assert after.confidence.alpha == before.alpha
     kb = tmp_path / "kb.jsonl"
     assert program("cluster", test, *job, "-o", kb).code == 0
-    assert b'"calibrated_confidence"' in kb.read_bytes()
+    assert b'"reported"' in kb.read_bytes()
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_the_map_travels_in_the_model(program, model, tmp_path):
     kb = tmp_path / "kb.jsonl"
     ran = program("cluster", names, "--likelihood", folder, "--alpha", 10, "-o", kb)
     assert ran.code == 0, ran.err
-    assert kb.read_bytes().count(b'"calibrated_confidence"') == len(kb.read_text().splitlines())
+    assert kb.read_bytes().count(b'"reported"') == len(kb.read_text().splitlines())
     ran = program("reliability", names, "--likelihood", folder, "--alpha", 10, "--json")
     assert ran.json["pairs"]["mapped"] is not None
 

@@ -30,10 +30,10 @@ def test_one_row_a_value():
         0.75,
         3,
         vector=(0.5, -2.0),
-        calibrated_confidence=0.5,
+        reported=0.5,
     )
     shared = {"entity_id": "e-1", "name": "Ada", "confidence": "0.75", "subproblem": "3"}
-    shared["calibrated_confidence"] = "0.5"
+    shared["reported"] = "0.5"
     assert table([ada]) == [
         {
             **shared,
@@ -56,7 +56,7 @@ def test_one_row_a_value():
 def test_an_entity_without_properties_is_not_lost():
     (row,) = table([Entity("e-1", "p", {}, ("p",), 1.0, 0)])
     assert (row["entity_id"], row["attribute"], row["value"]) == ("e-1", "", "")
-    assert row["calibrated_confidence"] == ""
+    assert row["reported"] == ""
 
 
 def test_the_separator_is_an_option():

@@ -28,14 +28,14 @@ ADA = Entity(
     "Ada",
     {"name": (Value("Ada", ("a", "b")), Value("A.", ("c",))), "born": (Value("1815", ("a",)),)},
     ("a", "b", "c"),
-    0.75,
+    0.5,
     3,
     alternatives=(
         Alternative(0.125, (("a", "b"), ("c",))),
         Alternative(0.0625, (("a",), ("b",), ("c", "z"))),
     ),
     vector=(0.5, -2.0),
-    calibrated_confidence=0.5,
+    reported=0.75,
 )
 BOB = Entity(
     "e2", "Bob", {}, ("z",), 0.875, 3, alternatives=(Alternative(0.125, (("c", "z"), ("a",))),)
@@ -52,7 +52,7 @@ def test_parquet_has_all_that_is_known(tmp_path):
     target = tmp_path / "kb.parquet"
     target.write_bytes(exported(ParquetExporter(), [ADA, BOB], FRAGMENTS))
     ada, bob = pq.read_table(target).to_pylist()
-    assert (ada["confidence"], ada["calibrated_confidence"]) == (0.75, 0.5)
+    assert (ada["confidence"], ada["reported"]) == (0.5, 0.75)
     assert (ada["subproblem"], ada["vector"]) == (3, [0.5, -2.0])
     assert ada["alternatives"][1]["groups"] == [["a"], ["b"], ["c", "z"]]
     assert ada["fragments"][0] == {
@@ -61,7 +61,7 @@ def test_parquet_has_all_that_is_known(tmp_path):
         "metadata": '{"n":[1]}',
         "vector": [0.5, -2.0],
     }
-    assert (bob["calibrated_confidence"], bob["vector"], bob["properties"]) == (None, None, [])
+    assert (bob["reported"], bob["vector"], bob["properties"]) == (None, None, [])
 
 
 def test_parquet_row_groups_are_bounded(tmp_path):
@@ -123,7 +123,7 @@ def test_nquads_put_each_statement_into_the_graph_of_its_source():
     assert '<urn:x:fragment:c> <urn:x:attribute:name> "A." <https://a.org/c> .' in lines
     assert f'{entity} <urn:x:relation:name> "Ada" .' in lines
     double = "http://www.w3.org/2001/XMLSchema#double"
-    assert f'{entity} <urn:x:relation:confidence> "0.75"^^<{double}> .' in lines
+    assert f'{entity} <urn:x:relation:confidence> "0.5"^^<{double}> .' in lines
     # two fragments of other sources say that she is called Ada
     assert sum(line.startswith(f'{entity} <urn:x:attribute:name> "Ada"') for line in lines) == 2
     without = exported(NQuadsExporter(), [ADA]).decode()
@@ -200,8 +200,8 @@ def test_neo4j_files(tmp_path):
     nodes, related = neo4j_import.read(target)
     assert nodes["Entity"]["e1"] == {
         "entityName": "Ada",
-        "confidence": 0.75,
-        "calibratedConfidence": 0.5,
+        "confidence": 0.5,
+        "reported": 0.75,
         "subproblem": 3,
         "born": ["1815"],
         "name": ["Ada", "A."],

@@ -11,12 +11,12 @@ from tests.exporters.exporting import exported
 
 
 def test_one_row_a_fragment():
-    ada = Entity("e1", "Ada", {}, ("b", "a"), 0.75, 3, calibrated_confidence=0.5)
+    ada = Entity("e1", "Ada", {}, ("b", "a"), 0.5, 3, reported=0.75)
     bob = Entity("e2", "Bob", {}, ("c",), 1.0, 4)
     written = exported(MembersExporter(), [ada, bob]).decode()
     assert list(csv.reader(io.StringIO(written, newline=""))) == [
         list(COLUMNS),
-        ["b", "e1", "Ada", "0.75", "0.5"],
-        ["a", "e1", "Ada", "0.75", "0.5"],
+        ["b", "e1", "Ada", "0.5", "0.75"],
+        ["a", "e1", "Ada", "0.5", "0.75"],
         ["c", "e2", "Bob", "1.0", ""],
     ]

@@ -29,7 +29,7 @@ def table(entities, **options):
 ADA = entity(
     1,
     {"name": [("A.", 1), ("Ada", 2), ("Al|ce", 1)], "born": [("1815", 1)]},
-    calibrated_confidence=0.5,
+    reported=0.5,
 )
 BOB = entity(2, {"town": [("Rome", 1)], "name": [("Bob", 3)]})
 

@@ -55,16 +55,16 @@ def test_entities_say_what_the_particles_say(found):
 
 
 @given(posteriors())
-def test_calibrated_confidence_stands_beside_the_raw_one(found):
+def test_what_is_reported_stands_beside_the_calibrated_confidence(found):
     fragments = plain_fragments(found.n_fragments)
     plain = list(assemble(fragments, found))
-    assert {e.calibrated_confidence for e in plain} == {None}
+    assert {e.reported for e in plain} == {None}
     calibrated = {cluster: 1 / (1 + cluster[0]) for cluster in found.clusters()}
     mapped = list(assemble(fragments, found, calibrated=calibrated))
     numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
     for entity, before in zip(mapped, plain, strict=True):
-        assert entity.calibrated_confidence == 1 / (1 + numbers[entity.fragments[0]])
-        assert replace(entity, calibrated_confidence=None) == before
+        assert entity.confidence == 1 / (1 + numbers[entity.fragments[0]])
+        assert replace(entity, confidence=entity.probability, reported=None) == before
 
 
 @given(posteriors())

@@ -33,10 +33,10 @@ def entity(n, size=1, confidence=1.0, calibrated=None, text="name", alternatives
         text,
         {"name": (Value(text, ids),)},
         ids,
-        confidence,
+        confidence if calibrated is None else calibrated,
         n,
         alternatives,
-        calibrated_confidence=calibrated,
+        reported=None if calibrated is None else confidence,
     )
 
 

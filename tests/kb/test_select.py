@@ -27,8 +27,11 @@ def test_the_least_sure_come_first_and_ties_go_to_the_larger():
     assert [e.id for e in least_sure(iter(reversed(KB)), 3)] == ["r", "p", "s"]
 
 
-def test_calibrated_confidence_decides_where_there_is_one():
-    one, other = (replace(e, calibrated_confidence=p) for e, p in zip(KB, (0.4, 0.1), strict=False))
+def test_the_confidence_decides_whatever_is_reported():
+    one, other = (
+        replace(e, confidence=p, reported=e.confidence)
+        for e, p in zip(KB, (0.4, 0.1), strict=False)
+    )
     assert [e.id for e in least_sure([KB[2], one, other], 3)] == ["q", "r", "p"]
 
 

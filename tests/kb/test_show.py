@@ -67,7 +67,7 @@ def test_plain_output_word_for_word():
 
 
 def test_calibrated_confidence_comes_first_and_the_raw_one_is_told():
-    said = shown(replace(ADA, calibrated_confidence=0.25))
+    said = shown(replace(ADA, confidence=0.25, reported=0.6))
     assert "3 fragments, confidence 25 %, reported as 60 %, subproblem 4\n" in said
 
 

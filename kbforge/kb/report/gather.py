@@ -69,12 +69,12 @@ def gather(
     calibrated, unrivalled = 0, 0
     worst: list[tuple[float, int, Entity]] = []
     for number, entity in enumerate(view.entities()):
-        size, stated = len(entity.fragments), confidence_of(entity)
+        size, stated = len(entity.fragments), entity.confidence
         band = bisect_right(_SIZES, size) - 1
         sizes[band] += 1
         fragments[band] += size
-        calibrated += entity.calibrated_confidence is not None
-        unrivalled += entity.confidence == 1
+        calibrated += entity.reported is not None
+        unrivalled += entity.probability == 1
         confidences.add(stated, view.fragments(entity) if labels else ())
         doubt = (1 - stated) * size
         if doubt > 0:
@@ -95,12 +95,6 @@ def gather(
         doubtful=tuple(_doubtful(entity) for _, _, entity in sorted(worst, reverse=True)),
     )
     return facts if past is None else _with_past(facts, past)
-
-
-def confidence_of(entity: Entity) -> float:
-    """What is stated of an entity: the calibrated confidence, or else the reported one."""
-    calibrated = entity.calibrated_confidence
-    return entity.confidence if calibrated is None else calibrated
 
 
 class _Confidences:
@@ -182,7 +176,7 @@ def _doubtful(entity: Entity) -> Doubtful:
         id=quoted(entity.id, _CHARACTERS),
         name=quoted(entity.name, _CHARACTERS),
         size=len(entity.fragments),
-        confidence=confidence_of(entity),
+        confidence=entity.confidence,
         fragments=_ids(entity.fragments),
         attributes=tuple(
             _attribute(name, entity.properties[name]) for name in names[:_MOST_ATTRIBUTES]

@@ -3,7 +3,7 @@
 | column | meaning |
 |---|---|
 | entity_id, name, confidence, subproblem | the entity, repeated on each of its rows |
-| calibrated_confidence | likewise; empty if there is none |
+| reported | likewise; empty where the confidence is as reported |
 | attribute, value | one distinct value |
 | count | how many fragments state it |
 | fragments | their ids, joined |
@@ -30,7 +30,7 @@ COLUMNS = (
     "fragments",
     "confidence",
     "subproblem",
-    "calibrated_confidence",
+    "reported",
 )
 
 
@@ -82,5 +82,5 @@ class CsvExporter(Exporter):
             self._safe(self._joined(fragments)),
             number(entity.confidence),
             str(entity.subproblem),
-            number(entity.calibrated_confidence),
+            number(entity.reported),
         ]

@@ -68,7 +68,7 @@ class JsonLdExporter(Exporter):
             "source": relation("source"),
             "row": relation("row"),
             "confidence": {"@id": relation("confidence"), "@type": double},
-            "calibratedConfidence": {"@id": relation("calibrated-confidence"), "@type": double},
+            "reported": {"@id": relation("reported"), "@type": double},
         }
 
     def _entity(self, entity: Entity, view: View) -> dict[str, Any]:
@@ -78,8 +78,8 @@ class JsonLdExporter(Exporter):
             "name": entity.name,
             "confidence": entity.confidence,
         }
-        if entity.calibrated_confidence is not None:
-            node["calibratedConfidence"] = entity.calibrated_confidence
+        if entity.reported is not None:
+            node["reported"] = entity.reported
         names = [value.value for value in entity.properties.get("name", ())]
         if others := [name for name in names if name != entity.name]:
             node["alternateName"] = others

@@ -4,7 +4,7 @@
 |---|---|
 | fragment | its id |
 | entity_id, name | the entity that it is in |
-| confidence, calibrated_confidence | the entity's; the second is empty if there is none |
+| confidence, reported | the entity's; the second is empty where the first is as reported |
 
 It joins what went in to what came out. Rows stand entity by entity; the dialect is that of `table`.
 """
@@ -15,7 +15,7 @@ from kbforge.contracts import Exporter, View
 from kbforge.files.io import open_output
 from kbforge_plugins.exporters.table import number, safe, table
 
-COLUMNS = ("fragment", "entity_id", "name", "confidence", "calibrated_confidence")
+COLUMNS = ("fragment", "entity_id", "name", "confidence", "reported")
 
 
 class MembersExporter(Exporter):
@@ -40,7 +40,7 @@ class MembersExporter(Exporter):
                     self._safe(entity.id),
                     self._safe(entity.name),
                     number(entity.confidence),
-                    number(entity.calibrated_confidence),
+                    number(entity.reported),
                 ]
                 for fragment in entity.fragments:
                     write([self._safe(fragment), *of_entity])

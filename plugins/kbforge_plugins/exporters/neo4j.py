@@ -35,7 +35,7 @@ BETWEEN = "\x1f"
 _FORBIDDEN = str.maketrans({"\0": "\ufffd", BETWEEN: "\ufffd"})
 _OF_ENTITY = (
     *("entityId:ID(Entity)", "entityName:string", "confidence:double"),
-    *("calibratedConfidence:double", "subproblem:long"),
+    *("reported:double", "subproblem:long"),
 )
 _OF_FRAGMENT = ("fragmentId:ID(Fragment)", "source:string", "metadata:string")
 _OF_MEMBER = (":START_ID(Fragment)", ":END_ID(Entity)", ":TYPE")
@@ -95,8 +95,8 @@ class _Nodes:
 
 
 def _entity(entity: Entity) -> list[str | None]:
-    sure = entity.calibrated_confidence
-    numbers = (repr(entity.confidence), None if sure is None else repr(sure))
+    reported = None if entity.reported is None else repr(entity.reported)
+    numbers = (repr(entity.confidence), reported)
     return [_clean(entity.id), _clean(entity.name), *numbers, str(entity.subproblem)]
 
 

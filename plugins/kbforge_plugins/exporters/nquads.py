@@ -55,7 +55,7 @@ class NQuadsExporter(Exporter):
         yield _line(subject, f"<{names.relation('name')}>", _literal(entity.name), "")
         for key, number in (
             ("confidence", entity.confidence),
-            ("calibrated-confidence", entity.calibrated_confidence),
+            ("reported", entity.reported),
         ):
             if number is not None:
                 yield _line(subject, f"<{names.relation(key)}>", f'"{number!r}"{_DOUBLE}', "")

@@ -3,7 +3,7 @@
 | column | type |
 |---|---|
 | id, name | string |
-| confidence, calibrated_confidence | double; the second is null if there is none |
+| confidence, reported | double; the second is null where the first is as reported |
 | subproblem | uint64 |
 | properties | list of (attribute, value, fragments: list of string) |
 | fragments | list of (id, source, metadata as JSON, vector); null where it is not known |
@@ -62,7 +62,7 @@ def _schema() -> pa.Schema:
             ("id", text),
             ("name", text),
             ("confidence", pa.float64()),
-            ("calibrated_confidence", pa.float64()),
+            ("reported", pa.float64()),
             ("subproblem", pa.uint64()),
             ("properties", pa.list_(stated)),
             ("fragments", pa.list_(fragment)),
@@ -77,7 +77,7 @@ def _row(entity: Entity, view: View) -> dict[str, Any]:
         "id": entity.id,
         "name": entity.name,
         "confidence": entity.confidence,
-        "calibrated_confidence": entity.calibrated_confidence,
+        "reported": entity.reported,
         "subproblem": entity.subproblem,
         "properties": [
             {"attribute": attribute, "value": value.value, "fragments": list(value.fragments)}

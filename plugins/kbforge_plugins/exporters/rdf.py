@@ -5,7 +5,7 @@
 | BASE entity:ID, BASE fragment:ID | an entity, a fragment |
 | BASE attribute:NAME | an attribute, as a predicate |
 | BASE relation:fragment | an entity's fragment |
-| BASE relation:name, relation:confidence, relation:calibrated-confidence | an entity's |
+| BASE relation:name, relation:confidence, relation:reported | an entity's |
 | BASE relation:source, relation:row | a fragment's, as text and as a number |
 | BASE source:NAME | a source, unless it is an http address, which stands for itself |
 

@@ -3,7 +3,7 @@
 | column | meaning |
 |---|---|
 | entity_id, entity_name | the entity |
-| confidence, calibrated_confidence | its own; the second is empty if there is none |
+| confidence, reported | its own; the second is empty where the first is as reported |
 | fragments | how many it has |
 | every attribute, in the order of the file | its values, joined; a policy says which |
 | vector | the entity's, where any has one: numbers separated by spaces |
@@ -30,7 +30,7 @@ from kbforge.files.io import open_output
 from kbforge.kb.order import AttributeOrder
 from kbforge_plugins.exporters.table import Joined, number, numbers, safe, table
 
-COLUMNS = ("entity_id", "entity_name", "confidence", "calibrated_confidence", "fragments")
+COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
 _MOST_COLUMNS = 16_384
 """As many as spreadsheets have."""
 
@@ -92,7 +92,7 @@ class WideExporter(Exporter):
             self._safe(entity.id),
             self._safe(entity.name),
             number(entity.confidence),
-            number(entity.calibrated_confidence),
+            number(entity.reported),
             str(len(entity.fragments)),
         ]
         cells = (

@@ -15,7 +15,6 @@ from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.status import status_of
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.kb.report.gather import confidence_of
 from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -36,7 +35,7 @@ def test_it_tells_what_the_store_says(store: Path) -> None:
     facts = report(str(store)).facts
     entities, status = list(entities_of(str(store))), status_of(str(store))
     assert (facts.entities, facts.fragments) == (len(entities), len(PEOPLE))
-    assert facts.stated == pytest.approx(sum(map(confidence_of, entities)))
+    assert facts.stated == pytest.approx(sum(e.confidence for e in entities))
     assert facts.title == "kb.sqlite"
     assert [run.number for run in facts.runs] == [2, 1]
     assert facts.runs == tuple(reversed(status.runs))

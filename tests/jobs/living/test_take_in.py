@@ -77,7 +77,7 @@ def test_the_default_is_chosen_once_and_kept(tmp_path: Path) -> None:
     assert sorted(id for entity in entities for id in entity.fragments) == sorted(
         fragment.id for fragment in found
     )
-    assert all(entity.calibrated_confidence is not None for entity in entities)
+    assert all(entity.reported is not None for entity in entities)
 
 
 def test_what_is_there_is_passed_over(tmp_path: Path) -> None:

@@ -168,8 +168,8 @@ def test_every_entity_gets_a_calibrated_confidence_by_default(program, tmp_path,
     assert ran.code == 0, ran.err
     for line in kb.read_bytes().splitlines():
         entity = orjson.loads(line)
-        assert 0 < entity["calibrated_confidence"] < 1
-        assert 0 <= entity["confidence"] <= 1
+        assert 0 < entity["confidence"] < 1
+        assert 0 <= entity["reported"] <= 1
     assert "reported as" in program("show", kb).out.decode()
     found = program("reliability", file, "--likelihood", likelihood, "--json").json
     assert found["entities"]["mapped"]["count"] == found["entities"]["raw"]["count"]
@@ -181,5 +181,5 @@ def test_nothing_that_ships_judges_vectors(program, tmp_path):
     lines = [{"id": str(k), "properties": {}, "vector": [float(k % 3), 1.0]} for k in range(9)]
     file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     assert program("cluster", file, "--likelihood", "gaussian", "-o", kb).code == 0
-    assert b"calibrated_confidence" not in kb.read_bytes()
+    assert b'"reported"' not in kb.read_bytes()
     assert "as reported" in program("show", kb).out.decode()
