@@ -31,14 +31,28 @@ def read_table(path: str, what: str, writer: str) -> Record:
         KBForgeError: unreadable, damaged, too large or not TOML.
 
     """
-    name = quoted(called(path), 400)
+    return table_of(read_small(path, what, _MAX_BYTES), quoted(called(path), 400), writer)
+
+
+def table_of(content: bytes, name: str, writer: str) -> Record:
+    """The top table of a file that was read.
+
+    Args:
+        content: of the file.
+        name: of the file, quoted.
+        writer: as of `read_table`.
+
+    Raises:
+        KBForgeError: not TOML.
+
+    """
 
     def wrong(field: str, expected: str, got: str) -> KBForgeError:
         return KBForgeError(
             f"{name}: {quoted(field)}: expected {expected}, got {got} ({writer} writes this file)"
         )
 
-    return Record(parse_toml(read_small(path, what, _MAX_BYTES), name), wrong)
+    return Record(parse_toml(content, name), wrong)
 
 
 def parse_toml(

@@ -16,8 +16,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib.resources import files
-from pathlib import Path
 from typing import cast
 
 from kbforge import registry
@@ -30,9 +28,8 @@ from kbforge.contracts import (
     OnStage,
     Stage,
 )
-from kbforge.errors import ModelError, UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge.files.answers import Placed
-from kbforge.files.io import read_small
 from kbforge.jobs.answered import changed_by
 from kbforge.jobs.grouping_alpha import alpha_by_grouping
 from kbforge.jobs.making import default_options
@@ -40,6 +37,7 @@ from kbforge.judge.hypotheses import NAMES
 from kbforge.judge.judging import Judged, judge
 from kbforge.judge.part import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, read_scorer
+from kbforge.models.defaults import default_folder, read_default
 from kbforge.models.doubt.heard import Heard, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 
@@ -48,7 +46,6 @@ _LIKE = {"trigram": "bigram"}
 """Likelihoods that are judged as if they were another one's."""
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
-_MOST_BYTES = 1 << 26
 _OVERRIDE = "name another with --likelihood"
 
 
@@ -329,11 +326,8 @@ def shipped_scorer(defaults: str | None) -> Scorer:
         ModelError: it is damaged.
 
     """
-    held = None if defaults is None else Path(defaults) / JUDGE_FILE
-    if held is not None and held.is_file():
-        return _read(read_small(str(held), "a judge", _MOST_BYTES, ModelError), str(held))
-    path = files("kbforge_plugins").joinpath("bundles", "default", JUDGE_FILE)
-    return _read(path.read_bytes(), f"the shipped {JUDGE_FILE}")
+    folder = default_folder(defaults, JUDGE_FILE)
+    return _read(read_default(folder, JUDGE_FILE), quoted(str(folder / JUDGE_FILE), 400))
 
 
 @lru_cache(maxsize=2)

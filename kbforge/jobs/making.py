@@ -126,8 +126,8 @@ def make_models(
 
 def default_options(name: str, defaults: str | None) -> dict[str, Any]:
     """The options of a likelihood that the default takes: a model of the folder, if it has one."""
-    held = None if defaults is None else Path(defaults) / f"{name}.safetensors"
-    return {"model": str(held)} if held is not None and held.is_file() else {}
+    held = defaults is not None and (Path(defaults) / f"{name}.safetensors").is_file()
+    return {"model": defaults} if held else {}
 
 
 def make_clusterer(choices: Choices) -> Clusterer:

@@ -28,7 +28,7 @@ import orjson
 import kbforge
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
 from kbforge.files.folders import put_in_place
-from kbforge.files.io import mode_of, require_writable
+from kbforge.files.io import mode_of, open_output, require_writable
 from kbforge.files.records import Record, json_value
 from kbforge.files.temporary import sweep, temporary_folder
 
@@ -171,6 +171,43 @@ def add_file(folder: Path, name: str, content: bytes) -> None:
     write_bundle(folder, bundle)
 
 
+def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> bytes:
+    """One file of a folder that may have others which its manifest does not list.
+
+    Args:
+        folder: has the manifest.
+        name: of the file.
+        kind: of the manifest.
+        most: bytes that the file may have.
+        writer: the command that writes such folders.
+
+    Raises:
+        ModelError: the manifest or the file is missing or damaged, with what differs.
+
+    """
+    manifest = _read_manifest(folder, writer)
+    if (found := manifest.get("kind", str)) != kind:
+        raise _damaged(folder, f'{MANIFEST} field "kind" should be {kind}, got {quoted(found)}')
+    listed = manifest.table("files")
+    if name not in listed:
+        raise _damaged(folder, f'the file "{quoted(name)}" is not in the manifest ({writer})')
+    size = listed.table(name).get("size", int)
+    if size > most:
+        raise _damaged(folder, f'"{name}" has {size:,} bytes, expected at most {most:,}')
+    return _read_file(folder, name, listed)
+
+
+def write_manifest(folder: Path, bundle: Bundle) -> None:
+    """Write only the manifest of a folder, atomically.
+
+    Raises:
+        KBForgeError: it cannot be written.
+
+    """
+    with open_output(str(folder / MANIFEST)) as out:
+        out.write(_manifest_of(bundle))
+
+
 def _is_plain(name: str) -> bool:
     return bool(_FILE_NAME.match(name)) and name != MANIFEST
 
@@ -206,14 +243,14 @@ def _write(folder: Path, bundle: Bundle) -> None:
         put_in_place(temporary, folder)
 
 
-def _read_manifest(folder: Path) -> Record:
+def _read_manifest(folder: Path, writer: str = "kbforge train-ngram") -> Record:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise ModelError(f"there is no model bundle at {quoted(str(folder), 400)}")
     if not path.is_file():
         raise ModelError(
             f"{quoted(str(folder), 400)} is not a model bundle: it has no {MANIFEST} "
-            f"(kbforge train-ngram writes one)"
+            f"({writer} writes one)"
         )
     try:
         with open(path, "rb") as file:

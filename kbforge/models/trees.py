@@ -30,6 +30,9 @@ _MOST_FEATURES = 10_000
 _ROWS_AT_ONCE = 256
 _NODES_AT_ONCE = 4_000
 _MOST_BITS = 64
+_ADDED = ("leaves", "offset")
+_LARGEST = 1e6
+"""Of what a leaf adds: log odds and F1 are far smaller, and no sum of these is out of range."""
 _DTYPES: dict[str, np.dtype[Any]] = {
     "feature": np.dtype(np.int32),
     "threshold": np.dtype(np.float64),
@@ -334,6 +337,12 @@ def read_trees(content: bytes, where: str) -> Trees:
             )
         if not np.isfinite(tensor).all():
             raise ModelError(f"{where}: {name} holds values that are not finite")
+        if name in _ADDED and np.abs(tensor).max(initial=0) > _LARGEST:
+            found = float(tensor[np.abs(tensor).argmax()])
+            raise ModelError(
+                f"{where}: {name}: expected numbers from -{_LARGEST:g} to {_LARGEST:g}, "
+                f"got {found:g}"
+            )
     trees = Trees(features, **tensors)
     _require_trees(trees, where)
     return trees

@@ -10,6 +10,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
+from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_plugins.likelihoods.pairs import Pairs
 from kbforge_plugins.models.pairs.live_pairs import weight
@@ -104,6 +105,7 @@ def test_it_says_what_each_attribute_says() -> None:
 def test_another_model_is_read_from_its_file_or_folder(tmp_path: Path) -> None:
     content = _constant(Pairs()._trees.features, 2.0).to_bytes()
     (tmp_path / "pairs.safetensors").write_bytes(content)
+    list_defaults(tmp_path)
     for named in (tmp_path, tmp_path / "pairs.safetensors"):
         model = Pairs(str(named))
         fragments = [person(0, "Ada Lovelace"), person(1, "Ada Lovelase")]

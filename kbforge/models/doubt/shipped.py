@@ -19,7 +19,6 @@ have no properties are not covered at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +27,9 @@ from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.monotone import isotonic
 from kbforge.evaluation.reliability import Pairs
-from kbforge.files.io import read_small
-from kbforge.files.toml import read_table, toml_value
+from kbforge.files.toml import table_of, toml_value
 from kbforge.models.confidence import Reported
+from kbforge.models.defaults import default_folder, read_default
 from kbforge.models.doubt.columns import ENTITY_FEATURES, PAIR_FEATURES, Described
 from kbforge.models.doubt.heard import Heard
 from kbforge.models.trees import Trees, read_trees
@@ -41,7 +40,6 @@ PAIRS = "doubt.pairs.safetensors"
 ENTITIES = "doubt.entities.safetensors"
 
 _WRITER = "python -m kbforge_training.defaults.doubt"
-_MOST_BYTES = 16 << 20
 _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
 
 
@@ -133,7 +131,7 @@ def read_doubt(folder: Path, heard: Heard) -> Doubt:
         KBForgeError: a file is missing, damaged or names covariates that there are not.
 
     """
-    top = read_table(str(folder / FACTS), "what confidence maps were fitted on", _WRITER)
+    top = table_of(read_default(folder, FACTS), quoted(str(folder / FACTS), 400), _WRITER)
     top.only("format", "likelihoods", "families", "files")
     top.version(FORMAT)
     return Doubt(
@@ -155,14 +153,12 @@ def shipped_doubt(heard: Heard, defaults: str | None = None) -> Doubt:
         KBForgeError: they are damaged.
 
     """
-    if defaults is not None and (Path(defaults) / FACTS).is_file():
-        return read_doubt(Path(defaults), heard)
-    return read_doubt(Path(str(files("kbforge_plugins").joinpath("bundles/default"))), heard)
+    return read_doubt(default_folder(defaults, FACTS), heard)
 
 
 def _trees(path: Path, known: set[str]) -> Trees:
     where = quoted(str(path), 400)
-    found = read_trees(read_small(str(path), "a confidence map", _MOST_BYTES), where)
+    found = read_trees(read_default(path.parent, path.name), where)
     for name in found.features:
         if name not in known:
             raise ModelError(

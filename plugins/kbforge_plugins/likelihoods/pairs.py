@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import CDLL
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
+from kbforge.models.defaults import default_folder, read_default
 from kbforge.models.doubt.heard import PairOdds
 from kbforge.models.trees import Trees, read_trees
 from kbforge_plugins.models.pairs.compiled import CompiledPairs
@@ -142,14 +142,11 @@ class Pairs(ConjugateLikelihood):
 def _read(model: str | None) -> Trees:
     """The trees of a file or folder, of those that ship if none is named."""
     if model is None:
-        path = files("kbforge_plugins").joinpath("bundles", "default", MODEL)
-        return _checked(path.read_bytes(), f"the shipped {MODEL}")
+        return _checked(read_default(default_folder(None, MODEL), MODEL), f"the shipped {MODEL}")
     given = Path(model)
-    path_of = given / MODEL if given.is_dir() else given
-    return _checked(
-        read_small(str(path_of), "a pair model", _MOST_BYTES, ModelError),
-        quoted(str(path_of), 400),
-    )
+    if given.is_dir():
+        return _checked(read_default(given, MODEL), quoted(str(given / MODEL), 400))
+    return _checked(read_small(model, "a pair model", _MOST_BYTES, ModelError), quoted(model, 400))
 
 
 def _checked(content: bytes, where: str) -> Trees:

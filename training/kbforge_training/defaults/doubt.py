@@ -42,6 +42,7 @@ from kbforge.evaluation.reliability import (
 from kbforge.jobs.choose import choose
 from kbforge.judge.hypotheses import NAMES
 from kbforge.models.confidence import Reported
+from kbforge.models.defaults import list_defaults
 from kbforge.models.doubt.columns import (
     ENTITY_FEATURES,
     LIKELIHOODS,
@@ -340,6 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("", *(f"without/{name}" for name in names)):
         others = tuple(str(ship) for ship in ships if name != f"without/{ship}")
         _write(chosen.out / name / FACTS, facts_toml(LIKELIHOODS, others, files))
+        list_defaults(chosen.out / name)
 
 
 def _print(kind: str, family: str, found: dict[str, float]) -> None:

@@ -37,6 +37,7 @@ from kbforge.judge.paths import merge_path
 from kbforge.judge.scorer import JUDGE_FILE, Scorer, worths
 from kbforge.judge.seen import see
 from kbforge.judge.statistics import ATTRIBUTES, agreement
+from kbforge.models.defaults import list_defaults
 from kbforge.models.doubt.heard import PairOdds, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
@@ -264,6 +265,7 @@ def write(trained: Trained, out: Path) -> None:
     for folder, scorer in scorers.items():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / JUDGE_FILE).write_bytes(scorer.to_bytes())
+        list_defaults(folder)
 
 
 def train(files: Sequence[JudgedFile]) -> Scorer:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_plugins.models.pairs.description import FEATURES, File
 from kbforge_plugins.models.pairs.odds import MODEL, asked
@@ -160,6 +161,7 @@ def _examples(root: Path, family: Family, count: int) -> Iterator[Pairs]:
 def _write(path: Path, trees: Trees) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(trees.to_bytes())
+    list_defaults(path.parent)
 
 
 def main() -> None:

@@ -1,0 +1,142 @@
+"""The default models are what their manifest says, and no absurd number of theirs is used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge.errors import ModelError
+from kbforge.judge.scorer import JUDGE_FILE, read_scorer
+from kbforge.models.bundle import MANIFEST
+from kbforge.models.defaults import FILES, default_folder, list_defaults, read_default
+from kbforge.models.trees import read_trees
+from tests.people import write_people
+from tests.program import Run
+
+SHIPPED = default_folder(None, JUDGE_FILE)
+TREES = tuple(name for name in FILES if name.endswith(".safetensors") and name != JUDGE_FILE)
+CONTENTS = {name: (SHIPPED / name).read_bytes() for name in FILES}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SHIPPED, tmp_path / "models"))
+
+
+def test_what_ships_is_listed_whole() -> None:
+    listed = json.loads((SHIPPED / MANIFEST).read_bytes())["files"]
+    assert sorted(listed) == sorted(FILES)
+    assert {name: read_default(SHIPPED, name) for name in FILES} == CONTENTS
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_changed_byte_is_noticed(folder: Path, name: str, place: int) -> None:
+    content = bytearray(CONTENTS[name])
+    content[place] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ModelError, match=f'models is damaged: "{name}" has SHA-256'):
+        read_default(folder, name)
+    list_defaults(folder)
+    assert read_default(folder, name) == bytes(content)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_verb_that_takes_the_models_notices_damage(
+    program: Run, folder: Path, name: str
+) -> None:
+    """By the plain default, which reads all of them."""
+    people = write_people(folder.parent / "people.jsonl", 10)
+    (folder / name).write_bytes(CONTENTS[name] + b" ")
+    out = folder.parent / "kb.jsonl"
+    ran = program("cluster", people, "--defaults", folder, "-o", out)
+    assert ran.code == 1
+    assert f'is damaged: "{name}" has' in ran.err
+    assert not out.exists()
+
+
+def test_a_folder_says_which_of_them_it_has(folder: Path) -> None:
+    (folder / JUDGE_FILE).unlink()
+    with pytest.raises(ModelError, match=f'the file "{JUDGE_FILE}" of its manifest is missing'):
+        read_default(folder, JUDGE_FILE)
+    list_defaults(folder)
+    with pytest.raises(ModelError, match=f'"{JUDGE_FILE}" is not in the manifest'):
+        read_default(folder, JUDGE_FILE)
+    assert default_folder(str(folder), JUDGE_FILE) == SHIPPED
+    (folder / MANIFEST).unlink()
+    with pytest.raises(ModelError, match=r"has no manifest.json \(kbforge train-default writes"):
+        read_default(folder, FILES[0])
+
+
+def spoilt(content: bytes, name: str, place: int, value: float) -> bytes:
+    """The same tensors with one number of one of them replaced."""
+    from safetensors.numpy import load, save
+
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    tensors = load(content)
+    tensor = tensors[name].copy()
+    tensor[place % len(tensor)] = value
+    return bytes(save({**tensors, name: tensor}, metadata=header.get("__metadata__")))
+
+
+SUMMED = ("leaves", "offset", "threshold")
+POINTING = ("left", "right", "roots", "feature")
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(TREES),
+    tensor=st.sampled_from(SUMMED),
+    place=st.integers(0, 10**6),
+    value=st.sampled_from([np.nan, np.inf, -np.inf, 1e300, -1e300, 1.1e6]),
+)
+def test_absurd_numbers_in_trees_are_refused(
+    name: str, tensor: str, place: int, value: float
+) -> None:
+    """A threshold of 1e300 is none: so LightGBM writes that only missing values go right."""
+    content = spoilt(CONTENTS[name], tensor, place, value)
+    if tensor == "threshold" and np.isfinite(value):
+        read_trees(content, name)
+        return
+    with pytest.raises(ModelError, match=rf"^{name}: {tensor}.*(finite|to 1e\+06, got)"):
+        read_trees(content, name)
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(TREES),
+    tensor=st.sampled_from(POINTING),
+    place=st.integers(0, 10**6),
+    value=st.one_of(st.integers(-(2**31), 2**31 - 1), st.integers(-10, 10)),
+)
+def test_trees_that_point_elsewhere_are_refused(
+    name: str, tensor: str, place: int, value: int
+) -> None:
+    """Out of range, into a circle, or twice at one node; a feature only out of range."""
+    from safetensors.numpy import load
+
+    before = load(CONTENTS[name])[tensor]
+    features = len(read_trees(CONTENTS[name], name).features)
+    content = spoilt(CONTENTS[name], tensor, place, value)
+    whole = tensor == "feature" and 0 <= value < features
+    if whole or before[place % len(before)] == value:
+        read_trees(content, name)
+        return
+    with pytest.raises(ModelError, match=f"^{name}: "):
+        read_trees(content, name)
+
+
+@given(
+    name=st.sampled_from(("margin", "spread")),
+    value=st.sampled_from([np.nan, np.inf, -1e-9, -1.0, 1e300]),
+)
+def test_absurd_numbers_of_the_judge_are_refused(name: str, value: float) -> None:
+    content = spoilt(CONTENTS[JUDGE_FILE], name, 0, value)
+    with pytest.raises(ModelError, match=f"^judge: {name}: expected one number from 0"):
+        read_scorer(content, "judge")
