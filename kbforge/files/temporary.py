@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from kbforge.files.locks import hold
 
 PREFIX = ".kbforge-"
 _SUFFIX = ".part"
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Links are not followed, and pipes to which nobody writes are not waited for."""
 
 
 @contextlib.contextmanager
@@ -52,7 +55,7 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     """
     while True:
         path = Path(tempfile.mkdtemp(_SUFFIX, PREFIX, folder))
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, _OPEN)
         try:
             if not _held(path, handle):
                 continue
@@ -64,7 +67,7 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed runs left in a folder."""
+    """Remove the files and folders that killed runs left in a folder, and nothing else."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX) and entry.name.endswith(_SUFFIX):
@@ -74,11 +77,15 @@ def sweep(folder: Path) -> None:
 def _remove_if_dead(path: Path) -> None:
     # another user's, or gone by now: it is not ours to remove
     with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        handle = os.open(path, _OPEN)
         try:
-            if not hold(handle):
+            kind = os.fstat(handle)
+            if not (stat.S_ISREG(kind.st_mode) or stat.S_ISDIR(kind.st_mode)) or not hold(handle):
                 return
-            if path.is_dir():
+            # by now the name may be another one's
+            if not os.path.samestat(kind, path.lstat()):
+                return
+            if stat.S_ISDIR(kind.st_mode):
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
