@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kbforge.contracts.constraints import Constraints
 from kbforge.contracts.fragment import Fragment
@@ -43,8 +43,7 @@ class Page:
     weights: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class Led:
+class Led(NamedTuple):
     """Where a key of the index leads.
 
     Attributes:

@@ -23,6 +23,8 @@ _ALIGNED = 8  # bytes: an array begins where its numbers can be read in place
 _FEW = 32  # numbers that are packed sooner one by one than by way of an array
 _FIELDS = ("slots", "lengths", "members", "scores", "rows", "cells", "weights")
 _FLOATS = ("scores", "weights")
+_KIND_OF = tuple((name, _FLOAT if name in _FLOATS else _INT) for name in _FIELDS)
+_HEAD = f"<{len(_FIELDS)}q"
 
 
 def numbers_to_bytes(numbers: Sequence[int] | IntArray) -> bytes:
@@ -39,12 +41,13 @@ def numbers_from_bytes(content: bytes) -> IntArray:
 
 def page_to_bytes(page: Page) -> bytes:
     """A page, without its name."""
+    # most pages are short, and then each call into NumPy costs more than what it does
     arrays = [
-        np.asarray(getattr(page, name), dtype=_FLOAT if name in _FLOATS else _INT)
-        for name in _FIELDS
+        found if found.dtype == kind else found.astype(kind)
+        for found, kind in ((getattr(page, name), kind) for name, kind in _KIND_OF)
     ]
-    lengths = np.array([len(array) for array in arrays], dtype=_INT)
-    return b"".join([lengths.tobytes(), *(array.tobytes() for array in arrays)])
+    lengths = struct.pack(_HEAD, *map(len, arrays))
+    return b"".join([lengths, *(array.tobytes() for array in arrays)])
 
 
 def page_from_bytes(name: int, content: bytes) -> Page:

@@ -24,6 +24,9 @@ _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's
 _LOGGED = 1 << 14
 """Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
 write is copied once."""
+_CACHED = 1 << 16
+"""KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
+several times in one transaction."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
 
@@ -96,6 +99,7 @@ class Database:
             made.execute("PRAGMA synchronous = FULL")
             made.execute(f"PRAGMA wal_autocheckpoint = {_LOGGED}")
             made.execute("PRAGMA secure_delete = FAST")
+            made.execute(f"PRAGMA cache_size = -{_CACHED}")
             return made
         if not is_store(self.path):
             if not Path(self.path).is_file():

@@ -38,6 +38,8 @@ class Entities:
         self._redirects: dict[str, tuple[str, ...] | None] = {}
         self._images: dict[str, tuple[str, ...]] = {}
         self._added = 0
+        # most stores have none, and then an id that is given has none to forget
+        self._leads = database.execute("SELECT 1 FROM redirect LIMIT 1").fetchone() is not None
 
     @property
     def added(self) -> int:
@@ -49,6 +51,7 @@ class Entities:
         changed: Mapping[int, Sequence[Cluster]],
         gone: Iterable[int],
         removed: Collection[int] = (),
+        new: int | None = None,
     ) -> None:
         """A step has made these subproblems of those.
 
@@ -56,8 +59,11 @@ class Entities:
             changed: by name, the clusters of the point estimate now.
             gone: names of subproblems that are no more.
             removed: fragments that the step took out.
+            new: the fragment that it took in.
 
         """
+        if not gone and not removed and self._is_one(changed, new):
+            return
         before: dict[str, Cluster] = {}
         home: dict[str, int] = {}
         for name in (*changed, *gone):
@@ -76,6 +82,36 @@ class Entities:
             if before.get(entity) != cluster or home[entity] != name:
                 self._pending[entity] = (name, cluster)
         self._added += len(after) - len(before)
+
+    def _is_one(self, changed: Mapping[int, Sequence[Cluster]], new: int | None) -> bool:
+        """Follow what most steps do: one subproblem has one entity, which opened or has grown."""
+        if len(changed) != 1:
+            return False
+        ((name, clusters),) = changed.items()
+        if len(clusters) != 1:
+            return False
+        cluster = clusters[0]
+        if name == new:  # the smallest of its fragments, so that it has no other
+            entity = self._fresh(cluster, ())
+            self._image(entity, ())
+            self._forget_lead(entity)
+            self._added += 1
+        else:
+            held = self._of(name)
+            if len(held) != 1:
+                return False
+            ((entity, before),) = held.items()
+            if before == cluster:
+                return True
+            self._image(entity, before)
+        self._held[name] = {entity: cluster}
+        self._pending[entity] = name, cluster
+        return True
+
+    def _forget_lead(self, entity: str) -> None:
+        """An entity has this id now, and what had it before leads nowhere any more."""
+        if self._leads:
+            self._redirects[entity] = None
 
     def _match(
         self,
@@ -104,11 +140,11 @@ class Entities:
             self._image(entity, old.get(entity, ()))
         for entity in found.ids:
             if entity not in old:
-                self._redirects[entity] = None
+                self._forget_lead(entity)
         for entity, targets in found.lost.items():
             self._pending[entity] = None
             if self._images[entity]:
-                self._redirects[entity] = targets
+                self._redirects[entity], self._leads = targets, True
 
     def _of(self, name: int) -> Mapping[str, Cluster]:
         """The entities of a subproblem before the step."""
@@ -157,7 +193,7 @@ class Entities:
         """
         entities = {
             id: None if held is None else (held[0], numbers_to_bytes(held[1]))
-            for id, held in self._pending.items()
+            for id, held in sorted(self._pending.items())
         }
         redirects = {
             id: None if targets is None else (orjson.dumps(targets),)

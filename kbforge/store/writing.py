@@ -94,7 +94,7 @@ class Writing:
         self._new[number] = fragment, number if place is None else place
         if place not in (None, number):
             self._moved[number] = number if place is None else place
-        self.followed()
+        self.followed(new=number)
 
     def removed(self, fragments: Mapping[int, str]) -> None:
         """The session has lost fragments, by number with their ids; nothing else has happened."""
@@ -105,13 +105,19 @@ class Writing:
             if self._new.pop(number, None) is not None:
                 del self._removed[number]
 
-    def followed(self, removed: Collection[int] = ()) -> Touched:
-        """Follow what the session's last step did to the entities; it says what that was."""
+    def followed(self, removed: Collection[int] = (), new: int | None = None) -> Touched:
+        """Follow what the session's last step did to the entities; it says what that was.
+
+        Args:
+            removed: fragments that the step took out.
+            new: the one that it took in.
+
+        """
         touched = self._session.touched()
         clusters: dict[int, Sequence[Cluster]] = {
             name: self._session.clusters(name) for name in touched.changed
         }
-        self._entities.follow(clusters, touched.gone, removed)
+        self._entities.follow(clusters, touched.gone, removed, new)
         return touched
 
     def also(self, write: Callable[[sqlite3.Connection], object]) -> None:
@@ -184,11 +190,12 @@ class Writing:
         pages = {page.name: (self._first(page), page_to_bytes(page)) for page in checkpoint.pages}
         write_rows(database, "page", dict.fromkeys(checkpoint.gone), self._undoable)
         write_rows(database, "page", pages, self._undoable)
+        # in the order of the table, so that each of its pages is written once
         led = {
             key: (int(found.closed), numbers_to_bytes(found.families))
             if found.families or found.closed
             else None
-            for key, found in checkpoint.led.items()
+            for key, found in sorted(checkpoint.led.items())
         }
         _require_keys(led)
         write_rows(database, "led", led, self._undoable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_double, c_int64
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -259,12 +259,12 @@ class Copies:
 def _led(out: binding.Led) -> dict[int, Led]:
     if not out.n_keys:
         return {}
-    keys, ends = binding.ints(out.keys, out.n_keys), _ends(binding.ints(out.counts, out.n_keys))
-    families = binding.ints(out.families, out.n_families).tolist()
+    keys, counts = binding.ints(out.keys, out.n_keys), binding.ints(out.counts, out.n_keys)
+    families = iter(binding.ints(out.families, out.n_families).tolist())
     closed = np.ctypeslib.as_array(out.closed, (out.n_keys,)).astype(bool).tolist()
     return {
-        key: Led(tuple(families[ends[k] : ends[k + 1]]), closed[k])
-        for k, key in enumerate(keys.tolist())
+        key: Led(tuple(islice(families, count)), shut)
+        for key, count, shut in zip(keys.tolist(), counts.tolist(), closed, strict=True)
     }
 
 

@@ -342,12 +342,20 @@ class CompiledSession:
         """Make one of the clusters that a new fragment belongs to."""
         if self._reference is not None:
             return self._reference.bridge(id)
-        number = self.number(id)
+        number = self._number_of(id)
         rivals = self._rivals(number)
         if rivals is None:
             return self._beside(lambda session: session.bridge(id))
         others = self._bridges.of(number, rivals)
         return self._beside(lambda session: session.make_one(number, others)) if others else 0.0
+
+    def _number_of(self, id: str) -> int:
+        """As `number`; the last fragment's is known."""
+        if self._last is not None:
+            last = self._holding.held[self._last[0]]
+            if last is not None and last.id == id:
+                return self._last[0]
+        return self.number(id)
 
     def _rivals(self, number: int) -> Rivals | None:
         """Where else a fragment could be; None: its keys lead to what lies elsewhere."""

@@ -25,8 +25,13 @@ from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
 COMMIT_SECONDS = 1.0
-"""That a crash loses at most; keys are all over the tables, so many transactions write much."""
-COMMIT_FRAGMENTS = 10_000
+"""Between two transactions, at least."""
+COMMIT_SHARE = 0.05
+"""Of the time that transactions may take: rows are all over the tables, so that many write much."""
+COMMIT_LATEST = 30.0
+"""Seconds after which there is one in any case: a crash loses at most these."""
+COMMIT_FRAGMENTS = 100_000
+"""Steps after which there is one in any case: what they did is held in memory."""
 
 
 @dataclass(slots=True)
@@ -54,6 +59,7 @@ class Living:
     drift: Drift
     facts: dict[str, object] = field(default_factory=dict)
     _written: float = field(default_factory=time.perf_counter)
+    _due: float = COMMIT_SECONDS
     _steps: int = 0
 
     def commit(self, finished: bool = False, decided: Decided | None = None) -> None:
@@ -67,11 +73,14 @@ class Living:
             OutputError: it cannot be written; the store is as it was.
 
         """
+        begin = time.perf_counter()
         columns = self.run.columns(self.writing.n_entities, finished)
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
         self.writing.write(columns, facts, decided)
         self._written, self._steps = time.perf_counter(), 0
+        lasted = self._written - begin
+        self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
 
     def finish(self) -> None:
         """Note that the run has come to its end, when all is written but that.
@@ -90,7 +99,7 @@ class Living:
     def stepped(self) -> None:
         """A step is done: commit if the last time is long ago."""
         self._steps += 1
-        late = time.perf_counter() - self._written > COMMIT_SECONDS
+        late = time.perf_counter() - self._written > self._due
         if late or self._steps >= COMMIT_FRAGMENTS:
             self.commit()
 
