@@ -17,7 +17,7 @@ from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
 from kbforge.store.codec import kept_from_bytes
 from kbforge.store.database import Database
-from kbforge.store.rows import write_rows
+from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.store import Store, kept_row
 from kbforge_plugins.likelihoods.pairs import Pairs
 from kbforge_plugins.models.pairs.bags import Bags
@@ -85,7 +85,7 @@ def damage(path: str) -> None:
         frozen["kept"]["likelihood"] = digest
 
         def write(rows: sqlite3.Connection) -> None:
-            rows.execute("INSERT INTO kept VALUES (?, ?)", (digest, content))
+            insert_rows(rows, "kept", [(digest, content)])
             write_rows(rows, "meta", {"frozen": (orjson.dumps(frozen),)})
 
         database.transaction(write)
