@@ -1,4 +1,4 @@
-# make demo   installs KBForge into .venv and builds a knowledge base from the quickstart's data
+# make demo   installs KBForge into .venv, clusters the quickstart's mentions and shows two entities
 # make test   installs what development needs and runs the linters, the type checker and the tests
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
 #             keeps and reads models of 60,000 values
@@ -30,8 +30,10 @@ help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
 
 demo: $(VENV)/.installed
-	$(BIN)/kbforge run $(DEMO)/pipeline.toml
-	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'registry/0011#1'
+	@mkdir -p $(DEMO)/out
+	$(BIN)/kbforge cluster $(DEMO)/fragments.jsonl -o $(DEMO)/out/kb.jsonl
+	$(BIN)/kbforge evaluate $(DEMO)/out/kb.jsonl $(DEMO)/fragments.jsonl | head -n 4
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'minutes/0042#1'
 	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --ambiguous --top 1
 
 # everything runs even if one part fails, so that one run tells all that is wrong

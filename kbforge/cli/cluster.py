@@ -238,8 +238,8 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     if figures["evaluations_in_vain"]:
         table.add_row("and ahead in vain", f"{figures['evaluations_in_vain']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
-    table.add_row("seconds", f"{figures['seconds']:,.2f}")
-    for part in ("reading", "preparing", "clustering", "writing"):
-        table.add_row(f"  {part}", f"{figures[f'seconds_{part}']:,.2f}")
     console.stderr().print(table)
+    parts = ("reading", "preparing", "clustering", "writing")
+    spent = ", ".join(f"{part} {figures[f'seconds_{part}']:,.2f}" for part in parts)
+    console.note(f"{figures['seconds']:,.2f} seconds: {spent}")
     console.note(f"wrote {_place(target)}")

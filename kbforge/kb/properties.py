@@ -58,8 +58,8 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
     It is the commonest name, whatever its case. Where names are joined, one of a single part, such
     as a surname alone, comes last. Of equally frequent names the one of more parts is taken, then
     the one with the fewest words that no other fragment states, which may be typos, then the
-    longest. Of spellings that differ in case the commonest is taken, then one of both cases, then
-    the first by code point.
+    longest, if possible without a comma, which turns names around. Of spellings that differ in case
+    the commonest is taken, then one of both cases, then the first by code point.
     """
     attributes = dict.fromkeys(a for fragment in fragments for a in fragment.properties)
     parts = _naming(tuple(attributes))
@@ -84,10 +84,11 @@ def name_of(fragments: Sequence[Fragment]) -> str | None:
         word for f in fragments for word in {w for s in _stated(f, parts) for w in _words(s[1])}
     )
 
-    def rank(stated: tuple[int, str]) -> tuple[int, int, int, bool, str]:
-        _, name = stated
-        alone = sum(said[word] < 2 for word in _words(name))
-        return (alone, -len(name), -best[stated], name.isupper() or name.islower(), name)
+    def rank(stated: tuple[int, str]) -> tuple[int, int, bool, int, int, bool, str]:
+        name, words = stated[1], _words(stated[1])
+        alone, letters = sum(said[word] < 2 for word in words), sum(map(len, words))
+        one_case = name.isupper() or name.islower()
+        return (alone, -letters, "," in name, -len(name), -best[stated], one_case, name)
 
     return min(best, key=rank)[1]
 

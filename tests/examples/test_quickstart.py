@@ -1,4 +1,4 @@
-"""The quickstart: its data are what its generator writes, its pipeline does what is promised."""
+"""The quickstart: its data are what its generator writes, its chapters do what is promised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
 
-SHOWN = ["registry/0011#1"]  # what README.md prints and `make demo` shows
+SHOWN = ["minutes/0042#1"]  # what README.md prints and `make demo` shows
 FOLDER = Path(__file__).parents[2] / "examples" / "quickstart"
 
 
@@ -78,44 +78,92 @@ def test_loading_the_table_gives_the_fragments(program, fragments, tmp_path):
     ]
 
 
-def test_the_pipeline_beats_exact_names_and_is_skipped_the_second_time(program, copy, fragments):
-    pipeline = copy / "pipeline.toml"
+def entities_of(path):
+    return [json.loads(line) for line in path.open()]
+
+
+def score(entities, fragments):
+    found = {f: number for number, entity in enumerate(entities) for f in entity["fragments"]}
+    assert found.keys() == {fragment.id for fragment in fragments}
+    gold = [fragment.label for fragment in fragments]
+    return compare([found[f.id] for f in fragments], gold).bcubed_f1_item_mean
+
+
+def right_ones(entities, fragments):
+    """Whether each entity has exactly the fragments of one label."""
+    gold = defaultdict(set)
+    for fragment in fragments:
+        gold[fragment.label].add(fragment.id)
+    wholes = {frozenset(whole) for whole in gold.values()}
+    return [frozenset(entity["fragments"]) in wholes for entity in entities]
+
+
+def off(entities, fragments):
+    """How far the confidences are off as a whole, in entities."""
+    stated = sum(entity["confidence"] for entity in entities)
+    return abs(stated - sum(right_ones(entities, fragments)))
+
+
+@pytest.fixture
+def demo(program, copy):
+    """What `make demo` finds, without labels."""
+    ran = program("cluster", copy / "fragments.jsonl", "-o", copy / "kb.jsonl")
+    assert ran.code == 0, ran.err
+    assert "chosen: pairs" in ran.err
+    return entities_of(copy / "kb.jsonl")
+
+
+def test_the_demo_is_the_plain_default(demo, fragments):
+    """Seven steps of training on labels once ended at F1 .85, where one command has .92."""
+    makefile = (FOLDER.parents[1] / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile[makefile.index("demo: ") : makefile.index("# everything runs")]
+    verbs = re.findall(r"/kbforge (\w+)", recipe)
+    assert verbs == ["cluster", "evaluate", "show", "show"]
+    assert "--likelihood" not in recipe
+    assert re.findall(r"--fragment '(.*)'", recipe) == SHOWN
+    assert score(demo, fragments) > 0.9
+    assert sum(right_ones(demo, fragments)) > 75
+
+
+def test_the_demo_shows_an_entity_that_is_right_and_one_honest_doubt(demo, fragments):
+    right = right_ones(demo, fragments)
+    for fragment in SHOWN:
+        (number,) = (n for n, entity in enumerate(demo) if fragment in entity["fragments"])
+        assert right[number]
+        assert demo[number]["confidence"] > 0.6
+    least = min(demo, key=lambda entity: entity["confidence"])
+    assert least["alternatives"]
+    assert least["confidence"] < 0.2
+    assert not right[demo.index(least)]
+
+
+def test_the_demo_fits_a_screen(program, demo, copy, monkeypatch):
+    """What `make demo` prints, with the four commands and two blank lines."""
+    monkeypatch.setenv("COLUMNS", "100")
+    clustered = program("cluster", copy / "fragments.jsonl", "-o", copy / "kb.jsonl")
+    shown = [
+        program("show", copy / "kb.jsonl", *which)
+        for which in (("--fragment", SHOWN[0]), ("--ambiguous", "--top", "1"))
+    ]
+    texts = [clustered.err, *(ran.out.decode() for ran in shown)]
+    lines = [line for text in texts for line in text.splitlines()]
+    assert len(lines) + 4 + 4 < 50
+    assert max(map(len, lines)) <= 120
+
+
+def test_labels_improve_on_the_demo_and_steps_are_skipped_the_second_time(
+    program, demo, copy, fragments
+):
+    pipeline = copy / "training.toml"
     first = program("run", pipeline)
     assert first.code == 0, first.err
     assert b"B-cubed" in first.out
-    entities = [json.loads(line) for line in (copy / "out/kb.jsonl").open()]
-    held = Counter(f for entity in entities for f in entity["fragments"])
-    assert held == Counter(f.id for f in fragments)  # every fragment exactly once
-    found = {f: number for number, entity in enumerate(entities) for f in entity["fragments"]}
-    gold = [f.label for f in fragments]
-    ours = compare([found[f.id] for f in fragments], gold).bcubed_f1_item_mean
-    exact = compare([f.names[0] for f in fragments], gold).bcubed_f1_item_mean
-    assert ours > exact + 0.2
-    kb = (copy / "out/kb.jsonl").read_bytes()
+    learned = entities_of(copy / "out/learned.jsonl")
+    assert score(learned, fragments) > score(demo, fragments)
+    assert off(learned, fragments) < off(demo, fragments) / 2
+    written = (copy / "out/learned.jsonl").read_bytes()
     again = program("run", pipeline, "--json")
     assert {step["status"] for step in again.json["steps"]} == {"skipped"}
     forced = program("run", pipeline, "--force", "--json")
     assert {step["status"] for step in forced.json["steps"]} == {"ran"}
-    assert (copy / "out/kb.jsonl").read_bytes() == kb
-
-
-def test_the_demo_shows_its_doubt_and_what_the_front_page_shows_is_right(program, copy, fragments):
-    """The demo's own pages may not claim what the labels do not bear out."""
-    assert program("run", copy / "pipeline.toml").code == 0
-    entities = [json.loads(line) for line in (copy / "out/kb.jsonl").open()]
-    gold = defaultdict(set)
-    for fragment in fragments:
-        gold[fragment.label].add(fragment.id)
-    wholes = [sorted(whole) for whole in gold.values()]
-    right = [sorted(entity["fragments"]) in wholes for entity in entities]
-    sure = [entity["confidence"] for entity in entities]
-    raw = [entity["reported"] for entity in entities]
-    assert max(sure) < 0.9
-    assert abs(sum(sure) - sum(right)) < abs(sum(raw) - sum(right)) / 2
-    for fragment in SHOWN:
-        (number,) = (n for n, entity in enumerate(entities) if fragment in entity["fragments"])
-        assert right[number]
-        assert sure[number] < 0.5
-        assert entities[number]["alternatives"]
-    makefile = (FOLDER.parents[1] / "Makefile").read_text(encoding="utf-8")
-    assert re.findall(r"--fragment '(.*)'", makefile) == SHOWN
+    assert (copy / "out/learned.jsonl").read_bytes() == written

@@ -42,6 +42,7 @@ def named(*properties):
             [{"name": ("J. Smith",)}, {"name": ("John Smithh",)}, {"name": ("John Smith",)}],
             "John Smith",
         ),
+        ([{"name": ("Wrennick, Hamish",)}, {"name": ("Hamish Wrennick",)}], "Hamish Wrennick"),
     ],
     ids=[
         "most frequent",
@@ -60,6 +61,7 @@ def named(*properties):
         "the commonest case",
         "words that stand once may be typos, however long",
         "of words that others state the longest",
+        "not turned around",
     ],
 )
 def test_names(properties, name):
