@@ -95,12 +95,12 @@ def similarity(
 
 
 def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, linkage: str) -> None:
-    from kbforge.kb.similarity import block_of
+    from kbforge.kb.similarity import block_of, leaf_names
     from kbforge.pictures.canvas import save
     from kbforge.pictures.tree import MOST, draw_tree
 
     block = block_of(read, fragment, MOST)
-    names = [f"{e.name} ({one})" for one, e in zip(block.fragments, block.entities, strict=True)]
+    names = leaf_names(block)
     entities = [entity.id for entity in block.entities]
     save(draw_tree(names, entities, block.together, linkage), target)
     console.note(f"wrote {target}")

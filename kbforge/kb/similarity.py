@@ -17,7 +17,12 @@ import numpy as np
 from kbforge.contracts import Entity, FloatArray
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import LEAST
+from kbforge.kb.fragments import fragments_of
+from kbforge.kb.order import merged_order
 from kbforge.kb.pairs import DIGITS, Groupings
+from kbforge.kb.properties import name_of, naming
+
+_LEAF_CHARACTERS = 44
 
 Calibrate: TypeAlias = Callable[[float, float], float]
 """The calibrated probability of a reported one, and the size of the subproblem it comes from."""
@@ -142,6 +147,31 @@ def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> 
                     at = place[one], place[other]
                     together[at] = together[at[::-1]] = max(probability, together[at])
     return Block(tuple(one for one, _ in held), tuple(entity for _, entity in held), together)
+
+
+def leaf_names(block: Block) -> list[str]:
+    """What to call the fragments of a block: the values that tell them apart, and the id.
+
+    Of each fragment these are its name and its values of other attributes that are not the same
+    in all of the block, as far as there is room.
+    """
+    stated = {
+        one.id: one for e in {e.id: e for e in block.entities}.values() for one in fragments_of(e)
+    }
+    fragments = [stated[id] for id in block.fragments]
+    names = naming(merged_order(tuple({tuple(one.properties): None for one in fragments})))
+    values: dict[str, list[tuple[str, ...]]] = {}
+    for one in fragments:
+        for attribute, held in one.properties.items():
+            values.setdefault(attribute, []).append(held)
+    same = {a for a, held in values.items() if len(held) == len(fragments) and len(set(held)) == 1}
+    out = []
+    for one in fragments:
+        telling = [a for a in one.properties if a not in names and a not in same]
+        said = [name_of([one]) or "", *(", ".join(one.properties[a]) for a in telling)]
+        text = quoted(", ".join(filter(None, said)), _LEAF_CHARACTERS)
+        out.append(f"{text} ({quoted(one.id)})" if text else quoted(one.id))
+    return out
 
 
 def _homes(entities: Iterable[Entity], fragments: Sequence[str]) -> dict[str, Entity]:

@@ -26,8 +26,8 @@ def grouping(
         alternative: one of the entity's.
         entity: whose fragments are regrouped.
         most: how many fragments of a part are listed.
-        names: fragment id -> name of the entity that holds it. Fragments that come from outside
-            are told by it, as `Ada Lovelace (f1, f2)`; those without one by their id alone.
+        names: fragment id -> what to call it, as `Ada Lovelace (f1, f2)`: the name of its entity,
+            or its own. Fragments without one are told by their id alone.
 
     """
     mine = frozenset(entity.fragments)
@@ -38,7 +38,8 @@ def grouping(
         if len(inside) == len(mine):
             return f"joined with {_named(outside, most, names or {})}"
         last = len(parts) == len(alternative.groups) - 1
-        own = f"the other {len(inside):,}" if last and len(inside) > most else listed(inside, most)
+        other = last and len(inside) > most
+        own = f"the other {len(inside):,}" if other else _named(inside, most, names or {})
         joined = f"{own} joined with {_named(outside, most, names or {})}"
         parts.append(joined if outside else own)
     return f"{len(parts)} entities: {' | '.join(parts)}"

@@ -21,7 +21,7 @@ MOST = 200
 """Fragments that a picture can name."""
 
 _LINE, _WIDTH = 0.19, 7.0  # inches
-_LONGEST = 48  # characters of a name
+_LONGEST = 72  # characters of a name
 
 
 @look()

@@ -121,7 +121,8 @@ def test_a_tree(program, files, tmp_path, linkage):
     assert ran.code == 0
     assert ran.err == "wrote tree.svg\n"
     drawn = (tmp_path / "tree.svg").read_text()
-    assert all(f"Ada ({one})" in drawn for one in ("r1", "r2", "r3"))
+    assert "Ada Lovelace (r1)" in drawn
+    assert all(f"Ada ({one})" in drawn for one in ("r2", "r3"))
     assert "100 %" in drawn
 
 

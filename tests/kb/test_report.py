@@ -6,12 +6,16 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
 from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
+from kbforge.kb.properties import collect, name_of
 from kbforge.kb.report.facts import Drift, Past
 from kbforge.kb.report.gather import MOST, MOST_LINES, gather
+from kbforge.kb.report.listing import MOST_LISTED
 from kbforge.kb.report.page import report_html
 from kbforge.kb.view import EntitiesView
 
@@ -94,7 +98,8 @@ def test_text_is_text_whatever_it_says(text: str) -> None:
     read, plain = Page(page), Page(full("name"))
     assert [tag for tag, _ in read.seen] == [tag for tag, _ in plain.seen]
     for tag, attributes in read.seen:
-        assert not {"onmouseover", "href", "src"} & attributes.keys(), tag
+        assert not {"onmouseover", "src"} & attributes.keys(), tag
+        assert str(attributes.get("href", "#"))[0] == "#", tag  # nowhere but on the page
     assert page.encode()
     assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\u2066-\u2069]", page)
     assert len(page) < 500_000
@@ -107,7 +112,7 @@ def test_a_right_to_left_name_stays_as_it_is() -> None:
 def test_nothing_is_loaded_and_nothing_runs() -> None:
     page = full("name")
     tags = {tag for tag, _ in Page(page).seen}
-    assert not tags & {"script", "link", "img", "iframe", "object", "base", "form", "a"}
+    assert not tags & {"script", "link", "img", "iframe", "object", "base", "form"}
     assert "default-src 'none'" in page
     assert not re.search(r"url\(|@import|https?:|//", page)
 
@@ -118,7 +123,7 @@ def test_a_large_knowledge_base_makes_no_larger_page() -> None:
     assert facts.entities == 100_000
     assert facts.fragments == sum(1 + n % 7 for n in range(100_000))
     assert len(facts.doubtful) == MOST
-    assert len(report_html(facts)) < 60_000
+    assert len(report_html(facts)) < 120_000
 
 
 def test_sums_are_right() -> None:
@@ -211,3 +216,96 @@ def test_little_is_told_of_little(entities) -> None:
     for absent in ("Runs", "Decisions", "Changes", "How it was made", "Most depends"):
         assert absent not in told
     assert page == report_html(gather(view_of(entities), "kb"))
+
+
+def stating(n, *rows, confidence=0.5, alternatives=()):
+    """An entity of fragments that state these properties."""
+    fragments = [
+        Fragment(f"{n}-{k}", {a: (v,) for a, v in row.items()}) for k, row in enumerate(rows)
+    ]
+    return Entity(
+        f"e{n}",
+        name_of(fragments) or "",
+        collect(fragments),
+        tuple(one.id for one in fragments),
+        confidence,
+        n,
+        alternatives,
+    )
+
+
+ANN = stating(
+    0,
+    {"surname": "Lee", "name": "Ann Lee", "born": "1900"},
+    {"surname": "Lee", "name": "Ann Lee", "born": "1901", "town": "Rome"},
+    alternatives=(Alternative(0.4, (("0-0",), ("0-1", "1-0"))),),
+)
+BOB = stating(1, {"surname": "Ray", "name": "Bob Ray", "town": "Oslo"}, confidence=0.9)
+
+
+def test_the_page_says_what_conflicts_in_words_and_in_the_order_of_the_file() -> None:
+    facts = gather(view_of([ANN, BOB]), "kb")
+    (born,) = facts.conflicts
+    assert (born.attribute, born.stated, born.disagree) == ("born", 1, 1)
+    assert (born.example, born.values) == ("Ann Lee", ("1900", "1901"))
+    assert [one.name for one in facts.doubtful[0].attributes] == ["name", "surname", "born", "town"]
+    told = Page(report_html(facts)).text
+    assert "Ann Lee: 1900; 1901" in told
+
+
+def test_a_value_that_all_fragments_share_is_no_conflict() -> None:
+    shared = Entity(
+        "e", "n", {"author": (Value("A", ("1", "2")), Value("B", ("1",)))}, ("1", "2"), 1.0, 0
+    )
+    assert gather(view_of([shared]), "kb").conflicts == ()
+
+
+def test_other_groupings_and_decisions_name_what_they_speak_of() -> None:
+    past = Past(
+        runs=[Run(1, "cluster", "f", True, 3, 0, 2, 0.5, 0.0)],
+        changes=[Change("e1", Kind.CHANGED, ("1-0",), (), ("e0", "gone"))],
+        decisions=[Decided(1, Decision(False, "0-0", "1-0"), 1, None)],
+    )
+    facts = gather(view_of([ANN, BOB]), "kb", past=past)
+    assert facts.doubtful[0].alternatives == (
+        (0.4, "2 entities: Ann Lee (0-0) | Ann Lee (0-1) joined with Bob Ray (1-0)"),
+    )
+    page = report_html(facts)
+    assert "<bdi>Bob Ray</bdi> <small><bdi>1-0</bdi></small>" in page
+    assert "<bdi>Ann Lee</bdi> <small><bdi>e0</bdi></small>, <bdi>gone</bdi>" in page
+    once = gather(view_of([ANN, BOB]), "kb", past=past, again=False)
+    assert "(0-0)" not in once.doubtful[0].alternatives[0][1]
+
+
+def test_the_entities_are_listed_in_three_orders() -> None:
+    zoe = stating(2, {"name": "zoe"}, {"name": "zoe"}, {"name": "zoe"}, confidence=0.8)
+    facts = gather(view_of([zoe, BOB, ANN]), "kb")
+    assert [one.name for one in facts.lists.by_name] == ["Ann Lee", "Bob Ray", "zoe"]
+    assert [one.name for one in facts.lists.by_size] == ["zoe", "Ann Lee", "Bob Ray"]
+    assert [one.name for one in facts.lists.by_doubt] == ["Ann Lee", "zoe", "Bob Ray"]
+    assert facts.lists.by_name[0].values == ("Lee", "1900", "Rome")
+    page = Page(report_html(facts))
+    anchors = [attributes["id"] for _, attributes in page.seen if "id" in attributes]
+    links = [attributes["href"] for tag, attributes in page.seen if tag == "a"]
+    assert sorted(links) == sorted(f"#{anchor}" for anchor in anchors)
+    assert "All 3, by name." in page.text
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("aAbBcC"), st.integers(1, 3), st.sampled_from([0.1, 0.5, 0.9])),
+        max_size=2 * MOST_LISTED + 9,
+    )
+)
+@settings(max_examples=30)
+def test_a_list_has_the_first_of_all(drawn) -> None:
+    entities = [entity(n, size, c, text=name) for n, (name, size, c) in enumerate(drawn)]
+    lists = gather(view_of(entities), "kb").lists
+    by_size = sorted(entities, key=lambda e: -len(e.fragments))[:MOST_LISTED]
+    by_name = sorted(entities, key=lambda e: (e.name.casefold(), e.name))[:MOST_LISTED]
+    by_doubt = sorted(entities, key=lambda e: e.confidence)[:MOST_LISTED]
+    for listed, expected in zip(
+        (lists.by_size, lists.by_name, lists.by_doubt), (by_size, by_name, by_doubt), strict=True
+    ):
+        told = [(one.name, one.size, one.confidence) for one in listed]
+        assert told == [(e.name, len(e.fragments), e.confidence) for e in expected]

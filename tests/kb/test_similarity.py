@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbforge.contracts import Alternative, Entity, Fragment, Posterior
+from kbforge.contracts import Alternative, Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
 from kbforge.kb.consensus import consensus, similarity
 from kbforge.kb.entities import assemble
 from kbforge.kb.pairs import Groupings
-from kbforge.kb.similarity import similar
+from kbforge.kb.similarity import block_of, leaf_names, similar
 from tests.kb.test_consensus import drawn, subproblem
 
 MADE = st.tuples(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 12))
@@ -158,3 +158,17 @@ def test_many_equal_fragments_are_one_class():
     assert groupings.probability("f0", "f9999") == 0.9
     assert groupings.probability("f0", "f9998") == 1.0
     assert len(groupings.similar("f9999")) == 9_999
+
+
+def test_leaves_say_what_differs() -> None:
+    """Ten leaves of one entity had one name, ten times."""
+    rows = [
+        {"name": "Ann Lee", "born": "1900", "kind": "person"},
+        {"name": "A. Lee", "kind": "person"},
+        {"name": "Ann Lee", "born": "1901", "kind": "person", "town": "Rome"},
+    ]
+    fragments = [Fragment(f"f{k}", {a: (v,) for a, v in row.items()}) for k, row in enumerate(rows)]
+    both = Subproblem((0, 1, 2), (Particle(0.0, ((0, 1, 2),)),))
+    entities = list(assemble(fragments, Posterior((both,), 0.0, 3, 0)))
+    block = block_of(lambda: entities, "f0", 9)
+    assert leaf_names(block) == ["Ann Lee, 1900 (f0)", "A. Lee (f1)", "Ann Lee, 1901, Rome (f2)"]

@@ -80,7 +80,9 @@ def report(
                 f"--labels: {quoted(called(kb), 400)} has no labels; --fragments names the file "
                 "that was clustered, which may have some"
             )
-        facts = gather(file_view(kb, fragments), named, labels=fragments is not None)
+        facts = gather(
+            file_view(kb, fragments), named, labels=fragments is not None, again=kb != "-"
+        )
         return Report(facts, report_html(facts))
     if fragments is not None:
         raise UsageError(

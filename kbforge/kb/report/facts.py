@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.evaluation.reliability import Reliability
@@ -94,6 +94,60 @@ class Doubtful:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """How often the fragments of an entity disagree about an attribute.
+
+    Attributes:
+        attribute: its name.
+        stated: how many entities state it.
+        disagree: how many of them state it with no value that all of its fragments share.
+        example: name of the one with most values, "" if none disagrees.
+        values: the first of its values.
+
+    """
+
+    attribute: str
+    stated: int
+    disagree: int
+    example: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An entity in a list.
+
+    Attributes:
+        name: of the entity.
+        values: one of each of its first other attributes.
+        size: how many fragments it has.
+        confidence: as stated.
+
+    """
+
+    name: str
+    values: tuple[str, ...]
+    size: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Entities in three orders, as many of each as the page lists.
+
+    Attributes:
+        by_name: alphabetically.
+        by_size: the largest first.
+        by_doubt: the least certain first.
+
+    """
+
+    by_name: tuple[Listed, ...]
+    by_size: tuple[Listed, ...]
+    by_doubt: tuple[Listed, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Changed:
     """One change of an entity.
 
@@ -145,6 +199,10 @@ class Facts:
         stated: the sum of the stated confidences: so many entities are expected to be right.
         pairs: how often pairs turned out to be one, by what was stated of them; None if unknown.
         doubtful: those that most depends on, by fragments times doubt.
+        conflicts: by attribute, in the order of the file.
+        lists: of entities.
+        fragment_names: what to call the fragments that the page speaks of, by id.
+        entity_names: likewise of entities, as far as they are still there.
         kinds: how many changes of each kind the last run made.
         changes: the biggest of them.
         runs: the last ones, the latest first.
@@ -169,6 +227,10 @@ class Facts:
     stated: float
     pairs: Reliability | None
     doubtful: tuple[Doubtful, ...]
+    conflicts: tuple[Conflict, ...]
+    lists: Lists
+    fragment_names: Mapping[str, str] = field(default_factory=dict)
+    entity_names: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[tuple[Kind, int], ...] = ()
     changes: tuple[Changed, ...] = ()
     runs: tuple[Run, ...] = ()

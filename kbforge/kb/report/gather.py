@@ -11,12 +11,14 @@ import heapq
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kbforge.contracts import Entity, Fragment, Value, View
+from kbforge.contracts import Alternative, Entity, Fragment, Value, View
 from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.errors import quoted
+from kbforge.kb.fragments import fragments_of
+from kbforge.kb.properties import name_of
 from kbforge.kb.report.facts import (
     Attribute,
     Band,
@@ -26,6 +28,7 @@ from kbforge.kb.report.facts import (
     Past,
     Share,
 )
+from kbforge.kb.report.listing import Conflicts, EntityLists
 from kbforge.kb.words import grouping
 
 MOST = 12
@@ -50,8 +53,9 @@ def gather(
     chosen: Sequence[tuple[str, str]] = (),
     past: Past | None = None,
     labels: bool = False,
+    again: bool = True,
 ) -> Facts:
-    """Read a knowledge base once.
+    """Read a knowledge base, once or twice.
 
     Args:
         view: of the knowledge base.
@@ -59,6 +63,7 @@ def gather(
         chosen: likelihood, alpha and the like, and why, as names and values.
         past: runs, changes and decisions, where there are such.
         labels: whether to read the fragments' labels, and tell how many entities are right.
+        again: whether it can be read again, for names; standard input cannot.
 
     Raises:
         KBForgeError: the knowledge base cannot be read.
@@ -68,6 +73,7 @@ def gather(
     confidences = _Confidences()
     calibrated, unrivalled = 0, 0
     worst: list[tuple[float, int, Entity]] = []
+    conflicts, lists = Conflicts(), EntityLists()
     for number, entity in enumerate(view.entities()):
         size, stated = len(entity.fragments), entity.confidence
         band = bisect_right(_SIZES, size) - 1
@@ -76,6 +82,8 @@ def gather(
         calibrated += entity.reported is not None
         unrivalled += entity.probability == 1
         confidences.add(stated, view.fragments(entity) if labels else ())
+        conflicts.add(entity)
+        lists.add(entity, stated)
         doubt = (1 - stated) * size
         if doubt > 0:
             # of equals the first
@@ -92,9 +100,50 @@ def gather(
         confidences=confidences.shares(),
         stated=confidences.total,
         pairs=None,
-        doubtful=tuple(_doubtful(entity) for _, _, entity in sorted(worst, reverse=True)),
+        doubtful=(),
+        conflicts=conflicts.found(),
+        lists=lists.found(),
     )
-    return facts if past is None else _with_past(facts, past)
+    facts = facts if past is None else _with_past(facts, past)
+    chief = [entity for _, _, entity in sorted(worst, reverse=True)]
+    return _with_chief(facts, view if again else None, chief, conflicts.order())
+
+
+def _with_chief(
+    facts: Facts, view: View | None, chief: Sequence[Entity], order: Sequence[str]
+) -> Facts:
+    """The same, with the entities that most depends on, and the names of what is spoken of."""
+    if view is not None:
+        facts = _with_names(facts, view, chief)
+    place = {attribute: at for at, attribute in enumerate(order)}
+    told = tuple(_doubtful(entity, facts.fragment_names, place) for entity in chief)
+    return replace(facts, doubtful=told)
+
+
+def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
+    """The same, with the names of the fragments and entities that the page speaks of."""
+    spoken = {id for one in facts.decisions for id in (one.decision.first, one.decision.second)}
+    for entity in chief:
+        for alternative in _alternatives(entity):
+            spoken.update(*alternative.groups)
+    changed = {id for one in facts.changes for id in (one.entity, *one.others)}
+    fragments, entities = dict[str, str](), dict[str, str]()
+    if not spoken and not changed:
+        return facts
+    for entity in view.entities():
+        if entity.id in changed:
+            entities[entity.id] = entity.name
+        held = spoken.intersection(entity.fragments)
+        if held:
+            fragments |= {
+                one.id: name_of([one]) or one.id for one in fragments_of(entity) if one.id in held
+            }
+    return replace(facts, fragment_names=fragments, entity_names=entities)
+
+
+def _alternatives(entity: Entity) -> Sequence[Alternative]:
+    """Those that the page tells."""
+    return sorted(entity.alternatives, key=lambda one: -one.probability)[:_MOST_ALTERNATIVES]
 
 
 class _Confidences:
@@ -169,9 +218,9 @@ def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[Band, ...]:
     )
 
 
-def _doubtful(entity: Entity) -> Doubtful:
-    names = sorted(entity.properties, key=lambda name: name != "name")
-    alternatives = sorted(entity.alternatives, key=lambda one: -one.probability)
+def _doubtful(entity: Entity, called: Mapping[str, str], place: Mapping[str, int]) -> Doubtful:
+    last = len(place)
+    names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
     return Doubtful(
         id=quoted(entity.id, _CHARACTERS),
         name=quoted(entity.name, _CHARACTERS),
@@ -183,8 +232,8 @@ def _doubtful(entity: Entity) -> Doubtful:
         ),
         more=max(len(names) - _MOST_ATTRIBUTES, 0),
         alternatives=tuple(
-            (one.probability, quoted(grouping(one, entity), _TOLD))
-            for one in alternatives[:_MOST_ALTERNATIVES]
+            (one.probability, quoted(grouping(one, entity, names=called), _TOLD))
+            for one in _alternatives(entity)
         ),
     )
 
@@ -242,11 +291,11 @@ def _changes(past: Past) -> tuple[tuple[tuple[Kind, int], ...], tuple[Changed, .
         push(biggest, (moved, -number, change))
     told = tuple(
         Changed(
-            entity=quoted(change.entity, _CHARACTERS),
+            entity=change.entity,
             kind=change.kind,
             before=len(change.before),
             after=len(change.after),
-            others=_ids(change.others),
+            others=tuple(change.others[:_MOST_IDS]),
             more=max(len(change.others) - _MOST_IDS, 0),
         )
         for _, _, change in sorted(biggest, reverse=True)

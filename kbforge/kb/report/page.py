@@ -7,13 +7,13 @@ a <bdi>, so that no right-to-left name turns the numbers beside it around.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from kbforge import __version__
 from kbforge.errors import quoted
 from kbforge.kb.report.charts import bars, reliability
-from kbforge.kb.report.facts import Attribute, Band, Changed, Doubtful, Facts, Share
+from kbforge.kb.report.facts import Attribute, Band, Changed, Doubtful, Facts, Listed, Share
 from kbforge.kb.report.style import STYLE
 from kbforge.words import counted, percent
 
@@ -38,6 +38,8 @@ def report_html(facts: Facts) -> str:
         *_figures(facts),
         *_calibration(facts),
         *_doubtful(facts),
+        *_conflicts(facts),
+        *_lists(facts),
         *_changes(facts),
         *_decisions(facts),
         *_runs(facts),
@@ -217,11 +219,70 @@ def _values(attribute: Attribute) -> str:
     return "; ".join(shown) + more
 
 
+def _conflicts(facts: Facts) -> Iterator[str]:
+    if not facts.conflicts:
+        return
+    rows = "".join(
+        f'<tr><td>{_text(one.attribute)}</td><td class="count">{one.stated:,}</td>'
+        f'<td class="count">{one.disagree:,}</td>'
+        f"<td>{_text(one.example)}: {'; '.join(map(_text, one.values))}</td></tr>"
+        for one in facts.conflicts
+    )
+    head = '<th>attribute</th><th class="count">stated</th><th class="count">in conflict</th>'
+    yield (
+        "<section><h2>Where values conflict</h2>"
+        '<p class="faint">How many entities state an attribute, and how many of these have '
+        "fragments that share no value of it. Different names are mostly spellings; different "
+        "dates of birth may be errors, or two entities in one.</p>"
+        f"{_table(head + '<th>the entity with most values</th>', rows)}</section>"
+    )
+
+
+_ORDERS = (
+    ("by-size", "largest first"),
+    ("by-doubt", "least certain first"),
+    ("by-name", "by name"),
+)
+
+
+def _lists(facts: Facts) -> Iterator[str]:
+    lists = facts.lists
+    if not lists.by_name:
+        return
+    links = " | ".join(f'<a href="#{anchor}">{words}</a>' for anchor, words in reversed(_ORDERS))
+    count = len(lists.by_name)
+    shown = "All" if count == facts.entities else f"The first {count:,} of"
+    head = '<th>name</th><th>other values</th><th class="count">fragments</th>'
+    head += '<th class="count">confidence</th>'
+    parts = []
+    for (anchor, words), held in zip(
+        _ORDERS, (lists.by_size, lists.by_doubt, lists.by_name), strict=True
+    ):
+        rows = "".join(f"<tr>{_listed(one)}</tr>" for one in held)
+        caption = f'<p class="faint">{shown} {facts.entities:,}, {words}.</p>'
+        parts.append(f'<div class="order" id="{anchor}">{caption}{_table(head, rows)}</div>')
+    yield f"<section><h2>Entities</h2><p>{links}</p>{''.join(parts)}</section>"
+
+
+def _listed(one: Listed) -> str:
+    values, confidence = "; ".join(map(_text, one.values)), escape(percent(one.confidence))
+    return (
+        f'<td>{_text(one.name)}</td><td>{values}</td><td class="count">{one.size:,}</td>'
+        f'<td class="count">{confidence}</td>'
+    )
+
+
+def _named(id: str, names: Mapping[str, str]) -> str:
+    """The name that goes with an id, and the id."""
+    name = names.get(id)
+    return _text(id) if name in (None, id) else f"{_text(name)} <small>{_text(id)}</small>"
+
+
 def _changes(facts: Facts) -> Iterator[str]:
     if not facts.kinds:
         return
     kinds = ", ".join(f"{count:,} {escape(str(kind))}" for kind, count in facts.kinds)
-    rows = "".join(f"<tr>{_change(change)}</tr>" for change in facts.changes)
+    rows = "".join(f"<tr>{_change(change, facts.entity_names)}</tr>" for change in facts.changes)
     head = '<th>entity</th><th>what</th><th class="count">before</th>'
     head += '<th class="count">after</th><th>others</th>'
     yield (
@@ -230,12 +291,12 @@ def _changes(facts: Facts) -> Iterator[str]:
     )
 
 
-def _change(change: Changed) -> str:
-    others = ", ".join(map(_text, change.others))
+def _change(change: Changed, names: Mapping[str, str]) -> str:
+    others = ", ".join(_named(id, names) for id in change.others)
     if change.more:
         others += f" and {change.more:,} more"
     return (
-        f'<td class="id">{_text(change.entity)}</td>'
+        f'<td class="id">{_named(change.entity, names)}</td>'
         f'<td class="word">{escape(str(change.kind))}</td>'
         f'<td class="count">{change.before:,}</td><td class="count">{change.after:,}</td>'
         f"<td>{others}</td>"
@@ -249,8 +310,8 @@ def _decisions(facts: Facts) -> Iterator[str]:
     rows = "".join(
         f'<tr><td class="count">{one.number}</td>'
         f'<td class="word">{"same" if one.decision.same else "different"}</td>'
-        f'<td class="id">{_text(one.decision.first)}</td>'
-        f'<td class="id">{_text(one.decision.second)}</td></tr>'
+        f'<td class="id">{_named(one.decision.first, facts.fragment_names)}</td>'
+        f'<td class="id">{_named(one.decision.second, facts.fragment_names)}</td></tr>'
         for one in facts.decisions
     )
     head = '<th class="count">number</th><th>decided</th><th>fragment</th><th>and fragment</th>'

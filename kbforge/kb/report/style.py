@@ -35,6 +35,10 @@ svg .grid { stroke: var(--line); }
 svg .even { stroke: var(--faint); stroke-dasharray: 4 4; }
 svg .point { fill: var(--point); fill-opacity: .75; }
 .scroll { overflow-x: auto; }
+.order { display: none; scroll-margin-top: 6rem; }
+.order:target, #by-name { display: block; }
+.order:target ~ #by-name { display: none; }
+a { color: var(--bar); }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0;
   border-bottom: 1px solid var(--line); }
