@@ -38,9 +38,10 @@ def report(
 ) -> None:
     """Write a knowledge base as one page of HTML, which loads nothing and prints well.
 
-    It has the sizes of entities, how sure they are, and those on which most depends, with their
-    other groupings. Of a store also what was chosen and why, what the last run changed, decisions,
-    runs with their times, drift, and how the pairs of a review turned out.
+    It shows the sizes and confidences of the entities, those on which most depends with their other
+    groupings, the attributes whose values conflict, and lists of entities. Of a store it also shows
+    what was chosen and why, what the last run changed, decisions, runs with their times, drift, and
+    how the pairs of a review turned out.
 
     Examples:
 

@@ -16,7 +16,7 @@ from kbforge.kb.order import AttributeOrder
 from kbforge.kb.properties import naming
 from kbforge.kb.report.facts import Conflict, Listed, Lists
 
-MOST_LISTED = 100
+MOST_LISTED = 200
 """Entities that a list has."""
 
 MOST_ATTRIBUTES = 60

@@ -223,9 +223,9 @@ def _conflicts(facts: Facts) -> Iterator[str]:
     if not facts.conflicts:
         return
     rows = "".join(
-        f'<tr><td>{_text(one.attribute)}</td><td class="count">{one.stated:,}</td>'
+        f'<tr><td class="name">{_text(one.attribute)}</td><td class="count">{one.stated:,}</td>'
         f'<td class="count">{one.disagree:,}</td>'
-        f"<td>{_text(one.example)}: {'; '.join(map(_text, one.values))}</td></tr>"
+        f'<td class="id">{_text(one.example)}: {"; ".join(map(_text, one.values))}</td></tr>'
         for one in facts.conflicts
     )
     head = '<th>attribute</th><th class="count">stated</th><th class="count">in conflict</th>'
@@ -267,7 +267,8 @@ def _lists(facts: Facts) -> Iterator[str]:
 def _listed(one: Listed) -> str:
     values, confidence = "; ".join(map(_text, one.values)), escape(percent(one.confidence))
     return (
-        f'<td>{_text(one.name)}</td><td>{values}</td><td class="count">{one.size:,}</td>'
+        f'<td class="name">{_text(one.name)}</td><td class="name">{values}</td>'
+        f'<td class="count">{one.size:,}</td>'
         f'<td class="count">{confidence}</td>'
     )
 

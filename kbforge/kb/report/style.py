@@ -25,6 +25,7 @@ h1, h3, td, th, dd, li, p { overflow-wrap: anywhere; }
 .pair { display: grid; gap: 0 2.5rem; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); }
 td.word { white-space: nowrap; }
 td.id { min-width: 9.5rem; }
+td.name { min-width: 8rem; }
 .pair.wide { grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); }
 svg { display: block; width: 100%; max-width: 27rem; height: auto; margin: .4rem 0; }
 svg.square { max-width: 20rem; }
