@@ -42,7 +42,8 @@ def decide(
     """Decide that two fragments are one entity, or are not.
 
     Every grouping honours it from now on, whatever comes. Decisions that contradict others are
-    refused. kbforge undo takes one back. Files that kbforge label wrote can be given, too.
+    refused; one that is in force already is not made again. kbforge undo takes one back. Files
+    that kbforge label wrote can be given, too.
 
     Examples:
 
@@ -72,6 +73,8 @@ def decide(
     done = run(store, decisions, unknown)
     numbers = done.told["decisions"]
     which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
+    if done.told["already"]:
+        which += f" {'is' if len(numbers) == 1 else 'are'} in force already"
     told(done, store, which if numbers else "nothing was decided", as_json)
 
 

@@ -35,4 +35,7 @@ def refit(
     for sentence in done.told["notes"]:
         console.note(f"note: {sentence}")
     was, now = done.told["alpha_before"], done.told["alpha"]
-    told(done, store, f"learned again, alpha {now:,.4g} (it was {was:,.4g})", as_json)
+    what = f"learned again, alpha {now:,.4g} (it was {was:,.4g})"
+    if done.told["already"]:
+        what = "nothing was written since the models learned"
+    told(done, store, what, as_json)

@@ -36,8 +36,11 @@ def remove(
 ) -> None:
     """Take fragments out of a store, as if they had not come: all of those named, or none.
 
-    With --secure the models learn again from what is left, so that nothing of what was removed
-    stays behind; ids of entities and decisions about the fragments go, too.
+    Fragments that were removed before are passed over, so the same command can be given again.
+
+    With --secure the models learn again from what is left, decisions about the fragments go, and
+    the file is written anew, so that nothing of what was removed stays behind. If that is
+    interrupted, the next command that writes finishes it; kbforge status says so.
 
     Examples:
 
@@ -56,4 +59,5 @@ def remove(
     done = remover(store, fragments or (), source)
     gone = counted(done.told["removed"], "fragment")
     how = "erased" if secure else "removed"
-    told(done, store, f"{gone} {how}", as_json)
+    what = f"all of it was {how} before" if done.told["already"] else f"{gone} {how}"
+    told(done, store, what, as_json)

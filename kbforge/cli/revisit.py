@@ -26,7 +26,8 @@ def revisit(
     """Cluster neighbouring clusters again, and keep what is more probable.
 
     Clusters are also parted by hashes and merged, and single fragments move, where that is better.
-    The log posterior never falls. Ctrl-C ends it after the current step, and keeps what was found.
+    The log posterior never falls. What was found is written at the end: Ctrl-C ends it after the
+    current step and keeps it, and a process that is killed leaves the store as it was.
 
     Examples:
 

@@ -43,7 +43,7 @@ def _print(found: Status) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from kbforge.words import lasting
+    from kbforge.words import counted, lasting
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
@@ -79,6 +79,11 @@ def _print(found: Status) -> None:
     out.print(runs)
     if len(found.runs) > _RUNS:
         console.note(f"the last {_RUNS} of {len(found.runs):,} runs; --json has all")
+    if found.erasing:
+        console.note(
+            f"note: {counted(found.erasing, 'fragment')} removed, and not erased yet, because "
+            "kbforge remove --secure was interrupted; the next command that writes finishes it"
+        )
     if found.refit_is_worth_it:
         most = ", ".join(quoted(name) for name in found.drift_by_attribute)
         of = f" (most in {most})" if most else ""

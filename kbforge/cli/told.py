@@ -16,7 +16,8 @@ def told(done: Done, store: str, what: str, as_json: bool) -> None:
     if as_json:
         console.print_json(done.summary())
         return
+    run = "nothing changed" if done.told.get("already") else f"run {done.run}"
     console.note(
-        f"run {done.run}: {what}; {quoted(store, 400)} has {done.fragments:,} fragments in "
+        f"{run}: {what}; {quoted(store, 400)} has {done.fragments:,} fragments in "
         f"{done.entities:,} entities"
     )

@@ -19,8 +19,8 @@ def undo(
 ) -> None:
     """Take a decision back.
 
-    If nothing came since, all is exactly as it was before. Otherwise what it had decided is
-    clustered again without it.
+    If nothing was written since, all is exactly as it was before. Otherwise what it had decided is
+    clustered again without it. A decision that was undone before stays so.
 
     Examples:
 
@@ -30,4 +30,5 @@ def undo(
 
     done = run(store, number)
     how = "exactly as before" if done.told["exact"] else "clustered again without it"
-    told(done, store, f"decision {number} undone, {how}", as_json)
+    what = "was undone before" if done.told["already"] else f"undone, {how}"
+    told(done, store, f"decision {number} {what}", as_json)

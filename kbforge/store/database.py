@@ -211,11 +211,22 @@ class Database:
             ) from error
 
     def compact(self) -> None:
-        """Rewrite the file without what was deleted, and empty its log."""
+        """Rewrite the file without what was deleted, and empty its log.
+
+        Raises:
+            OutputError: there is no room, or another program reads the old state for so long that
+                the log cannot be emptied.
+
+        """
         with self._told():
             self.connection.execute("VACUUM")
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._seen = self._data_version()
+        if busy:
+            raise OutputError(
+                f"{quoted(self.path, 400)}: what was deleted is still in its log, because another "
+                "program is reading it; when that has ended, give the same command again"
+            )
 
     def close(self) -> None:
         """Let go of the file; what was not committed is lost, and with it a file without tables."""

@@ -28,11 +28,20 @@ class Entities:
         database: is read.
         run: the number of the run that changes them.
         id_of: the id of a fragment by its number, also of one that was removed in the step at hand.
+        all_lead: whether ids that the run itself gave lead on when it takes them back, as those
+            from before the run do. A run that adds fragments gives and takes too many.
 
     """
 
-    def __init__(self, database: sqlite3.Connection, run: int, id_of: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        run: int,
+        id_of: Callable[[int], str],
+        all_lead: bool = True,
+    ) -> None:
         self._database, self._run, self._id_of = database, run, id_of
+        self._all_lead = all_lead
         self._held: dict[int, dict[str, Cluster]] = {}  # by subproblem that was touched
         self._pending: dict[str, tuple[int, Cluster] | None] = {}
         self._redirects: dict[str, tuple[str, ...] | None] = {}
@@ -143,7 +152,7 @@ class Entities:
                 self._forget_lead(entity)
         for entity, targets in found.lost.items():
             self._pending[entity] = None
-            if self._images[entity]:
+            if self._all_lead or self._images[entity]:
                 self._redirects[entity], self._leads = targets, True
 
     def _of(self, name: int) -> Mapping[str, Cluster]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +110,12 @@ class Store:
             )
         ]
 
+    @property
+    def last_run(self) -> Run | None:
+        """The last run, if there was any."""
+        runs = self.runs()
+        return runs[-1] if runs else None
+
     def decisions(self) -> list[Decided]:
         """All decisions, the first one first."""
         return [
@@ -158,6 +164,33 @@ class Store:
             if number in held:
                 return id, held
         raise KBForgeError(f"the store is damaged: no entity holds fragment number {number}")
+
+    def holders(self, numbers: Sequence[int]) -> list[str]:
+        """The entities that hold some fragments, the one with the most first."""
+        counts: dict[str, int] = {}
+        left = set(numbers)
+        while left:
+            entity, held = self.entity_of(min(left))
+            counts[entity] = len(left & set(held))
+            left -= set(held)
+        return sorted(counts, key=lambda entity: (-counts[entity], entity))
+
+    def had(self, ids: Collection[str], verb: str | None = None) -> set[str]:
+        """Those of some ids that fragments had before runs; it reads all images.
+
+        Args:
+            ids: of fragments, which may be no more.
+            verb: of the runs; None is of all.
+
+        """
+        wanted, found = set(ids), set[str]()
+        if not wanted:
+            return found
+        verbs = {run.number: run.verb for run in self.runs()}
+        for run, _, fragments in read_rows(self._rows, "image"):
+            if verb is None or verbs.get(run) == verb:
+                found |= wanted.intersection(orjson.loads(fragments))
+        return found
 
     def now(self, entity: str) -> tuple[str, ...]:
         """The ids of the entities that have the fragments of one that was, through all redirects.

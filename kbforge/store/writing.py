@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import orjson
 
-from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Touched
+from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Run, Touched
 from kbforge.errors import KBForgeError
 from kbforge.files.jsonl import to_line
 from kbforge.store.codec import numbers_to_bytes, page_to_bytes
@@ -29,7 +29,7 @@ from kbforge.store.rows import (
     rows_of,
     write_rows,
 )
-from kbforge.store.runs import update
+from kbforge.store.runs import FILLS, Running, write_run
 
 _LARGEST_KEY = 1 << 63
 
@@ -56,12 +56,12 @@ class Writing:
     Args:
         database: opened to write.
         session: opened on the store's pages, or fresh for a store without any.
-        run: the number of the run.
+        run: the one at hand.
 
     """
 
-    def __init__(self, database: Database, session: Written, run: int) -> None:
-        self._database, self._session, self._run = database, session, run
+    def __init__(self, database: Database, session: Written, run: Running) -> None:
+        self._database, self._session = database, session
         self._undoable: int | None = None
         self._also: list[Callable[[sqlite3.Connection], object]] = []
         self._new: dict[int, tuple[Fragment, int]] = {}
@@ -70,7 +70,7 @@ class Writing:
         self._moved: dict[int, int] = dict(
             connection.execute("SELECT number, place FROM fragment WHERE place <> number")
         )
-        self._entities = Entities(connection, run, self._id_of)
+        self._entities = Entities(connection, run.number, self._id_of, run.verb != FILLS)
         self._count: int = connection.execute("SELECT count(*) FROM entity").fetchone()[0]
 
     @property
@@ -124,13 +124,11 @@ class Writing:
         """Have something else written in the next transaction."""
         self._also.append(write)
 
-    def write(
-        self, run: Mapping[str, object], facts: Mapping[str, object], decided: Decided | None = None
-    ) -> None:
+    def write(self, run: Run, facts: Mapping[str, object], decided: Decided | None = None) -> None:
         """Write all steps since the last time, in one transaction.
 
         Args:
-            run: columns of the run's row that are other than before.
+            run: as it is now.
             facts: of the whole, by name, as JSON.
             decided: the decision that the steps follow from; what rows were is noted, so that
                 undoing it brings them back.
@@ -154,7 +152,7 @@ class Writing:
                 also(database)
             rows = {name: (orjson.dumps(value),) for name, value in facts.items()}
             write_rows(database, "meta", rows, self._undoable)
-            update(database, self._run, run)
+            write_run(database, run)
 
         self._database.transaction(all_of_it)
         self._count = self.n_entities

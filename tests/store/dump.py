@@ -1,8 +1,7 @@
 """All that a store says, as sorted lines: two stores that say the same have equal lines.
 
-Left out is what does not belong to the content: how long runs lasted and when they began, runs that
-found nothing to do, and families of clusters that are no more, which a key forgets when it is next
-followed.
+Left out is what does not belong to the content: how long runs lasted and when they began, and
+families of clusters that are no more, which a key forgets when it is next followed.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _TABLES = {
     "image": "run, entity, fragments",
     "run": "number, verb, about, finished, added, removed, entities",
     "decision": "number, same, first, second, run, undone",
+    "erased": "decision, name, key, content",
 }
-_WHERE = {"run": "WHERE NOT (verb = 'cluster' AND finished AND added = 0 AND removed = 0)"}
 
 
 def dump(path: Path) -> list[str]:
@@ -33,7 +32,7 @@ def dump(path: Path) -> list[str]:
         lines = [
             f"{table} {row!r}"
             for table, columns in _TABLES.items()
-            for row in rows.execute(f"SELECT {columns} FROM {table} {_WHERE.get(table, '')}")
+            for row in rows.execute(f"SELECT {columns} FROM {table}")
         ]
         return sorted(lines + _led(rows))
     finally:

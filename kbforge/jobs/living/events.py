@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from kbforge.contracts import Decided, Decision, Interrupted, Revised, Run, Touched
+from kbforge.contracts import Decided, Decision, Interrupted, Revised, Touched
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.jsonl import read_json_lines, stop
-from kbforge.jobs.living.living import Living, opened
+from kbforge.jobs.living.living import Living, living, opened, writable
 from kbforge.store.codec import numbers_from_bytes
-from kbforge.store.database import Database
-from kbforge.store.rows import bring_back, change_rows, insert_rows, read_rows, row_of
-from kbforge.store.runs import insert
+from kbforge.store.rows import (
+    bring_back,
+    change_rows,
+    insert_rows,
+    read_rows,
+    row_of,
+    write_rows,
+)
+from kbforge.store.runs import begin, write_run
 from kbforge.store.store import Store
+
+REMOVES = "remove"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class Done:
     """What a command did to a store.
 
     Attributes:
-        run: its number.
+        run: its number; of a command that changed nothing, that of the last run.
         fragments: how many there are now.
         entities: likewise.
         told: figures of its own, by name.
@@ -50,11 +58,19 @@ class Done:
 
 
 def _done(held: Living, **told: Any) -> Done:
-    return Done(held.run.number, held.session.n_fragments, held.writing.n_entities, told)
+    return Done(held.run_number, held.session.n_fragments, held.writing.n_entities, told)
+
+
+def unchanged(store: Store, **told: Any) -> Done:
+    """What a command did that had been done before: nothing."""
+    last = store.last_run
+    return Done(0 if last is None else last.number, store.n_fragments, store.n_entities, told)
 
 
 def remove(path: str, ids: Sequence[str], source: str | None = None) -> Done:
     """Take fragments out of a store, as if they had not come: all of them, or none.
+
+    Fragments that were removed before are passed over, so that the command can be given again.
 
     Args:
         path: of the store.
@@ -62,28 +78,38 @@ def remove(path: str, ids: Sequence[str], source: str | None = None) -> Done:
         source: all fragments from there, too.
 
     Raises:
-        UsageError: the store lacks one of them, or has none from that source.
+        UsageError: the store never had one of them, or has none from that source.
         LikelihoodError: the likelihood fails on what is left.
 
     """
-    about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
-    with opened(path, "remove", about) as held:
-        of_source = [] if source is None else held.store.of_source(source)
+    began = time.perf_counter()
+    with writable(path) as store:
+        store.require_made()
+        about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
+        known = store.pages.numbers(ids)
+        missing = [id for id in ids if id not in known]
+        require_all(store, missing, store.had(missing, REMOVES))
+        of_source = [] if source is None else store.of_source(source)
         if source is not None and not of_source:
-            raise UsageError(
-                f'{quoted(path, 400)} has no fragment from the source "{quoted(source)}"'
-            )
-        wanted = list(dict.fromkeys([*ids, *of_source]))
+            before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
+            if not before:
+                raise no_source(store, source)
+        wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
+        if not wanted:
+            return unchanged(store, removed=0, already=True)
+        held = living(store, REMOVES, about, began)
         numbers = held.require(wanted)
         held.session.remove(wanted)
         held.writing.removed({number: id for id, number in numbers.items()})
         held.run.removed += len(wanted)
         held.commit(finished=True)
-        return _done(held, removed=len(wanted))
+        return _done(held, removed=len(wanted), already=False)
 
 
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> Done:
     """Have a store honour decisions from now on, one after another.
+
+    A decision that is in force is not made again, so that the command can be given again.
 
     Args:
         path: of the store.
@@ -100,9 +126,24 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> D
     with opened(path, "decide", about) as held:
         if not unknown:
             held.require([id for one in decisions for id in (one.first, one.second)])
-        numbers = [decide_one(held, decision)[0].number for decision in decisions]
-        held.finish()
-        return _done(held, decisions=numbers)
+        in_force = {
+            _said(one.decision): one.number for one in held.store.decisions() if one.undone is None
+        }
+        already = True
+        try:
+            for decision in decisions:
+                if _said(decision) not in in_force:
+                    in_force[_said(decision)] = decide_one(held, decision)[0].number
+                    already = False
+        finally:
+            held.finish()
+        numbers = [in_force[_said(decision)] for decision in decisions]
+        return _done(held, decisions=numbers, already=already and bool(decisions))
+
+
+def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
+    """What a decision says, whichever fragment it names first."""
+    return decision.same, frozenset((decision.first, decision.second))
 
 
 def decide_one(held: Living, decision: Decision) -> tuple[Decided, Touched]:
@@ -126,65 +167,51 @@ def undo(path: str, number: int) -> Done:
     """Honour a decision no longer.
 
     If nothing was written since it was made, all is exactly as it was before. Otherwise what it had
-    decided is clustered again without it.
+    decided is clustered again without it. A decision that was undone stays so.
 
     Raises:
-        UsageError: there is no such decision in force.
+        UsageError: there is no such decision.
 
     """
-    with Database(path) as database:
-        store = Store(database)
-        decided = decision_in_force(store, number)
-        exact = store.fact("last") == number
-    if exact:
-        return _bring_back(path, decided)
-    with opened(path, "undo", called(decided.decision)) as held:
+    began = time.perf_counter()
+    with writable(path) as store:
+        store.require_made()
+        decided = next((one for one in store.decisions() if one.number == number), None)
+        if decided is None:
+            raise UsageError(
+                f"there is no decision {number}; kbforge decide --list shows what there is"
+            )
+        if decided.undone is not None:
+            return unchanged(store, undone=number, exact=None, already=True)
+        if store.fact("last") == number:
+            return _undo_exactly(store, decided, began)
+        held = living(store, "undo", called(decided.decision), began)
         held.session.lift([decided.decision])
         held.writing.followed()
         held.writing.also(
             lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
         )
         held.commit(finished=True)
-        return _done(held, undone=number, exact=False)
+        return _done(held, undone=number, exact=False, already=False)
 
 
-def decision_in_force(store: Store, number: int) -> Decided:
-    """The decision of this number.
-
-    Raises:
-        UsageError: there is none, or it was undone.
-
-    """
-    decided = next((one for one in store.decisions() if one.number == number), None)
-    if decided is None:
-        raise UsageError(
-            f"there is no decision {number}; kbforge decide --list shows what there is"
-        )
-    if decided.undone is not None:
-        raise UsageError(f"decision {number} was undone already, in run {decided.undone}")
-    return decided
-
-
-def _bring_back(path: str, decided: Decided) -> Done:
+def _undo_exactly(store: Store, decided: Decided, began: float) -> Done:
     """Undo the last decision: every row is what it was before."""
-    number = decided.number
-    with Database(path, write=True) as database:
-        store = Store(database)
-        run = len(store.runs()) + 1
+    run = begin(store, "undo", called(decided.decision), began)
 
-        def all_of_it(rows: sqlite3.Connection) -> None:
-            bring_back_all(store, rows, run, number)
-            entities = rows.execute("SELECT count(*) FROM entity").fetchone()[0]
-            about = called(decided.decision)
-            insert(rows, Run(run, "undo", about, True, 0, 0, entities, 0.0, time.time()))
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        bring_back_all(store, rows, run.number, decided.number)
+        write_run(rows, run.row(store.n_entities, True))
 
-        database.transaction(all_of_it)
-        told = {"undone": number, "exact": True}
-        return Done(run, store.n_fragments, store.n_entities, told)
+    store.database.transaction(all_of_it)
+    told = {"undone": decided.number, "exact": True, "already": False}
+    return Done(run.number, store.n_fragments, store.n_entities, told)
 
 
 def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
     """Make every row what it was before the last decision, within the transaction at hand.
+
+    Entities that the decision made are no more; their ids lead to those that have their fragments.
 
     Args:
         store: that was last written by the decision.
@@ -193,23 +220,35 @@ def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: i
         decision: its number.
 
     """
-    _images(store, rows, run, decision)
+    vanishing = _images(store, rows, run, decision)
     bring_back(rows, decision)
     rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
     change_rows(rows, "decision", {decision: {"undone": run}})
+    leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
+    write_rows(rows, "redirect", leads)
 
 
-def _images(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
-    """Note what the entities are that will be what they were, if the run has not noted it."""
-    images = []
+def _images(
+    store: Store, rows: sqlite3.Connection, run: int, decision: int
+) -> Mapping[str, Sequence[int]]:
+    """Note what the entities are that will be what they were, if the run has not noted it.
+
+    Returns:
+        The entities that will be no more, with their fragments' numbers.
+
+    """
+    images, vanishing = [], dict[str, Sequence[int]]()
     where = "WHERE decision = ? AND name = 'entity'"
-    for _, _, key, _ in read_rows(rows, "erased", where, (decision,)):
+    for _, _, key, before in read_rows(rows, "erased", where, (decision,)):
         (entity,) = orjson.loads(key)
         row = row_of(rows, "entity", entity)
         numbers = [] if row is None else numbers_from_bytes(row[-1]).tolist()
         ids = [fragment.id for fragment in store.pages.fragments(numbers).values()]
         images.append((run, entity, orjson.dumps(ids)))
+        if before is None and numbers:
+            vanishing[entity] = numbers
     insert_rows(rows, "image", images, "OR IGNORE")
+    return vanishing
 
 
 def revisit(
@@ -219,6 +258,9 @@ def revisit(
     on_step: Callable[[int], None] | None = None,
 ) -> Done:
     """Spend time on old mistakes: neighbouring clusters are clustered again.
+
+    What was found is written when it ends, in one transaction; a revisit that is killed leaves the
+    store as it was.
 
     Args:
         path: of the store.
@@ -239,7 +281,6 @@ def revisit(
             nonlocal steps
             steps += 1
             held.writing.followed()
-            held.stepped()
             if on_step is not None:
                 on_step(steps)
 
@@ -251,6 +292,25 @@ def revisit(
         if found is None:
             return _done(held, steps=steps, complete=False)
         return _done(held, steps=steps, changed=found.changed, gain=found.gain, complete=True)
+
+
+def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:
+    """Refuse ids that are not among those known.
+
+    Raises:
+        UsageError: names the first.
+
+    """
+    where = quoted(store.database.path, 400)
+    for id in ids:
+        if id not in known:
+            raise UsageError(f'{where} has no fragment "{quoted(id)}"')
+
+
+def no_source(store: Store, source: str) -> UsageError:
+    """The store has no fragment from a source."""
+    where = quoted(store.database.path, 400)
+    return UsageError(f'{where} has no fragment from the source "{quoted(source)}"')
 
 
 def called(decision: Decision) -> str:

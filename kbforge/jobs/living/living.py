@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from kbforge.contracts import Decided, Fragment, OnStage, Run, Session
+from kbforge.contracts import Decided, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift, drift_of
@@ -20,7 +20,7 @@ from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import insert_rows, write_rows
-from kbforge.store.runs import Running, begin, insert, update, wall_time, withdraw
+from kbforge.store.runs import Running, begin, write_run
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
@@ -32,6 +32,8 @@ COMMIT_LATEST = 30.0
 """Seconds after which there is one in any case: a crash loses at most these."""
 COMMIT_FRAGMENTS = 100_000
 """Steps after which there is one in any case: what they did is held in memory."""
+ERASING = "erasing"
+"""The fact that an erasure has begun and not ended, see `kbforge.jobs.living.secure`."""
 
 
 @dataclass(slots=True)
@@ -74,27 +76,29 @@ class Living:
 
         """
         begin = time.perf_counter()
-        columns = self.run.columns(self.writing.n_entities, finished)
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
-        self.writing.write(columns, facts, decided)
+        self.writing.write(self.run.row(self.writing.n_entities, finished), facts, decided)
+        self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin
         self._due = min(max(lasted / COMMIT_SHARE, COMMIT_SECONDS), COMMIT_LATEST)
 
     def finish(self) -> None:
-        """Note that the run has come to its end, when all is written but that.
+        """Note that the run has ended, when all else is written; if it wrote nothing, do nothing.
 
         Raises:
             OutputError: it cannot be written.
 
         """
-        columns = self.run.columns(self.writing.n_entities, True)
+        if self.run.written:
+            row = self.run.row(self.writing.n_entities, True)
+            self.store.database.transaction(lambda rows: write_run(rows, row))
 
-        def note(rows: sqlite3.Connection) -> None:
-            update(rows, self.run.number, columns)
-
-        self.store.database.transaction(note)
+    @property
+    def run_number(self) -> int:
+        """Of the run at hand, or of the one before if this one has written nothing."""
+        return self.run.number if self.run.written else self.run.number - 1
 
     def stepped(self) -> None:
         """A step is done: commit if the last time is long ago."""
@@ -108,7 +112,7 @@ class Living:
         rng = np.random.default_rng(self.choices.seed)
         prepared, database = self.prepared, self.store.database
         self.session = prepared.clusterer.open(prepared.problem, rng, pages=self.store.pages)
-        self.writing = Writing(database, self.session, self.run.number)
+        self.writing = Writing(database, self.session, self.run)
         self.drift = Drift.from_json(self.store.fact("drift"), self.drift.seen)
         self.facts.clear()
 
@@ -129,6 +133,40 @@ class Living:
 
 
 @contextlib.contextmanager
+def writable(path: str) -> Iterator[Store]:
+    """A store that is there, to be written by nobody else until the end.
+
+    An erasure that was interrupted is finished first.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        KBForgeError: it cannot be opened, is written by another program, or is no store.
+
+    """
+    if not is_store(path):
+        Database(path).close()  # says what is wrong
+    with Database(path, write=True) as database:
+        store = Store(database)
+        finish_erasing(store)
+        yield store
+
+
+def finish_erasing(store: Store) -> None:
+    """Finish an erasure that was interrupted, if there is one.
+
+    Raises:
+        KBForgeError: as `kbforge.jobs.living.secure.finish`.
+
+    """
+    if store.database.version is not None and store.fact(ERASING) is not None:
+        from kbforge.jobs.living.secure import finish  # it learns again, by what builds on this
+
+        finish(store)
+
+
+@contextlib.contextmanager
 def opened(path: str, verb: str, about: str) -> Iterator[Living]:
     """A store that is there, open to be written.
 
@@ -142,29 +180,9 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
 
     """
     began = time.perf_counter()
-    with made(path) as store:
-        held = living(store, verb, about, began)
-        try:
-            yield held
-        except BaseException:
-            withdraw(store, held.run.number)
-            raise
-
-
-@contextlib.contextmanager
-def made(path: str) -> Iterator[Store]:
-    """A store that is there, to be written; its models are not read.
-
-    Raises:
-        KBForgeError: as of `opened`.
-
-    """
-    if not is_store(path):
-        Database(path).close()  # says what is wrong
-    with Database(path, write=True) as database:
-        store = Store(database)
+    with writable(path) as store:
         store.require_made()
-        yield store
+        yield living(store, verb, about, began)
 
 
 def living(store: Store, verb: str, about: str, began: float) -> Living:
@@ -210,7 +228,6 @@ def created(
     prepared = prepare(fragments, choices, on_stage=on_stage)
     drift = drift_of(fragments, due=True)
     frozen = freeze(prepared, choices, fragments, drift)
-    run = Run(1, verb, about, False, 0, 0, 0, 0.0, wall_time(began))
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
@@ -218,7 +235,6 @@ def created(
         insert_rows(rows, "kept", frozen.kept.items(), "OR REPLACE")
         facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
         write_rows(rows, "meta", facts)
-        insert(rows, run)
 
     database.transaction(all_of_it)
     return _living(Store(database), prepared, choices, verb, about, began)
@@ -232,6 +248,6 @@ def _living(
     pages = store.pages if begun else None
     session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
     run = begin(store, verb, about, began)
-    writing = Writing(store.database, session, run.number)
+    writing = Writing(store.database, session, run)
     drift = Drift.from_json(store.fact("drift"), seen_of(store))
     return Living(store, prepared, choices, session, run, writing, drift)

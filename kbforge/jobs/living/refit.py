@@ -34,20 +34,23 @@ from kbforge.files.answers import Placed
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import Done
-from kbforge.jobs.living.frozen import chosen, freeze
-from kbforge.jobs.living.living import made
+from kbforge.jobs.living.frozen import Frozen, chosen, freeze
+from kbforge.jobs.living.living import writable
 from kbforge.jobs.making import Prepared, default_options
 from kbforge.jobs.prepare import prepare
 from kbforge.store.rows import insert_rows
-from kbforge.store.runs import Running, begin, withdraw
+from kbforge.store.runs import Running, begin
 from kbforge.store.store import Store
 from kbforge.store.writing import Writing
 
+REFITS = "refit"
 _AT_ONCE = 2000  # clusters scored in one question
 
 
 def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
     """Learn again from all fragments of a store, and weigh its particles by what was learned.
+
+    If nothing was written since the last time, nothing changes.
 
     Args:
         path: of the store.
@@ -59,41 +62,87 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
 
     """
     began = time.perf_counter()
-    with made(path) as store:
-        run = begin(store, "refit", "", began)
-        try:
-            return _refitted(store, run, on_step)
-        except BaseException:
-            withdraw(store, run.number)
-            raise
+    with writable(path) as store:
+        store.require_made()
+        learned, last = learn(store), store.last_run
+        already = last is not None and last.verb == REFITS and last.finished
+        already = already and learned.frozen.facts["frozen"] == store.fact("frozen")
+        before = chosen(store)[2]
+        if not already:
+            run = begin(store, REFITS, "", began)
+            weighed = weigh(store, learned, run, on_step)
+            weighed.write(run.row(weighed.n_entities, finished=True), learned.facts)
+            last = store.last_run
+        assert last is not None
+        return Done(
+            last.number,
+            store.n_fragments,
+            store.n_entities,
+            {
+                "likelihood": learned.prepared.likelihood,
+                "alpha_before": before,
+                "alpha": learned.prepared.alpha,
+                "subproblems": len(store.pages.names()),
+                "notes": list(learned.prepared.notes),
+                "already": already,
+            },
+        )
 
 
-def _refitted(store: Store, run: Running, on_step: Callable[[int, int], None] | None) -> Done:
-    """Learn again; the models of before are not read, so that damaged ones can be replaced."""
-    choices, likelihood, before = chosen(store)
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned again.
+
+    Attributes:
+        prepared: the models.
+        seed: of the store.
+        frozen: what to keep of them.
+        facts: of the whole, that are to be written.
+
+    """
+
+    prepared: Prepared
+    seed: int
+    frozen: Frozen
+    facts: Mapping[str, object]
+
+
+def learn(store: Store) -> Learned:
+    """Fit the models to all that a store holds; nothing is written.
+
+    The models of before are not read, so that damaged ones can be replaced.
+
+    Raises:
+        KBForgeError: as `prepare`.
+
+    """
+    choices, likelihood, _ = chosen(store)
     fragments = list(store.fragments())
     prepared = _learned(store, choices, likelihood, fragments)
     drift = drift_of(fragments, due=False)
     frozen = freeze(prepared, choices, fragments, drift)
-    fresh = prepared.clusterer.open(prepared.problem, np.random.default_rng(choices.seed))
-    weighed = _weighed(store, prepared, fresh, on_step)
-    writing = Writing(store.database, weighed, run.number)
-    writing.followed()
-    writing.also(lambda rows: _replace_learned(rows, frozen.kept))
     facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None}
-    writing.write(run.columns(writing.n_entities, finished=True), facts)
-    return Done(
-        run.number,
-        len(fragments),
-        writing.n_entities,
-        {
-            "likelihood": prepared.likelihood,
-            "alpha_before": before,
-            "alpha": prepared.alpha,
-            "subproblems": len(weighed.pages),
-            "notes": list(prepared.notes),
-        },
-    )
+    return Learned(prepared, choices.seed, frozen, facts)
+
+
+def weigh(
+    store: Store,
+    learned: Learned,
+    run: Running,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Writing:
+    """Weigh all particles by what was learned; models and particles are yet to be written.
+
+    Raises:
+        LikelihoodError: no particle of a subproblem is possible any more.
+
+    """
+    prepared, kept = learned.prepared, learned.frozen.kept
+    fresh = prepared.clusterer.open(prepared.problem, np.random.default_rng(learned.seed))
+    writing = Writing(store.database, _weighed(store, prepared, fresh, on_step), run)
+    writing.followed()
+    writing.also(lambda rows: _replace_learned(rows, kept))
+    return writing
 
 
 def _learned(

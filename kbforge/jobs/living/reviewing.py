@@ -32,7 +32,7 @@ from kbforge.jobs.living.living import Living, opened
 from kbforge.jobs.review import Reviewing
 from kbforge.models.review.questions import Question, Questions
 from kbforge.store.rows import read_rows, row_of, write_rows
-from kbforge.store.runs import update
+from kbforge.store.runs import write_run
 from kbforge.store.store import Store
 
 _REPORTED = "reported"
@@ -94,7 +94,7 @@ class Review:
 
         def all_of_it(rows: sqlite3.Connection) -> None:
             bring_back_all(held.store, rows, held.run.number, number)
-            update(rows, held.run.number, held.run.columns(held.store.n_entities, False))
+            write_run(rows, held.run.row(held.store.n_entities, False))
 
         held.store.database.transaction(all_of_it)
         held.reopen()
@@ -107,7 +107,7 @@ class Review:
         held = self._held
         numbers = [decided.number for decided in self._made]
         return Done(
-            held.run.number,
+            held.run_number,
             held.session.n_fragments,
             held.writing.n_entities,
             {"decisions": numbers},

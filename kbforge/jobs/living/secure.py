@@ -1,28 +1,43 @@
 """Erasing: fragments leave a store, and nothing that they said stays in its files.
 
-After the removal the models learn again from what is left, because counts and rates had learned
-from what was removed. Decisions about the fragments, images of entities that had them and what runs
-were given go, too. The file is then written anew, and its log is emptied.
+It takes three steps, each of one transaction, and the fact `ERASING` says which of them are left:
+
+1. The fragments and the decisions about them go. The fact has their ids.
+2. The models learn again from what is left, because counts and rates had learned from what was
+   removed. Images of entities lose the fragments, and runs lose what they were given. The fact
+   has no ids any more.
+3. The file is written anew, and its log is emptied. The fact goes.
+
+Whoever opens a store to write finishes an erasure that was killed in between. So the command can
+be given again, and ends with the same content.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import orjson
 
-from kbforge.jobs.living.events import Done, remove, undo
-from kbforge.jobs.living.refit import refit
+from kbforge.contracts import Run
+from kbforge.jobs.living.events import Done, no_source, require_all, unchanged
+from kbforge.jobs.living.living import ERASING, living, writable
+from kbforge.jobs.living.refit import learn, weigh
 from kbforge.jobs.living.reviewing import forget as forget_reported
-from kbforge.store.database import Database
-from kbforge.store.rows import change_rows, insert_rows, read_rows
-from kbforge.store.runs import FILLS
+from kbforge.store.rows import change_rows, insert_rows, read_rows, write_rows
+from kbforge.store.runs import FILLS, begin, write_run
 from kbforge.store.store import Store
+
+ERASES = "remove --secure"
 
 
 def erase(path: str, ids: Sequence[str], source: str | None = None) -> Done:
-    """Take fragments out of a store and erase what they said.
+    """Take fragments out of a store and erase what they said: all of them, or none.
+
+    Of fragments that were removed before, it erases what is left. Right after an erasure, fragments
+    of which nothing is there are passed over, so that the command can be given again.
 
     Args:
         path: of the store.
@@ -30,37 +45,89 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> Done:
         source: all fragments from there, too.
 
     Raises:
-        UsageError: as `remove`.
-        KBForgeError: as `refit`; what is removed by then stays removed.
+        UsageError: the store has nothing of one of them, or nothing from that source.
+        KBForgeError: as `finish`; what is removed by then stays removed.
 
     """
-    with Database(path) as database:
-        store = Store(database)
-        gone = {*ids, *([] if source is None else store.of_source(source))}
-        about = [
-            one.number
-            for one in store.decisions()
-            if one.undone is None and gone & {one.decision.first, one.decision.second}
-        ]
-    for number in reversed(about):
-        undo(path, number)
-    done = remove(path, ids, source)
-    if done.fragments:
-        refit(path)
-    with Database(path, write=True) as database:
-        database.transaction(lambda rows: _forget(rows, gone, source))
-        if not done.fragments:
-            database.transaction(_empty)
-        database.compact()
-    return done
+    began = time.perf_counter()
+    with writable(path) as store:
+        if store.database.version is None:
+            store.require_made()
+        last, emptied = store.last_run, store.fact("choices") is None
+        known = {*store.pages.numbers(ids), *_left_of(store, ids)}
+        of_source = [] if source is None else store.of_source(source)
+        if not emptied and (last is None or last.verb != ERASES):
+            require_all(store, ids, known)
+            if source is not None and not of_source:
+                raise no_source(store, source)
+        gone = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
+        if not gone:
+            return unchanged(store, removed=0, already=True)
+        run, removed = _remove(store, gone, source, began)
+        finish(store)
+        told = {"removed": removed, "already": False}
+        return Done(run, store.n_fragments, store.n_entities, told)
 
 
-def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
-    """Delete whatever names one of the fragments."""
+def _left_of(store: Store, ids: Sequence[str]) -> set[str]:
+    """The ids of which decisions or images tell."""
+    decided = {id for one in store.decisions() for id in (one.decision.first, one.decision.second)}
+    return {*decided.intersection(ids), *store.had(ids)}
+
+
+def _remove(store: Store, gone: Sequence[str], source: str | None, began: float) -> tuple[int, int]:
+    """The first step; returns the number of the run, and of fragments."""
+    held = living(store, ERASES, "", began)
+    numbers = store.pages.numbers(gone)
+    about = [
+        one.decision
+        for one in store.decisions()
+        if one.undone is None and not {one.decision.first, one.decision.second}.isdisjoint(gone)
+    ]
+    if about:
+        held.session.lift(about)
+        held.writing.followed()
+    held.session.remove(list(numbers))
+    held.writing.removed({number: id for id, number in numbers.items()})
+    held.writing.also(lambda rows: _forget_decisions(rows, gone))
+    held.run.removed += len(numbers)
+    held.facts[ERASING] = {"fragments": len(gone), "ids": gone, "source": source}
+    held.commit()
+    return held.run.number, len(numbers)
+
+
+def finish(store: Store) -> None:
+    """Take the steps of an erasure that are left.
+
+    Raises:
+        KBForgeError: as `prepare`, or the file cannot be written anew; it stays to be finished.
+        LikelihoodError: no particle of a subproblem is possible any more; likewise.
+
+    """
+    pending = store.fact(ERASING)
+    if pending["ids"] is not None:
+        gone, source = set(pending["ids"]), pending["source"]
+        rest = {**pending, "ids": None, "source": None}
+        if store.n_fragments:
+            run = begin(store, ERASES, "", time.perf_counter())
+            learned = learn(store)
+            writing = weigh(store, learned, run)
+            writing.also(lambda rows: _forget(rows, gone, source))
+            writing.write(run.row(writing.n_entities, False), {**learned.facts, ERASING: rest})
+        else:
+            store.database.transaction(lambda rows: _empty(rows, rest))
+    store.database.compact()
+    store.database.transaction(lambda rows: _end(rows, store.last_run))
+
+
+def _forget_decisions(rows: sqlite3.Connection, gone: Sequence[str]) -> None:
     for id in gone:
         rows.execute("DELETE FROM decision WHERE first = ?1 OR second = ?1", (id,))
     forget_reported(rows)
-    rows.execute("DELETE FROM erased")
+
+
+def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
+    """Delete what images and runs tell of the fragments, and where entities without any led."""
     images = []
     for run, entity, told in read_rows(rows, "image"):
         ids = orjson.loads(told)
@@ -68,6 +135,7 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
         if len(left) < len(ids):
             images.append((run, entity, orjson.dumps(left)))
     insert_rows(rows, "image", images, "OR REPLACE")
+    rows.execute("DELETE FROM redirect WHERE targets = ?", (orjson.dumps([]),))
     names = [*gone, *([] if source is None else [source])]
     told_of = {
         number: {"about": ""}
@@ -78,7 +146,14 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
     change_rows(rows, "run", told_of)
 
 
-def _empty(rows: sqlite3.Connection) -> None:
+def _empty(rows: sqlite3.Connection, rest: Mapping[str, object]) -> None:
     """Delete what models learned when nothing is left to learn from: the store is as if new."""
     for table in ("meta", "kept", "page", "led", "entity", "redirect", "image", "run"):
         rows.execute(f"DELETE FROM {table}")
+    write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
+
+
+def _end(rows: sqlite3.Connection, last: Run | None) -> None:
+    write_rows(rows, "meta", {ERASING: None})
+    if last is not None:
+        write_run(rows, replace(last, finished=True))

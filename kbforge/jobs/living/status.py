@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.contracts import Run
+from kbforge.errors import UsageError, quoted
 from kbforge.jobs.living.drift import Drift
 from kbforge.jobs.living.frozen import seen_of
+from kbforge.jobs.living.living import ERASING
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 
@@ -33,6 +35,8 @@ class Status:
         drift: from 0 to 1, see `kbforge.jobs.living.drift`.
         drift_by_attribute: the attributes that differ most, by name.
         refit_is_worth_it: whether `kbforge refit` is.
+        erasing: fragments that are removed, and not erased yet: `kbforge remove --secure` was
+            interrupted, and the next command that writes finishes it.
         chosen: sentences that said so when the models learned.
         runs: all of them.
 
@@ -53,6 +57,7 @@ class Status:
     drift: float
     drift_by_attribute: dict[str, float]
     refit_is_worth_it: bool
+    erasing: int
     chosen: tuple[str, ...]
     runs: tuple[Run, ...]
 
@@ -77,6 +82,12 @@ def status_of(path: str) -> Status:
     with Database(path) as database:
         store = Store(database)
         with database.snapshot():
+            erasing = store.fact(ERASING, {"fragments": 0})["fragments"]
+            if erasing and store.fact("choices") is None:
+                raise UsageError(
+                    f"{quoted(path, 400)} is empty, and not erased yet; give kbforge remove "
+                    "--secure again"
+                )
             store.require_made()
             frozen = store.fact("frozen")
             drift = Drift.from_json(store.fact("drift"), seen_of(store))
@@ -100,6 +111,7 @@ def status_of(path: str) -> Status:
                     name: figure for name, figure in figures[:_MOST_DRIFTING] if figure > 0
                 },
                 refit_is_worth_it=drift.worth_it,
+                erasing=erasing,
                 chosen=tuple(frozen["notes"]),
                 runs=tuple(store.runs()),
             )

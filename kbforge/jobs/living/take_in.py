@@ -13,7 +13,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.jsonl import to_line
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.frozen import require_same
-from kbforge.jobs.living.living import Living, created, living
+from kbforge.jobs.living.living import Living, created, finish_erasing, living
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.runs import FILLS
@@ -27,7 +27,7 @@ class Taken:
     """What a run has taken in.
 
     Attributes:
-        run: its number.
+        run: its number; if it took in nothing, that of the last run.
         added: fragments, those that replace others among them.
         replaced: fragments that were there with other content.
         skipped: fragments that were there already.
@@ -102,6 +102,7 @@ def take_in(
     began = time.perf_counter() if began is None else began
     with Database(path, write=True) as database:
         store = Store(database)
+        finish_erasing(store)
         if database.version is None or store.fact("choices") is None:
             known: Mapping[str, bool] = {}
             held = created(database, fragments, choices, FILLS, about, began, on_stage)
@@ -128,7 +129,7 @@ def _taken(
 ) -> Taken:
     totals = held.store.pages.totals
     return Taken(
-        run=held.run.number,
+        run=held.run_number,
         added=added,
         replaced=replaced,
         skipped=skipped,
@@ -211,7 +212,10 @@ def _run(
         if new[added].id not in known:
             held.commit()
         raise
-    held.commit(finished=added == len(new))
+    if added:
+        held.commit(finished=added == len(new))
+    else:
+        held.finish()
     return added
 
 

@@ -82,7 +82,10 @@ def test_the_same_store_gives_the_same_page(store: Path) -> None:
 
 
 def test_while_it_is_written_it_can_be_told(store: Path) -> None:
-    with reviewed(str(store)):
+    with reviewed(str(store)) as review:
+        evidence = review.asks.question()
+        assert evidence is not None
+        review.asks.answer(evidence, False)
         page = report(str(store))
         assert page.facts.fragments == len(PEOPLE)
     assert not page.facts.runs[0].finished
