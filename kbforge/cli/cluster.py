@@ -133,6 +133,7 @@ def cluster(
     from kbforge.files.io import require_writable
     from kbforge.jobs.cluster import cluster as run
     from kbforge.jobs.cluster import make_workers, partial_name, require_executor
+    from kbforge.kb.export import require_json_lines
     from kbforge.kernel.library import use_workers
 
     if json and output == "-":
@@ -151,6 +152,13 @@ def cluster(
         take_in(into, fragments, choices, on_duplicate, limit, json, files)
         return
     inputs = [fragments, calibration, confidence_map, answers]
+    require_json_lines(
+        output,
+        "a knowledge base is",
+        f"kbforge cluster {quoted(fragments, 400)} -o kb.jsonl, and then kbforge export kb.jsonl "
+        f"-o {quoted(output, 400)}",
+        f"kbforge cluster {quoted(fragments, 400)} --into {quoted(output, 400)} makes a store",
+    )
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
     require_writable(output)

@@ -28,8 +28,13 @@ def export(
         ),
     ] = "-",
     format_name: Annotated[
-        str, typer.Option("--format", help="An exporter; kbforge plugins list shows them.")
-    ] = "jsonl",
+        str | None,
+        typer.Option(
+            "--format",
+            help="An exporter; kbforge plugins list shows them.",
+            show_default="by the ending of -o, else jsonl",
+        ),
+    ] = None,
     fragments: Annotated[
         str | None,
         typer.Option(
@@ -60,11 +65,13 @@ def export(
         bool, typer.Option("--json", help="Print a summary as one JSON object.")
     ] = False,
 ) -> None:
-    """Write a knowledge base in the format of an exporter.
+    """Write a knowledge base in the format that the ending of -o, or --format, names.
 
     Examples:
 
-        kbforge export kb.jsonl --format csv -o kb.csv
+        kbforge export kb.jsonl -o kb.csv
+
+        kbforge export kb.sqlite -o kb.xlsx
 
         kbforge export kb.jsonl --format csv --set exporter.separator=";" -o kb.csv.gz
 
@@ -117,6 +124,7 @@ def export(
     options: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
     if threshold is not None:
         options["threshold"] = threshold
+    format_name = format_name or kb_export.exporter_for(output)
     exporter = registry.create("exporters", format_name, options)
     rules = None if policy is None else read_policy(policy)
     view: View = view_of(kb, fragments)

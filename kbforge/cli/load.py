@@ -28,10 +28,14 @@ class OnError(StrEnum):
 
 @app.command()
 def load(
-    source: Annotated[
-        str, typer.Argument(help="jsonl, csv, parquet, rebel, tweetnerd, hf, or another plugin.")
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SOURCE] FILE...",
+            help="Files, - for standard input; before them the source, if their endings do not "
+            "say it: csv, xlsx, jsonl, parquet, rebel, tweetnerd, hf or a plugin's.",
+        ),
     ],
-    inputs: Annotated[list[str], typer.Argument(help="Files; - is standard input.")],
     output: Annotated[
         str, typer.Option("--output", "-o", help="Fragments, JSON lines; - is standard output.")
     ] = "-",
@@ -44,7 +48,27 @@ def load(
         list[str] | None,
         typer.Option("--map", help="`column=attribute`; `column=` leaves it out. Repeatable."),
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="Splits a cell into values.")] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(help="Splits the text within a cell into several values; see --delimiter."),
+    ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands between the columns of a csv file: one character, or tab.",
+            show_default="found out",
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a text file: utf-8, cp1252, latin-1, utf-16, ...", show_default="found out"
+        ),
+    ] = None,
+    sheet: Annotated[
+        str | None,
+        typer.Option(help="The sheet of a spreadsheet to read.", show_default="the first"),
+    ] = None,
     vector: Annotated[
         str | None, typer.Option(help="Columns of numbers, with commas between: x,y.")
     ] = None,
@@ -63,9 +87,18 @@ def load(
 ) -> None:
     """Read fragments from files of any known format.
 
-    Files may be gzip or zstd. Examples:
+    The source goes by the ending of the files: .csv, .tsv, .xlsx, .jsonl, .parquet and those of
+    plugins; a first argument that is the name of a source names it, even if there is such a file.
+    Delimiter and encoding of a csv file are found out, and a note says what was found. Files may
+    be gzip or zstd. Examples:
 
-        kbforge load csv people.csv --id id --map surname=name --separator ';' -o people.jsonl
+        kbforge load people.csv --id id -o people.jsonl
+
+        kbforge load people.xlsx --sheet Members --id number -o people.jsonl
+
+        kbforge load people.csv --delimiter ';' --encoding cp1252 -o people.jsonl
+
+        kbforge load csv people.txt --id id --map surname=name --separator '|' -o people.jsonl
 
         kbforge load csv points.csv --vector x,y --label label -o points.jsonl
 
@@ -73,7 +106,7 @@ def load(
 
         kbforge load rebel en_train.jsonl --set source.relations_file=relations_count.tsv -o f.jsonl
 
-        kbforge load csv old.csv --set source.encoding=cp1252 --set source.null=NA,n/a -o f.jsonl
+        kbforge load old.csv --set source.null=NA,n/a -o f.jsonl
 
         kbforge load csv a.csv b.csv --id id --set source.prefix=true -o both.jsonl
 
@@ -85,17 +118,15 @@ def load(
 
         zcat dump.jsonl.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-    Options of the sources, for --set (id, label, name, map, separator and vector, which csv,
+    Options of the sources, for --set (id, label, name, map, separator and vector, which csv, xlsx,
     jsonl, parquet and hf share, have options of their own below):
 
-    - csv, jsonl, parquet and hf: null (texts that mean a missing value, with commas between, none
-    if empty; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true puts
-    the file's name before each id), serial_dates (columns where numbers such as 45123 are a
-    spreadsheet's dates).
+    - csv, xlsx, jsonl, parquet and hf: null (texts that mean a missing value, with commas
+    between, none if empty; by default unknown, none, null, nan, n/a, undefined, ?, - and --),
+    prefix (true puts the file's name before each id), serial_dates (columns where numbers such as
+    45123 are a spreadsheet's dates).
 
-    - csv: delimiter (one character, or tab).
-
-    - csv and jsonl: encoding (utf-8; cp1252, latin-1, utf-16, ...).
+    - csv: delimiter; csv and jsonl: encoding; xlsx: sheet.
 
     - rebel: min_text (100), relations and relations_file (predicates to keep), dedupe (true),
       members (files of a zip).
@@ -106,8 +137,9 @@ def load(
     - hf: split (train), config, revision.
     """
     from kbforge import registry
-    from kbforge.jobs.load import default_quarantine
+    from kbforge.jobs.load import default_quarantine, source_and_files
     from kbforge.jobs.load import load as run
+    from kbforge.kb.export import require_json_lines
     from kbforge.registry.options import parse_settings
 
     columns = {
@@ -117,10 +149,15 @@ def load(
         "map": column_map,
         "separator": separator,
         "vector": vector,
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "sheet": sheet,
     }
     options: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
     options |= parse_settings(settings or (), ["source"])["source"]
+    source, inputs = source_and_files(given)
     reader = registry.create("sources", source, options)
+    require_json_lines(output, "fragments are", "name a file that ends in .jsonl")
     aside = None
     if on_error is OnError.quarantine or quarantine is not None:
         aside = quarantine or default_quarantine(output)
@@ -138,6 +175,8 @@ def load(
         console.print_json(_summary(report, output, aside))
     else:
         _print(report, aside)
+    for sentence in reader.taken:
+        console.note(sentence)
 
 
 def _summary(report: LoadReport, output: str, aside: str | None) -> dict[str, Any]:

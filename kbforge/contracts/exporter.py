@@ -22,13 +22,21 @@ file.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kbforge.contracts.view import View
 
 
 class Exporter(Protocol):
-    """A writer of one format. Its options are its constructor's parameters."""
+    """A writer of one format. Its options are its constructor's parameters.
+
+    Attributes:
+        endings: of files in this format, such as ".csv": `kbforge export -o out.csv` takes the
+            exporter that states the ending. Leave out one that another format has first.
+
+    """
+
+    endings: ClassVar[tuple[str, ...]] = ()
 
     def export(self, view: View, target: str) -> None:
         """Write what the view shows.

@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import BadRecord
@@ -34,11 +34,18 @@ class Source(ABC):
         where: `file:line` of the last fragment, so that a repeated id can be placed; "" if the
             source does not say.
         counts: how many records each documented rule filtered or repaired, by the rule's name.
+        taken: a sentence for each input, read to its end, on what it was taken for: its delimiter,
+            encoding, rows and columns.
+        endings: of files that it reads, such as ".csv": `kbforge load people.csv` takes the source
+            that states the ending.
 
     """
 
+    endings: ClassVar[tuple[str, ...]] = ()
+
     where: str = ""
     counts: Mapping[str, int] = MappingProxyType({})
+    taken: Sequence[str] = ()
 
     @abstractmethod
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:

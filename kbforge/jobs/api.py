@@ -1,6 +1,6 @@
 """The Python API: what `from kbforge import ...` gives, as docs/python.md explains it.
 
-    fragments = load("people.csv", source="csv", id="id")
+    fragments = load("people.csv", id="id")
     kb = cluster(fragments, likelihood="bigram", alpha=10)
     kb.write("kb.jsonl")
 
@@ -32,7 +32,7 @@ from kbforge.jobs.living.report import Report
 from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import OnDuplicate, Taken
-from kbforge.jobs.load import read
+from kbforge.jobs.load import read, source_of
 from kbforge.jobs.review import Evidence
 from kbforge.kb import export as exporting
 from kbforge.kb.golden import GoldenView, read_policy
@@ -42,7 +42,7 @@ from kbforge.kernel.library import use_workers
 
 def load(
     *inputs: str | Path,
-    source: str = "jsonl",
+    source: str | None = None,
     limit: int | None = None,
     on_bad: OnBad = stop,
     **options: object,
@@ -51,7 +51,8 @@ def load(
 
     Args:
         inputs: paths; "-" is standard input.
-        source: the format: "jsonl", "csv", "parquet", "rebel", "tweetnerd", "hf" or a plugin's.
+        source: the format: "jsonl", "csv", "xlsx", "parquet", "rebel", "tweetnerd", "hf" or a
+            plugin's; None goes by the ending of the inputs.
         limit: read no more than this many fragments.
         on_bad: called with the error and the bytes of a bad record; the default raises the error.
         options: of the source, such as `id="key"` for a table.
@@ -64,8 +65,9 @@ def load(
     with in_python():
         if not inputs:
             raise UsageError("load: expected a file to read, got none")
-        reader = registry.create("sources", source, options)
-        return list(read(reader, [str(path) for path in inputs], on_bad, limit))
+        paths = [str(path) for path in inputs]
+        reader = registry.create("sources", source or source_of(paths), options)
+        return list(read(reader, paths, on_bad, limit))
 
 
 def cluster(
@@ -297,7 +299,7 @@ def evaluate(
 def export(
     entities: Iterable[Entity],
     output: str | Path,
-    format: str = "jsonl",
+    format: str | None = None,
     fragments: Iterable[Fragment] | None = None,
     policy: str | Path | None = None,
     **options: object,
@@ -307,7 +309,7 @@ def export(
     Args:
         entities: a knowledge base.
         output: path of a file, or of a folder for a format of several; "-" is standard output.
-        format: "jsonl", "csv" or a plugin's.
+        format: "jsonl", "csv" or a plugin's; None goes by the ending of the output.
         fragments: those that were clustered; adds sources and metadata to formats that have them.
         policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
             takes all values.
@@ -318,7 +320,8 @@ def export(
 
     """
     with in_python():
-        exporter = registry.create("exporters", format, options)
+        name = format or exporting.exporter_for(str(output))
+        exporter = registry.create("exporters", name, options)
         view: View = EntitiesView(lambda: iter(entities), fragments)
         if policy is not None:
             view = GoldenView(view, read_policy(str(policy)))

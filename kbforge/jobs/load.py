@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from kbforge import registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import KBForgeError, UsageError, quoted
@@ -25,6 +27,50 @@ class LoadReport:
     set_aside: int
     counts: dict[str, int]
     seconds: float
+
+
+def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
+    """The source that a command names or its files imply, and the files.
+
+    Raises:
+        PluginError: the first word is neither a source nor a file.
+        UsageError: no file, or files whose endings do not say one source.
+
+    """
+    first = given[0]
+    if first in registry.names("sources"):
+        if len(given) == 1:
+            there = f"; for a file of that name, ./{first}" if Path(first).exists() else ""
+            raise UsageError(f"load {quoted(first)}: expected files after the source{there}")
+        return first, list(given[1:])
+    if first != "-" and not registry.ending_of(first) and not Path(first).exists():
+        registry.find("sources", first)  # names the sources that there are
+    return source_of(given), list(given)
+
+
+def source_of(inputs: Sequence[str]) -> str:
+    """The source that the endings of some files say.
+
+    Raises:
+        UsageError: none, or several.
+
+    """
+    found: dict[str, str] = {}
+    for path in inputs:
+        if path == "-":
+            raise UsageError(
+                "standard input has no ending that says its format; name the source, as in "
+                "kbforge load csv -"
+            )
+        how = f"name the source, as in kbforge load csv {quoted(path, 400)}"
+        found.setdefault(registry.require_plugin_of("sources", path, how), path)
+    if len(found) > 1:
+        (one, a), (other, b) = list(found.items())[:2]
+        raise UsageError(
+            f"{quoted(a, 400)} is for the source {one} and {quoted(b, 400)} for {other}; load "
+            "files of one format at a time"
+        )
+    return next(iter(found))
 
 
 def load(

@@ -18,6 +18,7 @@ from kbforge.registry.discovery import (
     names,
     singular,
 )
+from kbforge.registry.endings import ending_of, plugin_of, require_plugin_of
 
 __all__ = [
     "KINDS",
@@ -26,10 +27,13 @@ __all__ = [
     "check",
     "create",
     "damaged",
+    "ending_of",
     "find",
     "installed",
     "kind_called",
     "load",
     "names",
+    "plugin_of",
+    "require_plugin_of",
     "singular",
 ]

@@ -104,7 +104,7 @@ def test_quarantine_shows_bytes_and_reason(program, tmp_path):
     assert record == {
         "where": f"{file}:1",
         "reason": f"{file}:1: expected UTF-8 text, got the byte 0xff at byte 9 "
-        "(if the file comes from a spreadsheet, try --set source.encoding=cp1252)",
+        "(if the file comes from a spreadsheet, try --encoding cp1252)",
         "raw": '{"id": "\\xff"}',
     }
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from openpyxl import load_workbook
+from openpyxl.utils.escape import unescape
+
 from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
 from tests.exporters import readers
@@ -54,6 +57,18 @@ class TestWide(ExporterContract):
         of_attributes = (cell for attribute, cell in cells if attribute != "vector")
         split = (re.findall(r"(?:\\.|[^|])+", cell, re.DOTALL) for cell in of_attributes)
         return {re.sub(r"\\(.)", r"\1", part) for parts in split for part in parts}
+
+
+class TestXlsx(TestWide):
+    name = "xlsx"
+    options: ClassVar = {}
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        with target.open("rb") as file:
+            header, *found = load_workbook(file)["entities"].iter_rows(values_only=True)
+        names = [unescape(str(name)) for name in header]
+        cells = [[unescape(str(cell or "")) for cell in row] for row in found]
+        return [(row[0], self._values(list(zip(names, row, strict=True))[5:])) for row in cells]
 
 
 class TestMembers(ExporterContract):

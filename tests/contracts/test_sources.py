@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
+
+from openpyxl import Workbook
 
 from kbforge.testing import SourceContract
 
@@ -55,7 +58,7 @@ class TestCsv(SourceContract):
 
     @staticmethod
     def _row(i: int) -> bytes:
-        return f'r{i},e,"name, {i}",{PADDING}\r\n'.encode()
+        return f'r{i},e,"nämé, {i}",{PADDING}\r\n'.encode()
 
 
 def parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
@@ -89,6 +92,38 @@ class TestParquet(SourceContract):
             "NUL": row(5) | {"name": "a\0b"},
         }
         return {what: parquet([row(0), record, row(1)]) for what, record in bad.items()}
+
+
+def spreadsheet(rows: Sequence[Mapping[str, object]]) -> bytes:
+    """A workbook whose size says how much is in it: nothing is compressed."""
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet()
+    columns = ("id", "entity", "name", "note")
+    for values in (columns, *([each.get(column) for column in columns] for each in rows)):
+        sheet.append(list(values))
+    packed, out = io.BytesIO(), io.BytesIO()
+    book.save(packed)
+    with zipfile.ZipFile(packed) as whole, zipfile.ZipFile(out, "w") as plain:
+        for part in whole.namelist():
+            plain.writestr(part, whole.read(part))
+    return out.getvalue()
+
+
+class TestXlsx(SourceContract):
+    name = "xlsx"
+    filename = "input.xlsx"
+    options: ClassVar = {"id": "id", "label": "entity"}
+
+    def document(self, n: int) -> bytes:
+        return spreadsheet([row(i) for i in range(n)])
+
+    def bad_documents(self) -> Mapping[str, bytes]:
+        bad = {
+            "no id": row(5) | {"id": None},
+            "nothing but an id": {"id": "x"},
+            "NUL": row(5) | {"name": "a_x0000_b"},
+        }
+        return {what: spreadsheet([row(0), record, row(1)]) for what, record in bad.items()}
 
 
 class TestHuggingFace(TestParquet):

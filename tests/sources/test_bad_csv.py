@@ -9,14 +9,14 @@ import pytest
 from tests.sources.harness import check_bad_record, check_refused, ids_in
 
 HEADER = b"id,name,age,x\n"
-FIRST, LAST = b"a,Ann,30,1.5\n", b"c,Cid,50,3\n"
+FIRST, LAST = "a,Änn Çöş,30,1.5\n".encode(), b"c,Cid,50,3\n"
 READER = ["csv", "--id", "id", "--vector", "x"]
 
 FIELDS = "expected 4 fields, as the header has, got "
 NUMBER = "x: expected a finite number, got "
 RECORD = "expected a CSV record, got "
 UTF8 = "expected UTF-8 text, got the byte "
-TRY = " (if the file comes from a spreadsheet, try --set source.encoding=cp1252)"
+TRY = " (if the file comes from a spreadsheet, try --encoding cp1252)"
 LARGE = f"{RECORD}a field of more than 131,072 characters (an unclosed quote?)"
 
 ROWS = {
@@ -55,6 +55,10 @@ ROWS = {
     "number of 100 kB": (b"b,Bo,40," + b"9" * 100_000, f"{NUMBER}{'9' * 80}…"),
 }
 
+OTHER = (
+    " expected text in UTF-8, UTF-16 or a Western encoding, got bytes of another one (--encoding "
+    "names it: cp1251, gb18030, shift_jis, ...)"
+)
 HEADERS = {
     "empty file": (b"", "1: expected a header line, got an empty file"),
     "blank file": (b"\n \n", "1: expected a header line, got an empty file"),
@@ -68,20 +72,19 @@ HEADERS = {
     ),
     "no vector column": (b"id,name\na,b\n", '1: expected a column "x", got the columns id, name'),
     "no id column": (b"key,x\na,1\n", '1: expected a column "id", got the columns key, x'),
-    "other delimiter": (
-        b"id;x\na;1\n",
-        "1: expected columns, got the one column id;x (--set source.delimiter=';' splits it)",
-    ),
-    "tabs": (
-        b"id\tx\na\t1\n",
-        r"1: expected columns, got the one column id\tx (--set source.delimiter='tab' splits it)",
-    ),
-    "UTF-16": (
+    "no rows": (HEADER, "2: expected rows below the header, got none"),
+    "no rows in UTF-16": (
         HEADER.decode().encode("utf-16"),
-        "1: expected UTF-8 text, got the byte 0xff at byte 1 "
-        "(it looks like UTF-16: try --set source.encoding=utf-16)",
+        "2: expected rows below the header, got none",
     ),
-    "binary": (bytes(range(128, 256)), f"1: {UTF8}0x80 at byte 1{TRY}"),
+    "binary": (bytes(range(128, 256)), OTHER),
+    "Cyrillic": ("id,x\nРоссия,1\nМосква,2\n".encode("cp1251"), OTHER),
+    "NULs": (b"\0\xff" * 20, OTHER),
+    "a spreadsheet": (
+        b"PK\x03\x04" + b"\0" * 30,
+        " expected a table as text, got a zip file, such as a spreadsheet (kbforge load xlsx reads "
+        "those)",
+    ),
     "unclosed quote": (b'id,"x\na,1\n', f"1: {RECORD}a quote that is never closed"),
 }
 

@@ -27,7 +27,7 @@ STRAY = f"{JSON}invalid JSON at column 1 (unexpected character, expected a JSON 
 NEITHER = "properties: expected at least one property or a vector, got neither"
 VECTOR = "vector: expected finite numbers, got "
 
-TRY = "(if the file comes from a spreadsheet, try --set source.encoding=cp1252)"
+TRY = "(if the file comes from a spreadsheet, try --encoding cp1252)"
 
 CASES = {
     "truncated": (
@@ -55,7 +55,7 @@ CASES = {
     "UTF-16": (
         '{"id": "b"}'.encode("utf-16"),
         "expected UTF-8 text, got the byte 0xff at byte 1 "
-        "(it looks like UTF-16: try --set source.encoding=utf-16)",
+        "(it looks like UTF-16: try --encoding utf-16)",
     ),
     "binary": (
         bytes(range(128, 256)),

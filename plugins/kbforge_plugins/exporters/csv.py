@@ -16,6 +16,7 @@ dialect is that of `table`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.files.io import open_output
@@ -36,6 +37,8 @@ COLUMNS = (
 
 class CsvExporter(Exporter):
     """One row a value, for joins and for spreadsheets."""
+
+    endings: ClassVar = (".csv",)
 
     def __init__(self, separator: str = "|", guard_formulas: bool = True) -> None:
         """Set the options.

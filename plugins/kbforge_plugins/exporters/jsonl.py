@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import orjson
 
 from kbforge.contracts import Exporter, View
@@ -10,6 +12,8 @@ from kbforge.files.io import open_output
 
 class JsonlExporter(Exporter):
     """One entity a line, with all that is known of it."""
+
+    endings: ClassVar = (".jsonl", ".ndjson", ".json")
 
     def export(self, view: View, target: str) -> None:
         """Write a line an entity, keys in the order of `Entity.to_json`."""

@@ -13,7 +13,7 @@ fetch it. The other IRIs are those of `rdf`.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -29,6 +29,8 @@ _TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 class JsonLdExporter(Exporter):
     """Linked data with the terms of schema.org, each entity with its fragments."""
+
+    endings: ClassVar = (".jsonld",)
 
     def __init__(self, type: str = "Thing", base: str = BASE) -> None:
         """Set the options.

@@ -14,6 +14,7 @@ known (`kbforge export --fragments FILE` tells it) are in the default graph. The
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.files.io import open_output
@@ -29,6 +30,8 @@ _ESCAPES |= {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\
 
 class NQuadsExporter(Exporter):
     """RDF statements, each in the named graph of its source."""
+
+    endings: ClassVar = (".nq",)
 
     def __init__(self, base: str = BASE) -> None:
         """Set the options.

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
@@ -28,6 +28,8 @@ _ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory
 
 class ParquetExporter(Exporter):
     """One row an entity, with nested columns."""
+
+    endings: ClassVar = (".parquet", ".pq")
 
     def export(self, view: View, target: str) -> None:
         """Write a row an entity, in groups of bounded size."""

@@ -19,8 +19,8 @@ memory holds the names of the attributes and one entity.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
-from typing import IO, BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 import orjson
 
@@ -51,8 +51,7 @@ class WideExporter(Exporter):
             UsageError: a separator that is not one character, or that is the backslash.
 
         """
-        self._joined = Joined(separator, "wide")
-        self._safe = safe if guard_formulas else str
+        self._rows = WideRows(Joined(separator, "wide"), safe if guard_formulas else str)
 
     def export(self, view: View, target: str) -> None:
         """Write a header and a row an entity.
@@ -62,9 +61,31 @@ class WideExporter(Exporter):
 
         """
         with open_output(target) as out, tempfile.TemporaryFile() as waiting:
-            self._export(view.entities(), out, waiting)
+            rows = self._rows.of(view.entities(), waiting)
+            with table(out) as write:
+                for row in rows:
+                    write(row)
 
-    def _export(self, entities: Iterable[Entity], out: BinaryIO, waiting: IO[bytes]) -> None:
+
+class WideRows:
+    """A header and a row an entity, as texts.
+
+    Args:
+        joined: puts several values into one cell.
+        safe: what becomes of a cell's text.
+
+    """
+
+    def __init__(self, joined: Joined, safe: Callable[[str], str]) -> None:
+        self._joined, self._safe = joined, safe
+
+    def of(self, entities: Iterable[Entity], waiting: IO[bytes]) -> Iterator[list[str]]:
+        """The rows; entities wait in a file that is empty and can be read again.
+
+        Raises:
+            KBForgeError: more attributes than a spreadsheet has columns.
+
+        """
         places: dict[str, int] = {}
         columns = AttributeOrder()
         vectors = False
@@ -79,13 +100,12 @@ class WideExporter(Exporter):
         waiting.seek(0)
         attributes = columns.merged()
         order = [places[attribute] for attribute in attributes]
-        with table(out) as write:
-            write(self._header([*attributes, *["vector"] * vectors]))
-            for line in waiting:
-                of_entity, held, vector = orjson.loads(line)
-                found = dict(held)
-                row = [*of_entity, *(found.get(place, "") for place in order)]
-                write([*row, vector] if vectors else row)
+        yield self._header([*attributes, *["vector"] * vectors])
+        for line in waiting:
+            of_entity, held, vector = orjson.loads(line)
+            found = dict(held)
+            row = [*of_entity, *(found.get(place, "") for place in order)]
+            yield [*row, vector] if vectors else row
 
     def _record(self, entity: Entity) -> tuple[list[str], Iterator[tuple[str, str]], str]:
         of_entity = [
@@ -116,6 +136,6 @@ class WideExporter(Exporter):
 def _check_width(columns: int) -> None:
     if columns > _MOST_COLUMNS:
         raise KBForgeError(
-            f"exporter wide: expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
+            f"expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
             "kbforge export --format csv writes one row a value"
         )

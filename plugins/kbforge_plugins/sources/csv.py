@@ -10,17 +10,20 @@ from __future__ import annotations
 import csv
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
-from kbforge_plugins.sources.encoded import UTF8, encoded_lines, encoding_named, undecodable
+from kbforge.registry.endings import ending_of
+from kbforge.words import counted
+from kbforge_plugins.sources.encoded import encoding_named, lines_in, undecodable
 from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables
+from kbforge_plugins.sources.sniffing import described, guess_delimiter, guess_encoding, sampled
 
-_DELIMITERS = ";\t|,"
 _MOST_CHARACTERS = 131_072
-_TABBED = (".tsv", ".tab", ".tsv.gz", ".tab.gz", ".tsv.zst", ".tab.zst")
+_TABBED = (".tsv", ".tab")
 
 
 class CsvSource(Source):
@@ -33,19 +36,21 @@ class CsvSource(Source):
         map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
             column is an attribute of its own name.
         vector: columns of numbers that make up the fragment's vector.
-        separator: splits a cell into several values.
+        separator: splits the text within a cell into several values.
         null: texts that mean a missing value, with commas between; none at all if empty. By
             default what most programs write: unknown, none, null, nan, n/a, undefined, ? - -- in
             their usual spellings (NA and Nan are names too, and not among them).
         prefix: put the file's name before the ids of a column: for files that number alike.
         serial_dates: columns where a whole number of five digits (10000 is 18 May 1927) is a
             spreadsheet's date.
-        delimiter: one character, or `tab`; by default a tab for .tsv and .tab, else a comma. A
-            header of one column with another delimiter in it is an error unless this is given.
-        encoding: of the text, such as cp1252 (spreadsheets), latin-1 or utf-16. A byte order mark
-            of UTF-8 wins.
+        delimiter: one character, or `tab`; by default the one of , ; | and tab that divides the
+            first records evenly.
+        encoding: of the text, such as cp1252, latin-1 or utf-16; by default UTF-8 or UTF-16 if it
+            is one of them, else cp1252. A byte order mark of UTF-8 wins.
 
     """
+
+    endings: ClassVar = (".csv", ".tsv", ".tab", ".psv")
 
     def __init__(
         self,
@@ -59,7 +64,7 @@ class CsvSource(Source):
         prefix: bool = False,
         serial_dates: list[str] | None = None,
         delimiter: str | None = None,
-        encoding: str = UTF8,
+        encoding: str | None = None,
     ) -> None:
         self._mapping = RowMapping(
             id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
@@ -69,30 +74,44 @@ class CsvSource(Source):
             len(self._delimiter) != 1 or self._delimiter in '"\r\n\0'
         ):
             raise UsageError(f'delimiter: expected one character or tab, got "{quoted(delimiter)}"')
-        self._encoding = encoding_named(encoding)
+        self._encoding = None if encoding is None else encoding_named(encoding)
         self.where = ""
         self.counts: Counter[str] = Counter()
+        self.taken: list[str] = []
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
+        self.taken.clear()
         tables = Tables()
         for path in inputs:
             yield from self._read_table(path, tables.at(path), on_bad)
 
     def _read_table(self, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
-        delimiter = self._delimiter or ("\t" if path.lower().endswith(_TABBED) else ",")
-        lines = _Lines(path, self._encoding, on_bad)
+        with sampled(path) as (sample, stream):
+            encoding = self._encoding or guess_encoding(sample, called(path))
+            usual = "\t" if ending_of(path) in _TABBED else ","
+            delimiter = self._delimiter or guess_delimiter(sample, encoding, usual)
+            self.taken.append("")
+            as_what = described(delimiter, encoding, self._encoding is None)
+            about = f"{quoted(called(path), 400)}: {as_what}"
+            lines = _Lines(called(path), lines_in(stream, called(path), encoding, on_bad), encoding)
+            yield from self._read_rows(lines, delimiter, table, on_bad, about)
+
+    def _read_rows(
+        self, lines: _Lines, delimiter: str, table: Table, on_bad: OnBad, about: str
+    ) -> Iterator[Fragment]:
         header = _header(lines, delimiter)
-        if self._delimiter is None:
-            _check_delimiter(header, lines.where)
         row = self._mapping.over(header, lines.where, self.counts)
         number = 0
+        if self._mapping.separator == delimiter:
+            about = f"{about}; --separator splits the text within a cell, --delimiter the columns"
+        self.taken[-1] = f"{about}, {self._mapping.told(header)}"
         while True:
             try:
                 cells = _parse_next(lines, delimiter)
                 if cells is None:
-                    return
+                    break
                 number += 1
                 if len(cells) != len(header):
                     expected = f"{len(header)} fields, as the header has"
@@ -108,6 +127,9 @@ class CsvSource(Source):
                 on_bad(error, lines.raw)
                 continue
             yield fragment
+        if not number:
+            raise BadRecord(lines.where, "rows below the header", "none")
+        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self._mapping.told(header)}"
 
 
 def _header(lines: _Lines, delimiter: str) -> list[str]:
@@ -119,15 +141,6 @@ def _header(lines: _Lines, delimiter: str) -> list[str]:
     if header is None:
         raise BadRecord(lines.where, "a header line", "an empty file")
     return header
-
-
-def _check_delimiter(header: Sequence[str], where: str) -> None:
-    """A lone column with another file's delimiter in its name would pass for one attribute."""
-    found = [mark for mark in _DELIMITERS if len(header) == 1 and mark in header[0]]
-    if found:
-        mark = "tab" if found[0] == "\t" else found[0]
-        got = f"the one column {quoted(header[0])} (--set source.delimiter='{mark}' splits it)"
-        raise BadRecord(where, "columns", got)
 
 
 class _Unparsable(Exception):
@@ -171,9 +184,8 @@ def _reason(error: csv.Error) -> str:
 class _Lines:
     """The lines of a file for `csv.reader`, able to take back those of a broken record."""
 
-    def __init__(self, path: str, encoding: str, on_bad: OnBad) -> None:
-        self._path, self.encoding = called(path), encoding
-        self._file = encoded_lines(path, encoding, on_bad)
+    def __init__(self, name: str, lines: Iterator[tuple[int, bytes]], encoding: str) -> None:
+        self._path, self.encoding, self._file = name, encoding, lines
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._number = 0
         self._record: list[tuple[int, bytes]] = []

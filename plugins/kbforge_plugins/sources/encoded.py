@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, UsageError, quoted
-from kbforge.files.io import called, lines_of, open_input, read_lines
+from kbforge.files.io import called, lines_of, open_input
 
 UTF8 = "utf-8"
 _STEP = 1 << 16
@@ -44,12 +44,17 @@ def encoding_named(name: str) -> str:
 
 def encoded_lines(path: str, encoding: str, on_bad: OnBad) -> Iterator[tuple[int, bytes]]:
     """`read_lines` of a file in an encoding: (line number, line as UTF-8)."""
-    if encoding == UTF8:
-        yield from read_lines(path, on_bad)
-        return
     with open_input(path) as stream:
-        recoded = io.BufferedReader(cast(Any, _Recoded(stream, encoding)), _STEP)
-        yield from lines_of(cast(BinaryIO, recoded), called(path), on_bad)
+        yield from lines_in(stream, called(path), encoding, on_bad)
+
+
+def lines_in(
+    stream: BinaryIO, name: str, encoding: str, on_bad: OnBad
+) -> Iterator[tuple[int, bytes]]:
+    """`lines_of` a stream in an encoding: (line number, line as UTF-8)."""
+    if encoding != UTF8:
+        stream = cast(BinaryIO, io.BufferedReader(cast(Any, _Recoded(stream, encoding)), _STEP))
+    yield from lines_of(stream, name, on_bad)
 
 
 def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
@@ -74,8 +79,8 @@ def with_hint(error: BadRecord, line: bytes) -> BadRecord:
 
 def _hint(line: bytes) -> str:
     if line.startswith(_UTF16_MARKS):
-        return "it looks like UTF-16: try --set source.encoding=utf-16"
-    return "if the file comes from a spreadsheet, try --set source.encoding=cp1252"
+        return "it looks like UTF-16: try --encoding utf-16"
+    return "if the file comes from a spreadsheet, try --encoding cp1252"
 
 
 def _is_mark(character: str) -> bool:

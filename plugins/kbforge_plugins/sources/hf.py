@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
@@ -55,6 +55,8 @@ class HuggingFaceSource(Source):
         revision: branch, tag or commit on the hub.
 
     """
+
+    endings: ClassVar = (".arrow",)
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
@@ -45,6 +45,8 @@ class JsonlSource(Source):
         encoding: of the text, such as cp1252, latin-1 or utf-16.
 
     """
+
+    endings: ClassVar = (".jsonl", ".ndjson", ".json")
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
@@ -41,6 +41,8 @@ class ParquetSource(Source):
 
     """
 
+    endings: ClassVar = (".parquet", ".pq")
+
     def __init__(
         self,
         id: str | None = None,
@@ -70,7 +72,7 @@ class ParquetSource(Source):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with _seekable(path) as file:
+        with seekable(path) as file:
             try:
                 table = pq.ParquetFile(file)
             except (pa.ArrowException, OSError) as error:
@@ -104,7 +106,7 @@ class ParquetSource(Source):
 
 
 @contextlib.contextmanager
-def _seekable(path: str) -> Iterator[Any]:
+def seekable(path: str) -> Iterator[Any]:
     """The file open for reading at any place."""
     if path != "-":
         try:

@@ -24,6 +24,7 @@ import orjson
 from kbforge.contracts.fragment import ROW, Fragment
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
+from kbforge.words import counted
 
 _PACKED = (".gz", ".zst", ".zstd")
 NULL = (
@@ -85,6 +86,16 @@ class RowMapping:
         """The columns that the mapping names, each once."""
         columns = [self.id, self.label, *self.vector, *self.renamed, *self.serial_dates]
         return list(dict.fromkeys(column for column in columns if column is not None))
+
+    def told(self, columns: Sequence[str]) -> str:
+        """How many columns there are, and where the ids come from."""
+        if self.id is not None:
+            ids = f'ids from the column "{quoted(self.id, 40)}"'
+        else:
+            likely = next((c for c in columns if c.lower() in ("id", "_id")), None)
+            column = "COLUMN" if likely is None else quoted(likely, 40)
+            ids = f"ids made of file name and row (--id {column} takes those of the column)"
+        return f"{counted(len(columns), 'column')}; {ids}"
 
     def over(self, columns: Sequence[str], where: str, counts: Counter[str]) -> RowReader:
         """The reader of a table with these columns.

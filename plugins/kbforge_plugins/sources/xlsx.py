@@ -1,0 +1,243 @@
+"""The xlsx source: one sheet of a spreadsheet, streamed.
+
+The first row that is not empty is the header. A formula is what it gave when the file was last
+saved; dates are ISO 8601, whole numbers have no point, and a spreadsheet's error (#N/A, #DIV/0!)
+is a missing value. What the file unpacks to is bounded before any of it is read, and defusedxml
+refuses entities, so that no small file becomes a large one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, ClassVar
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.source import OnBad, Source
+from kbforge.errors import BadRecord, quoted
+from kbforge.files.io import called
+from kbforge.words import counted
+from kbforge_plugins.sources.parquet import seekable
+from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
+from kbforge_plugins.spreadsheets import require_openpyxl
+
+_ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
+_MOST_ROWS = 1_048_576
+_AT_ONCE = 256  # rows
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+_LARGEST = 1e15  # of the numbers that are surely whole
+_MOST_BYTES = {"sheets": 1 << 32, "strings": 1 << 28, "everything else": 1 << 26}
+"""Unpacked. Sheets are streamed; the strings that they share are held; the rest is a tree."""
+
+
+class XlsxSource(Source):
+    """Spreadsheets of Excel and of programs that write its format.
+
+    Args:
+        id: column of the fragment's id; without it ids are minted: file name and row number.
+        label: column of the gold entity.
+        name: column that becomes the attribute `name`.
+        map: `column=attribute` pairs; an empty attribute leaves the column out. Every other
+            column is an attribute of its own name.
+        vector: columns of numbers that make up the fragment's vector.
+        separator: splits the text within a cell into several values.
+        null: texts that mean a missing value, as for csv.
+        prefix: put the file's name before the ids of a column: for files that number alike.
+        serial_dates: columns where a whole number of five digits is a date that lost its format.
+        sheet: its name; by default the first. Named, it is part of the fragments' source.
+
+    """
+
+    endings: ClassVar = (".xlsx", ".xlsm")
+
+    def __init__(
+        self,
+        id: str | None = None,
+        label: str | None = None,
+        name: str | None = None,
+        map: list[str] | None = None,
+        vector: list[str] | None = None,
+        separator: str | None = None,
+        null: tuple[str, ...] = NULL,
+        prefix: bool = False,
+        serial_dates: list[str] | None = None,
+        sheet: str | None = None,
+    ) -> None:
+        require_openpyxl()
+        self._mapping = RowMapping(
+            id, label, name, map or (), vector or (), separator, null, prefix, serial_dates or ()
+        )
+        self._sheet = sheet
+        self.where = ""
+        self.counts: Counter[str] = Counter()
+        self.taken: list[str] = []
+
+    def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
+        """Yield one fragment a row."""
+        self.counts.clear()
+        self.taken.clear()
+        tables = Tables()
+        for path in inputs:
+            table = tables.at(path)
+            if self._sheet is not None:
+                table = Table(f"{table.name}/{self._sheet}", table.stem)
+            with seekable(path) as file, _opened(file, called(path)) as book:
+                yield from self._read_sheet(book, path, table, on_bad)
+
+    def _read_sheet(self, book: Any, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
+        sheet = _sheet(book, self._sheet, called(path))
+        rows = _rows(sheet, called(path))
+        about = f'{quoted(called(path), 400)}: sheet "{quoted(sheet.title, 40)}"'
+        if len(book.worksheets) > 1:
+            about = f"{about} of {len(book.worksheets)} (--sheet takes another)"
+        header: list[str] = []
+        for first, cells in rows:
+            header = [_column(cell) for cell in cells]
+            reader = self._mapping.over(header, f"{called(path)}:{first}", self.counts)
+            break
+        else:
+            raise BadRecord(called(path), "a header row", "an empty sheet")
+        self.taken.append(f"{about}, {self._mapping.told(header)}")
+        number = 0
+        for row, found in rows:
+            number += 1
+            self.where = f"{called(path)}:{row}"
+            cells = [self._cell(cell) for cell in found]
+            try:
+                if len(cells) > len(header):
+                    expected = f"{len(header)} cells, as the header has"
+                    raise BadRecord(self.where, expected, str(len(cells)))
+                cells += [None] * (len(header) - len(cells))
+                fragment = reader.fragment(cells, table, number, self.where, row)
+            except BadRecord as error:
+                on_bad(error, row_json(header, cells))
+                continue
+            yield fragment
+        if not number:
+            raise BadRecord(called(path), "rows below the header", "none")
+        self.taken[-1] = f"{about}, {counted(number, 'row')}, {self._mapping.told(header)}"
+
+    def _cell(self, value: object) -> object:
+        if isinstance(value, str) and value in _ERRORS:
+            self.counts["errors of a spreadsheet read as missing"] += 1
+            return None
+        return _plain(value)
+
+
+def _plain(value: object) -> object:
+    """A cell as other tables have it."""
+    match value:
+        case str():
+            return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value)
+        case float() if value.is_integer() and abs(value) < _LARGEST:
+            return int(value)
+        case datetime.datetime() if value.time() == datetime.time():
+            return value.date()
+        case datetime.timedelta():
+            return str(value)
+    return value
+
+
+def _column(cell: object) -> str:
+    """The name of a column; none for an empty cell."""
+    plain = _plain(cell)
+    return "" if plain is None else plain.strip() if isinstance(plain, str) else str(plain)
+
+
+@contextlib.contextmanager
+def _opened(file: Any, name: str) -> Iterator[Any]:
+    """The workbook in a file.
+
+    Raises:
+        BadRecord: it is none, or unpacks to too much.
+
+    """
+    from openpyxl import load_workbook
+
+    _require_bounded(file, name)
+    file.seek(0)
+    with _guarded(name):
+        book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+    try:
+        yield book
+    finally:
+        book.close()
+
+
+@contextlib.contextmanager
+def _guarded(where: str) -> Iterator[None]:
+    """What the library raises in this block is about the file; its warnings are of no use.
+
+    Raises:
+        BadRecord: instead.
+
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (MemoryError, BadRecord):
+        raise
+    # openpyxl lets through whatever a damaged part makes it meet: of zipfile, XML and its own
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None or cause.__context__ is not None:
+            cause = cause.__cause__ or cause.__context__ or cause
+        said = str(cause).splitlines()
+        why = quoted(f"{type(cause).__name__}: {said[0] if said else 'no reason'}", 160)
+        got = f"another or damaged file ({why})"
+        raise BadRecord(where, "a spreadsheet (.xlsx)", got) from error
+
+
+def _require_bounded(file: Any, name: str) -> None:
+    with _guarded(name), zipfile.ZipFile(file) as archive:
+        parts = archive.infolist()
+    sizes: Counter[str] = Counter()
+    for part in parts:
+        lower = part.filename.lower()
+        if lower.endswith((".xml", ".rels")):
+            of_sheet = lower.startswith("xl/worksheets/sheet")
+            strings = lower == "xl/sharedstrings.xml"
+            kind = "sheets" if of_sheet else "strings" if strings else "everything else"
+            sizes[kind] += part.file_size
+    for kind, most in _MOST_BYTES.items():
+        if sizes[kind] > most:
+            expected = f"a spreadsheet with at most {most >> 20:,} MiB of XML for {kind}"
+            raise BadRecord(name, expected, f"{sizes[kind] >> 20:,} MiB")
+
+
+def _sheet(book: Any, wanted: str | None, name: str) -> Any:
+    sheets = {sheet.title: sheet for sheet in book.worksheets}
+    if not sheets:
+        raise BadRecord(name, "a sheet with cells", "none")
+    if wanted is None:
+        return next(iter(sheets.values()))
+    if wanted not in sheets:
+        got = ", ".join(quoted(title, 40) for title in list(sheets)[:20])
+        raise BadRecord(name, f'a sheet "{quoted(wanted, 40)}"', f"the sheets {got}")
+    return sheets[wanted]
+
+
+def _rows(sheet: Any, name: str) -> Iterator[tuple[int, list[object]]]:
+    """(row number, cells up to the last that is not empty) for every row that is not empty."""
+    sheet.reset_dimensions()  # what the file says of its size may be anything
+    rows = iter(sheet.iter_rows(values_only=True))
+    first = 1
+    while True:
+        with _guarded(f"{name}:{first}"):
+            some = list(islice(rows, _AT_ONCE))
+        if not some:
+            return
+        for number, row in enumerate(some, first):
+            filled = next((k for k in range(len(row), 0, -1) if row[k - 1] is not None), 0)
+            if filled:
+                yield number, list(row[:filled])
+        first += len(some)
+        if first > _MOST_ROWS + _AT_ONCE:
+            raise BadRecord(name, f"at most {_MOST_ROWS:,} rows", "more")
