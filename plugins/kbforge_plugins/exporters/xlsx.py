@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.io import open_output
+from kbforge.files.spreadsheets import require_openpyxl
 from kbforge_plugins.exporters.table import Joined, safe
 from kbforge_plugins.exporters.wide import COLUMNS, WideRows
-from kbforge_plugins.spreadsheets import require_openpyxl
 
 OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
 _MOST_ROWS = 1_048_576

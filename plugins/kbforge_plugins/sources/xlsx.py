@@ -22,10 +22,10 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.io import called
+from kbforge.files.spreadsheets import require_openpyxl
 from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
 from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
-from kbforge_plugins.spreadsheets import require_openpyxl
 
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
 _MOST_ROWS = 1_048_576
