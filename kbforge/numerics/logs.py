@@ -15,9 +15,12 @@ import math
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.errors import LikelihoodError
 
 GRID = 2.0**34
 """Units of the grid in one nat."""
+MOST_NATS = 2.0**29
+"""So many nats are 2^63 units, which 64 bits do not hold."""
 PRODUCT = 512
 """Most factors of a product that is sure not to overflow."""
 _LOG_2 = math.log(2.0)
@@ -29,7 +32,18 @@ def on_grid(values: FloatArray) -> FloatArray:
 
 
 def in_units(values: FloatArray) -> IntArray:
-    """Numbers of the grid as whole numbers of units, below 2^63: sums of these are exact."""
+    """Numbers of the grid as whole numbers of units, below 2^63: sums of these are exact.
+
+    Raises:
+        LikelihoodError: one is not finite, or beyond `MOST_NATS`.
+
+    """
+    inside = np.abs(values) < MOST_NATS
+    if not inside.all():
+        raise LikelihoodError(
+            f"the log probability of a cluster is {values[~inside][0]:.4g} nats; expected one "
+            f"between -{MOST_NATS:.2g} and {MOST_NATS:.2g}"
+        )
     return (values * GRID).astype(np.int64)
 
 

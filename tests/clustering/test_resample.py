@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbforge.clustering.online.pool import Pool
+from kbforge.clustering.online.resample import resample
+from kbforge.clustering.rules import Rules
 from kbforge.contracts import Problem
 from kbforge.errors import UsageError
 from kbforge_plugins.clusterers.smc import Smc
@@ -52,6 +55,20 @@ def test_a_floor_drops_what_is_light_beside_the_heaviest() -> None:
     assert len(weights) == 5  # the partitions of three
     expected = sum(weight >= weights[0] + np.log(0.2) for weight in weights)
     assert 1 <= len(heavy.subproblems[0].particles) == expected < 5
+
+
+@pytest.mark.parametrize(
+    "floor", [0.867634413853166, 0.9875951684772913, 0.0033066940479978928, 1e-9, 0.3]
+)
+def test_the_floor_s_logarithm_is_libm_s(monkeypatch: pytest.MonkeyPatch, floor: float) -> None:
+    """As the kernel's, to the last bit: NumPy's differs by one where a processor has AVX-512."""
+    monkeypatch.setattr(np, "log", lambda x: math.nextafter(math.log(x), math.inf))
+    n = 2
+    none = np.full(n, -1)
+    value = np.array([0.0, math.log(floor)])
+    pool = Pool(value, none, none, np.arange(n), np.zeros(n, np.int64))
+    rules = Rules(5, Greedy(), splits=True, floor=floor)
+    assert len(resample(pool, rules, np.random.default_rng(0)).value) == n
 
 
 @settings(max_examples=60)
