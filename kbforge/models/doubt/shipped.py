@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import ModelError, quoted
@@ -79,7 +80,7 @@ class Doubt:
     def _ordered(
         self, probability: FloatArray, sums: FloatArray, subproblem: IntArray
     ) -> FloatArray:
-        calibrated = 1 / (1 + np.exp(-sums))
+        calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
         if self.heard.likelihood not in self.likelihoods:
             calibrated = np.minimum(calibrated, probability)
         return in_order(probability, calibrated, subproblem)
