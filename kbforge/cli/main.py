@@ -39,7 +39,18 @@ _CHAIN = (
         "explain",
         "export",
     ),
-    *("status", "report", "changes", "review", "decide", "undo", "remove", "revisit", "refit"),
+    *(
+        "status",
+        "check",
+        "report",
+        "changes",
+        "review",
+        "decide",
+        "undo",
+        "remove",
+        "revisit",
+        "refit",
+    ),
     *("plot", "bench", "run", "init", "plugins"),
 )
 _OWN_DISTRIBUTION = "kbforge"

@@ -1,14 +1,18 @@
 """The file of a store: opened to read or to write, and written in whole transactions.
 
 Readers never wait for a writer, nor it for them: SQLite keeps a write-ahead log beside the file.
-There is one writer at a time, which holds the file `NAME-lock`; and each transaction makes sure
-that nobody else has written since the one before.
+There is one writer at a time, see `kbforge.store.inodes`; and each transaction makes sure that
+nobody else has written since the one before. What a file may be to be opened: a regular one, with
+exactly the tables of its version (`kbforge.store.schema`), and whole: a small one is read from end
+to end, of a large one each row when it is read (`kbforge.store.whole`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +20,18 @@ from typing import Self
 from urllib.parse import quote
 
 from kbforge.errors import KBForgeError, OutputError, quoted
-from kbforge.files.locks import locked
 from kbforge.store import schema
+from kbforge.store.inodes import (
+    Inode,
+    connect,
+    disconnect,
+    inode_of,
+    is_connected,
+    kind_of,
+    lock,
+    unlock,
+)
+from kbforge.store.whole import SMALL, Examined, examine, require_sound
 
 MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
@@ -31,12 +45,26 @@ _FULL = ("database or disk is full", "disk i/o error", "no space")
 
 
 def is_store(path: str) -> bool:
-    """Whether a file is a database, by its first bytes."""
+    """Whether a file is a database, by its first bytes; a pipe or a device is not read."""
     try:
+        status = os.stat(path)
+        if kind_of(status) is not None:
+            return False
+        if is_connected(inode_of(status)):
+            return True
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, ValueError):  # a name with a null character
         return False
+
+
+def _created(path: Path) -> tuple[int, bool]:
+    """Open a file to be written; also whether it was made here, and so may be removed here."""
+    flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        return os.open(path, flags), False
 
 
 class Database:
@@ -45,16 +73,18 @@ class Database:
     Args:
         path: of the file.
         write: whether to write; the file is made if it is not there.
+        verify: whether a small file is read from end to end first.
 
     Raises:
-        KBForgeError: it cannot be read, or is no store.
+        KBForgeError: it cannot be read, is no store, or is damaged.
         OutputError: it cannot be written, or another program is writing it.
         KBForgeError: it is a store of a later version.
 
     """
 
-    def __init__(self, path: str, write: bool = False) -> None:
-        self.path, self._write = path, write
+    def __init__(self, path: str, write: bool = False, verify: bool = True) -> None:
+        self.path, self._write, self._verify = path, write, verify
+        self.version: int | None = None
         self._held = contextlib.ExitStack()
         try:
             if write:
@@ -63,6 +93,8 @@ class Database:
                 self._connect()
                 if self.version is not None and self.version < schema.VERSION:
                     self._bring_up_to_date(self.version)
+                if self.version is not None and verify and self._size() <= SMALL:
+                    self.examined().require_whole()
         except BaseException:
             self._held.close()
             raise
@@ -72,64 +104,92 @@ class Database:
                 f"{quoted(path, 400)} is empty: kbforge cluster --into fills a store"
             )
 
+    def _size(self) -> int:
+        return Path(self.path).stat().st_size
+
     def _hold(self) -> None:
-        if not Path(self.path).parent.is_dir():
-            raise OutputError(f"cannot write {quoted(self.path, 400)}: no such folder")
-        path = Path(self.path)
-        if path.exists() and not is_store(self.path) and (path.is_dir() or path.stat().st_size):
-            raise OutputError(
-                f"cannot write {quoted(self.path, 400)}: expected a store or a new file, got "
-                f"{'a folder' if path.is_dir() else 'a file of another kind'}"
-            )
+        """Open the file, which is made if it is not there, and become its one writer."""
+        where = f"cannot write {quoted(self.path, 400)}"
+        path = Path(os.path.realpath(self.path))
+        if not path.parent.is_dir():
+            raise OutputError(f"{where}: no such folder")
         try:
-            self._held.enter_context(locked(Path(f"{self.path}-lock")))
-        except BlockingIOError:
-            raise OutputError(
-                f"cannot write {quoted(self.path, 400)}: another kbforge is writing it; try again "
-                "when it has ended"
-            ) from None
+            if path.exists() and (other := kind_of(path.stat())) is not None:
+                raise OutputError(f"{where}: expected a store or a new file, got {other}")
+            handle, made = _created(path)
+            status = os.fstat(handle)
+            held, inode = None, inode_of(status)
+            try:
+                if kind_of(status) is None and inode_of(path.stat()) == inode:
+                    held = lock(handle, path)
+            finally:
+                self._held.callback(weakref.finalize(self, unlock, handle, inode, held))
+            if made and held is not None:
+                self._held.callback(self._remove_empty, path, inode)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise OutputError(f"cannot write {quoted(self.path, 400)}: {reason}") from error
+            raise OutputError(f"{where}: {reason}") from error
+        if held is None:
+            raise OutputError(
+                f"{where}: another kbforge is writing it; try again when it has ended"
+            )
+        if status.st_size and not is_store(self.path):
+            raise OutputError(
+                f"{where}: expected a store or a new file, got a file of another kind"
+            )
 
     def _opened(self) -> sqlite3.Connection:
         if self._write:
-            made = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-            made.execute("PRAGMA journal_mode = WAL")
-            made.execute("PRAGMA synchronous = FULL")
-            made.execute(f"PRAGMA wal_autocheckpoint = {_LOGGED}")
-            made.execute("PRAGMA secure_delete = FAST")
-            made.execute(f"PRAGMA cache_size = -{_CACHED}")
-            return made
-        if not is_store(self.path):
-            if not Path(self.path).is_file():
-                raise KBForgeError(f"cannot read {quoted(self.path, 400)}: no such file")
-            if Path(self.path).stat().st_size:
-                raise KBForgeError(
-                    f"{quoted(self.path, 400)}: expected a store of kbforge cluster --into, got a "
-                    "file of another kind"
-                )
-        where = quote(str(Path(self.path).absolute()))
-        made = sqlite3.connect(
-            f"file:{where}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None
-        )
+            return sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        where = quoted(self.path, 400)
+        try:
+            status = os.stat(self.path)
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or "no such file").lower()
+            raise KBForgeError(f"cannot read {where}: {reason}") from None
+        if (other := kind_of(status)) is not None or (
+            status.st_size and not is_store(self.path) and os.access(self.path, os.R_OK)
+        ):
+            raise KBForgeError(
+                f"{where}: expected a store of kbforge cluster --into, got "
+                f"{other or 'a file of another kind'}"
+            )
+        uri = f"file:{quote(os.path.realpath(self.path))}"
+        made = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None)
         try:
             made.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
-            # a folder that cannot be written has no room for a log, and so there is none
             made.close()
-            made = sqlite3.connect(f"file:{where}?immutable=1", uri=True, isolation_level=None)
+            log = Path(f"{os.path.realpath(self.path)}-wal")
+            if log.exists() and log.stat().st_size:
+                raise
+            # a folder that cannot be written has no room for a log, and so there is none
+            made = sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None)
         return made
 
     def _connect(self) -> None:
-        self.connection = self._opened()
-        self._held.callback(self.connection.close)
-        self.version = schema.version_of(self.connection, self.path)
+        connection = self._opened()
+        inode = inode_of(os.stat(self.path))
+        connect(inode)
+        self._held.callback(weakref.finalize(self, disconnect, inode))
+        self._held.callback(connection.close)
+        self.connection = connection
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        with self.snapshot():
+            self.version = schema.version_of(connection, self.path)
+        if self._write:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOGGED}")
+            connection.execute("PRAGMA secure_delete = FAST")
+            connection.execute(f"PRAGMA cache_size = -{_CACHED}")
         self._seen = self._data_version()
 
     def _bring_up_to_date(self, version: int) -> None:
         """Make an older store one of today's version, in one transaction under the lock."""
         if self._write:
+            require_sound(self.connection, self.path)
             self.transaction(lambda database: schema.migrate(database, version))
             self.version = schema.VERSION
             return
@@ -210,6 +270,11 @@ class Database:
                 f"{where}: the file is damaged ({str(error).lower()}); restore it from a copy"
             ) from error
 
+    def examined(self) -> Examined:
+        """Read all of the store, and say what is damaged."""
+        with self.snapshot():
+            return examine(self.connection, self.path, self.version or 0)
+
     def compact(self) -> None:
         """Rewrite the file without what was deleted, and empty its log.
 
@@ -230,11 +295,15 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file; what was not committed is lost, and with it a file without tables."""
-        if self._write and self.version is None:
-            self.connection.close()
-            for path in (self.path, f"{self.path}-wal", f"{self.path}-shm", f"{self.path}-lock"):
-                Path(path).unlink(missing_ok=True)
         self._held.close()
+
+    def _remove_empty(self, path: Path, made: Inode) -> None:
+        """Remove a file without tables that was made here, while nobody else can write it."""
+        with contextlib.suppress(FileNotFoundError):
+            if self.version is None and inode_of(path.lstat()) == made:
+                path.unlink()
+                for beside in (f"{path}-wal", f"{path}-shm"):
+                    Path(beside).unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ import orjson
 from kbforge.contracts import Cluster
 from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes
 from kbforge.store.identity import followed
-from kbforge.store.rows import insert_rows, read_rows, write_rows
+from kbforge.store.rows import ask, insert_rows, read_rows, write_rows
 
 _ID_DIGITS = 12
 
@@ -175,8 +175,7 @@ class Entities:
     def _lives(self, entity: str) -> bool:
         if entity in self._pending:
             return self._pending[entity] is not None
-        found = self._database.execute("SELECT 1 FROM entity WHERE id = ?", (entity,))
-        return found.fetchone() is not None
+        return bool(ask(self._database, "SELECT 1 FROM entity WHERE id = ?", (entity,)))
 
     def _image(self, entity: str, members: Cluster) -> None:
         """Note what an entity was before the run, if it was not noted yet."""

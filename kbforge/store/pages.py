@@ -11,7 +11,7 @@ import orjson
 from kbforge.contracts import Constraints, Decision, Fragment, Led, Page, Pages, Totals
 from kbforge.errors import KBForgeError, quoted
 from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes, page_from_bytes
-from kbforge.store.rows import row_of, rows_of
+from kbforge.store.rows import ask, row_of, rows_of
 
 
 class StoredPages(Pages):
@@ -39,7 +39,7 @@ class StoredPages(Pages):
         return page_from_bytes(name, row[-1])
 
     def names(self) -> Sequence[int]:
-        return [name for (name,) in self._database.execute("SELECT name FROM page ORDER BY name")]
+        return [name for (name,) in ask(self._database, "SELECT name FROM page ORDER BY name")]
 
     def fragments(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
         rows = rows_of(self._database, "fragment", "number", numbers)
@@ -59,7 +59,7 @@ class StoredPages(Pages):
         }
 
     def keys(self) -> Sequence[int]:
-        return [key for (key,) in self._database.execute("SELECT key FROM led ORDER BY key")]
+        return [key for (key,) in ask(self._database, "SELECT key FROM led ORDER BY key")]
 
 
 def fragment_from_bytes(line: bytes) -> Fragment:

@@ -84,6 +84,19 @@ def row_of(database: sqlite3.Connection, table: str, key: Any) -> Row | None:
     return next(read_rows(database, table, f"WHERE {COLUMNS[table][0]} = ?", (key,)), None)
 
 
+def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Answer a question about keys and numbers of rows, whose content is not read.
+
+    Raises:
+        KBForgeError: the file is damaged.
+
+    """
+    try:
+        return database.execute(question, values).fetchall()
+    except sqlite3.DatabaseError as error:
+        damaged(database, f"it cannot be read ({str(error).lower()})", error)
+
+
 def rows_of(
     database: sqlite3.Connection, table: str, column: str, values: Sequence[Any]
 ) -> Iterator[Row]:

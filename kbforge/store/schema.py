@@ -21,6 +21,9 @@ A place is what orders fragments for people: one that replaces another takes its
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import sqlite3
 from collections.abc import Callable, Sequence
 
@@ -30,6 +33,8 @@ from kbforge.store.rows import COLUMNS, insert_rows
 APPLICATION = 0x4B424647  # "KBFG"
 VERSION = 2
 
+_OLDER = ("4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827",)
+"""The digest of `_schema_of` each older version."""
 _TABLES = """
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -139,12 +144,50 @@ def version_of(database: sqlite3.Connection, path: str) -> int | None:
             f"{quoted(path, 400)}: expected a store of kbforge cluster --into, got a database of "
             "another program"
         )
-    if version > VERSION:
+    if not 0 < version <= VERSION:
         raise KBForgeError(
             f"{quoted(path, 400)} is a store of version {version}, and this program knows versions "
-            f"up to {VERSION}; install a newer kbforge"
+            f"1 to {VERSION}; "
+            + ("install a newer kbforge" if version > VERSION else "it is damaged: use a copy")
         )
+    _require_tables(database, path, version)
     return version
+
+
+def _require_tables(database: sqlite3.Connection, path: str, version: int) -> None:
+    """Refuse whatever a store of this version does not have: a view or a trigger runs code.
+
+    Raises:
+        KBForgeError: a table, a column or an index is missing, or is there beside these.
+
+    """
+    told = _schema_of(database)
+    if version == VERSION:
+        same = tuple(told) == _schema_of_today()
+    else:
+        same = hashlib.sha256(repr(told).encode()).hexdigest() == _OLDER[version - 1]
+    if not same:
+        today = dict(_schema_of_today())
+        strange = [name for name, sql in told if version == VERSION and today.get(name) != sql]
+        missing = [name for name in today if name not in dict(told)]
+        what = f" ({quoted(', '.join([*strange, *missing]), 100)})" if strange or missing else ""
+        raise KBForgeError(
+            f"{quoted(path, 400)}: expected the tables of a store of version {version}, got "
+            f"others{what}; it is damaged or was changed by another program: use a copy"
+        )
+
+
+def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    """By name, the statements that made all that there is in a database."""
+    rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return sorted((f"{kind} {name} of {table}", f"{sql}") for kind, name, table, sql in rows)
+
+
+@functools.cache
+def _schema_of_today() -> tuple[tuple[str, str], ...]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        _make_tables(database)
+        return tuple(_schema_of(database))
 
 
 def migrate(database: sqlite3.Connection, version: int) -> None:

@@ -34,7 +34,7 @@ from kbforge.store.codec import (
 )
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages, fragment_from_bytes
-from kbforge.store.rows import read_rows, row_of, rows_of
+from kbforge.store.rows import ask, damaged, read_rows, row_of, rows_of
 
 
 class Store:
@@ -56,7 +56,12 @@ class Store:
     def fact(self, name: str, default: Any = None) -> Any:
         """A fact of the whole, as JSON has it."""
         row = row_of(self._rows, "meta", name)
-        return default if row is None else orjson.loads(row[1])
+        if row is None:
+            return default
+        try:
+            return orjson.loads(row[1])
+        except orjson.JSONDecodeError:
+            damaged(self._rows, f"the fact {name}")
 
     @property
     def has_session(self) -> bool:
@@ -98,7 +103,7 @@ class Store:
         return self._count("entity")
 
     def _count(self, table: str) -> int:
-        found: int = self._rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        found: int = ask(self._rows, f"SELECT count(*) FROM {table}")[0][0]
         return found
 
     def runs(self) -> list[Run]:
@@ -128,7 +133,7 @@ class Store:
     @property
     def next_decision(self) -> int:
         """The number of the next decision."""
-        found = self._rows.execute("SELECT max(number) FROM decision").fetchone()[0]
+        found = ask(self._rows, "SELECT max(number) FROM decision")[0][0]
         return 1 + (found or 0)
 
     def fragment(self, id: str) -> tuple[int, Fragment] | None:
@@ -261,7 +266,7 @@ class StoreView(View):
 
         """
         before = "SELECT count(*) FROM page WHERE first < (SELECT first FROM page WHERE name = ?)"
-        number: int = self._store.database.connection.execute(before, (name,)).fetchone()[0]
+        number: int = ask(self._store.database.connection, before, (name,))[0][0]
         return self._assembled(name, number, None)
 
     def _assembled(
@@ -304,12 +309,12 @@ class StoreView(View):
         found = self._calibrate(fragments, posterior)
         if found is None:
             return None
-        rows = self._store.database.connection.execute("SELECT place FROM fragment ORDER BY place")
+        rows = ask(self._store.database.connection, "SELECT place FROM fragment ORDER BY place")
         place = [place for (place,) in rows]
         return {tuple(place[k] for k in cluster): sure for cluster, sure in found.items()}
 
     def _names(self) -> list[int]:
-        rows = self._store.database.connection.execute("SELECT name FROM page ORDER BY first")
+        rows = ask(self._store.database.connection, "SELECT name FROM page ORDER BY first")
         return [name for (name,) in rows]
 
     def _subproblem(self, name: int) -> tuple[Subproblem, dict[int, Fragment], dict[Cluster, str]]:

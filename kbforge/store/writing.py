@@ -22,6 +22,7 @@ from kbforge.store.database import Database
 from kbforge.store.entities import Entities
 from kbforge.store.pages import totals_to_bytes
 from kbforge.store.rows import (
+    ask,
     damaged,
     forget_before,
     insert_rows,
@@ -68,10 +69,10 @@ class Writing:
         self._removed: dict[int, str] = {}
         connection = database.connection
         self._moved: dict[int, int] = dict(
-            connection.execute("SELECT number, place FROM fragment WHERE place <> number")
+            ask(connection, "SELECT number, place FROM fragment WHERE place <> number")
         )
         self._entities = Entities(connection, run.number, self._id_of, run.verb != FILLS)
-        self._count: int = connection.execute("SELECT count(*) FROM entity").fetchone()[0]
+        self._count: int = ask(connection, "SELECT count(*) FROM entity")[0][0]
 
     @property
     def n_entities(self) -> int:

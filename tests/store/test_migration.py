@@ -15,6 +15,7 @@ from kbforge.jobs.living.events import undo
 from kbforge.jobs.living.views import entities_of
 from kbforge.store import schema
 from kbforge.store.database import Database
+from kbforge.store.inodes import lock
 from kbforge.store.store import Store
 from tests.store.dump import dump
 from tests.store.fixtures.version_1 import NAMES, stored
@@ -23,6 +24,7 @@ KILLED = """
 import os, sys
 from kbforge.store import schema
 from kbforge.store.database import Database
+from kbforge.store.inodes import lock
 steps = schema._MIGRATIONS
 schema._MIGRATIONS = (*steps[:-1], lambda rows: (steps[-1](rows), os._exit(9)))
 Database(sys.argv[1], write=True)
@@ -81,8 +83,8 @@ def test_a_migration_that_is_killed_leaves_the_store_as_it_was(old: Path) -> Non
 
 
 def test_an_older_store_that_is_being_written_is_not_read(old: Path) -> None:
-    with Database(str(old), write=True) as database:
-        database.connection.execute("PRAGMA user_version = 1")
+    with open(old, "r+b") as file:
+        assert lock(file.fileno(), old) is not None
         with pytest.raises(KBForgeError, match=r"store of version 1.*another kbforge"):
             Database(str(old))
 
