@@ -47,6 +47,7 @@ kernel: $(VENV)/.installed
 	$(BIN)/python kbforge/kernel/build.py
 
 soak: $(VENV)/.installed-dev
+	KBFORGE_SOAK=1 $(BIN)/python -m pytest tests/store/test_damage.py
 	$(BIN)/python -m tests.soak
 	$(BIN)/python -m tests.soak.filling
 

@@ -17,8 +17,10 @@ from kbforge.store import schema
 from kbforge.store.database import Database
 from kbforge.store.inodes import lock
 from kbforge.store.store import Store
+from tests.program import Run
 from tests.store.dump import dump
 from tests.store.fixtures.version_1 import NAMES, stored
+from tests.store.verbs import VERBS, ending
 
 KILLED = """
 import os, sys
@@ -33,7 +35,7 @@ Database(sys.argv[1], write=True)
 
 @pytest.fixture(params=NAMES)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return stored(request.param, tmp_path / "old.sqlite")
+    return stored(request.param, tmp_path / f"{request.param}.sqlite")
 
 
 def version(path: Path) -> int:
@@ -51,6 +53,14 @@ def test_all_that_an_older_store_says_stays(old: Path, write: bool) -> None:
         assert database.version == schema.VERSION
         assert Store(database).n_fragments == 30
     assert (version(old), dump(old)) == (schema.VERSION, before)
+
+
+def test_every_verb_brings_an_older_store_up_to_date(old: Path, program: Run) -> None:
+    for verb in VERBS:
+        path = stored(old.stem, old)
+        assert version(path) == 1
+        code, said = ending(program, verb, path)
+        assert (code, version(path)) == (0, schema.VERSION), (verb, said)
 
 
 def test_an_older_store_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:

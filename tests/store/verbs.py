@@ -51,7 +51,7 @@ def ending(program: Run, verb: str, store: Path) -> tuple[int, object]:
     told = fragments(store.stem)
     gold, more = store.parent / "gold.jsonl", store.parent / "more.jsonl"
     gold.write_bytes(_lines([{**one, "label": str(one["id"]).split("-")[0]} for one in told]))
-    new = {"id": "new", "properties": {"name": ["Olga Newman"]}}
+    new: dict[str, object] = {"id": "new", "properties": {"name": ["Olga Newman"]}}
     more.write_bytes(_lines([*told[:3], new]))
     names = {"a": told[0]["id"], "b": told[1]["id"], "entity": ENTITY[store.stem]}
     places = {"STORE": store, "GOLD": gold, "MORE": more}
