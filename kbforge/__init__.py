@@ -12,9 +12,11 @@ docs/python.md explains the names in `__all__`. Each is imported when it is firs
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # the constant of `typing`, which takes longer to load than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from kbforge.contracts import Entity, Fragment, Interrupted, Progress
     from kbforge.errors import KBForgeError
     from kbforge.jobs.api import (

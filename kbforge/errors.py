@@ -7,12 +7,14 @@ line prints that sentence and exits with `exit_code`; a traceback is always a bu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
+_OBEYED = re.compile(r"\r(?!\n)|[^\t\r\n -~]")
 _SHOWN = 80  # characters of an offending value that an error quotes
 
 
@@ -66,6 +68,24 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def escaped_lines(text: str) -> str:
+    """`text` for a terminal: as `escaped`, but lines and tabs stay.
+
+    Escapes are those of JSON, so that JSON stays JSON and means the same.
+    """
+    if text.isprintable():
+        return text
+    return _OBEYED.sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    c = match[0]
+    if c.isprintable():
+        return c
+    units = c.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def quoted(value: object, limit: int = _SHOWN) -> str:

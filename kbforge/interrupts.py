@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import FrameType
+from typing import cast
 
 from kbforge.errors import EXIT_INTERRUPTED
 
@@ -20,6 +22,9 @@ SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name
 """The signals that end a run; not every system has all of them."""
 
 EXIT_CODES = frozenset(128 + number for number in SIGNALS)
+
+_SOON = 0.02  # seconds after which a signal comes again that came while a module was loaded
+_IMPORT = "<frozen importlib"  # how the file name of Python's own frames of an import begins
 
 _received: list[int] = []
 _depth = 0
@@ -85,6 +90,33 @@ def sentence() -> str:
     return f"interrupted by {signal.Signals(_received[0]).name}"
 
 
+def _imports(frame: FrameType | None) -> int:
+    """How many frames of imports there are around a frame."""
+    count = 0
+    while frame is not None:
+        count += frame.f_code.co_filename.startswith(_IMPORT)
+        frame = frame.f_back
+    return count
+
+
+def _send_again(number: int) -> None:
+    """Send a signal to the main thread in a moment.
+
+    An import is no place for an exception: Python's own callbacks print and lose it, and compiled
+    modules crash.
+    """
+
+    def send() -> None:
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(cast(int, threading.main_thread().ident), number)
+        else:
+            signal.raise_signal(number)
+
+    timer = threading.Timer(_SOON, send)
+    timer.daemon = True
+    timer.start()
+
+
 @contextlib.contextmanager
 def _handled(handle: Callable[[int], None]) -> Iterator[None]:
     # only the main thread gets signals
@@ -96,7 +128,12 @@ def _handled(handle: Callable[[int], None]) -> Iterator[None]:
     if not _depth:
         _received.clear()
 
-    def handler(number: int, frame: Any) -> None:
+    outside = _imports(sys._getframe())  # a program may run while its own module is imported
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        if _imports(frame) > outside:
+            _send_again(number)
+            return
         again = bool(_received)
         _received.append(number)
         if number == signal.SIGINT or not again:

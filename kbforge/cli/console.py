@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbforge.errors import escaped
+from kbforge.errors import escaped, escaped_lines
 from kbforge.words import lasting
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleRenderable
     from rich.progress import Progress
     from rich.status import Status
 
@@ -22,16 +22,43 @@ _SPEED_SECONDS = 120.0  # the time left is by the speed of so long: a slow step 
 
 def stderr() -> Console:
     """A console on stderr. Print user data through `rich.text.Text` or `markup=False` only."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
+    return _console(to_stderr=True)
 
 
 def stdout() -> Console:
     """A console on stdout, for tables."""
-    from rich.console import Console
+    return _console(to_stderr=False)
 
-    return Console(highlight=False)
+
+def _console(to_stderr: bool) -> Console:
+    """A console that escapes whatever a terminal would obey, except its own styles."""
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderHook
+    from rich.segment import Segment
+
+    class Escaped:
+        def __init__(self, inner: RenderableType) -> None:
+            self._inner = inner
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+            for segment in console.render(self._inner, options):
+                if segment.control:
+                    yield segment
+                else:
+                    yield Segment(escaped_lines(segment.text), segment.style)
+
+    class Hook(RenderHook):
+        def process_renderables(
+            self, renderables: list[ConsoleRenderable]
+        ) -> list[ConsoleRenderable]:
+            return [Escaped(renderable) for renderable in renderables]
+
+    class OwnConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # which ends the program without an error
+
+    console = OwnConsole(stderr=to_stderr, highlight=False)
+    console.push_render_hook(Hook())
+    return console
 
 
 def note(message: str) -> None:
@@ -40,7 +67,10 @@ def note(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout, keys in the given order."""
+    """One JSON object on one line of stdout, keys in the given order.
+
+    What a terminal would obey is escaped, which means the same to a reader of JSON.
+    """
     import orjson
 
     try:
@@ -50,7 +80,7 @@ def print_json(value: Any) -> None:
 
         # a path may hold bytes that are no text, which only this one writes
         text = json.dumps(value, default=lambda number: number.item())
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(escaped_lines(text) + "\n")
 
 
 class Sign(Protocol):

@@ -7,16 +7,18 @@ broken and hurts no other.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from kbforge import __version__, interrupts, registry
-from kbforge.cli.verbs import verb_called
+from kbforge.cli.verbs import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry.blame import blamed
 
@@ -80,6 +82,10 @@ class _Verbs(TyperGroup):
             command.rich_help_panel = f"Commands of {distribution}"
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _ended_in_words(), _escaped_usage():
+            return super().make_context(*args, **extra)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         known = registry.names("commands")
@@ -90,14 +96,29 @@ class _Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        # Typer would end a closed pipe with an error, and an interrupt without a word
-        try:
-            with blamed():
-                return super().invoke(ctx)
-        except KeyboardInterrupt:
-            _fail(interrupts.sentence(), interrupts.exit_code())
-        except BrokenPipeError:
-            _end_quietly()
+        with _ended_in_words(), blamed(), _escaped_usage():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _ended_in_words() -> Iterator[None]:
+    """Typer would end a closed pipe with an error, and an interrupt without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _fail(interrupts.sentence(), interrupts.exit_code())
+    except BrokenPipeError:
+        _end_quietly()
+
+
+@contextlib.contextmanager
+def _escaped_usage() -> Iterator[None]:
+    """What was typed comes back in Typer's messages, and a terminal must not obey it."""
+    try:
+        yield
+    except UsageMistake as error:
+        error.message = escaped(error.message)
+        raise
 
 
 def _unwrapped(text: str) -> str:
@@ -164,9 +185,12 @@ def main() -> None:
     The exit code is 0 when it is done, 1 for an error, 2 for wrong usage, and 128 and the signal's
     number when it was ended from outside: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
+    _occupy_closed_streams()
     try:
         with interrupts.heeded():
             app()
+    except SystemExit as ended:
+        _leave(ended.code)
     except KBForgeError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -174,10 +198,31 @@ def main() -> None:
     except BrokenPipeError:
         _end_quietly()
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        _fail(f"{name}{(error.strerror or str(error)).lower()}", KBForgeError.exit_code)
+        _fail(_sentence(error), KBForgeError.exit_code)
     except MemoryError:
         _fail("out of memory", KBForgeError.exit_code)
+
+
+def _occupy_closed_streams() -> None:
+    """Open what was closed as a file that can be neither read nor written.
+
+    The next file to be opened would take its number otherwise, and get what belongs on a terminal.
+    What is written to standard error then goes nowhere.
+    """
+    if sys.stdin is None:
+        sys.stdin = _unusable(0, os.O_WRONLY, "r")
+    if sys.stdout is None:
+        sys.stdout = _unusable(1, os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _unusable(2, os.O_WRONLY, "w")
+
+
+def _unusable(number: int, flags: int, mode: str) -> Any:
+    opened = os.open(os.devnull, flags)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    return open(number, mode, encoding="utf-8", closefd=False)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
@@ -191,12 +236,24 @@ def _end_quietly() -> NoReturn:
     sys.exit(0)
 
 
-def _leave(code: int) -> NoReturn:
-    """Exit; what a full disk did not take cannot be flushed at exit either."""
+def _sentence(error: OSError) -> str:
+    """What a file, or a standard stream, would not take."""
+    from kbforge.files.io import reason_of
+
+    return f"{error.filename or 'cannot write standard output'}: {reason_of(error)}"
+
+
+def _leave(code: str | int | None) -> NoReturn:
+    """Exit; what a full disk does not take is an error, and cannot be flushed at exit either."""
     try:
         sys.stdout.flush()
-    except OSError:
+    except BrokenPipeError:
         _drop_output()
+    except OSError as error:
+        _drop_output()
+        if not code:
+            print(f"kbforge: {escaped(_sentence(error))}", file=sys.stderr)
+            code = KBForgeError.exit_code
     sys.exit(code)
 
 

@@ -61,6 +61,7 @@ def _show(report: Report, json: bool) -> None:
     import sys
 
     from kbforge.errors import quoted
+    from kbforge.files.io import bytes_of
 
     called = f"[{report.number}] {quoted(report.step)}"
     if report.status == "note":
@@ -68,8 +69,8 @@ def _show(report: Report, json: bool) -> None:
     elif report.status == "skipped":
         console.note(f"{called}: skipped, nothing changed")
         if report.printed and not json:
-            sys.stdout.write(report.printed)
-            sys.stdout.flush()
+            bytes_of(sys.stdout).write(report.printed.encode())
+            sys.stdout.buffer.flush()
     elif report.status == "ran":
         console.note(f"{called}: done in {report.seconds:.1f} s")
     else:

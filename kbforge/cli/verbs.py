@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbforge.recipe.verbs import Option
 
 # Typer carries its own copy of click, and names no class above that of a bad value
-_UsageError: Any = typer.BadParameter.__base__
+UsageMistake: Any = typer.BadParameter.__base__
 
 
 class InstalledVerb:
@@ -60,7 +60,7 @@ class InstalledVerb:
         except SystemExit as error:
             # a text instead of a number means 1
             code = error.code if isinstance(error.code, int | None) else 1
-        except _UsageError as error:
+        except UsageMistake as error:
             said = " ".join(str(error.format_message()).split())
             raise UsageError(f"{said} (see {self._called} --help)") from error
         return code if isinstance(code, int) else 0

@@ -6,7 +6,9 @@ its name only when it is whole, so a crash or a full disk never leaves half a re
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import errno
 import gzip
 import io
 import os
@@ -15,9 +17,9 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
+from kbforge.errors import BadRecord, KBForgeError, OutputError, escaped_lines, quoted
 from kbforge.files.temporary import PREFIX, sweep, temporary_file
 
 if TYPE_CHECKING:
@@ -51,14 +53,16 @@ def open_input(path: str) -> Iterator[BinaryIO]:
             try:
                 raw = stack.enter_context(open(path, "rb"))
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason}") from error
+                raise KBForgeError(
+                    f"cannot read {quoted(path, 400)}: {reason_of(error)}"
+                ) from error
         buffered = io.BufferedReader(cast(Any, raw), 1 << 20)
         try:
             magic = buffered.peek(4)[:4]
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise KBForgeError(f"cannot read {quoted(called(path), 400)}: {reason}") from error
+            raise KBForgeError(
+                f"cannot read {quoted(called(path), 400)}: {reason_of(error)}"
+            ) from error
         if magic.startswith(_GZIP_MAGIC):
             yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=buffered)))
         elif magic.startswith(_ZSTD_MAGIC):
@@ -168,7 +172,16 @@ def _skip_line(stream: BinaryIO) -> bool:
     return False
 
 
+def reason_of(error: OSError) -> str:
+    """Why a file could not be opened, read or written, in words for a sentence."""
+    if error.errno == errno.EBADF:  # a standard stream that was closed when the program started
+        return "it is closed"
+    return (error.strerror or str(error)).lower()
+
+
 def _damage(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        return "one that is closed"
     return f"a damaged or truncated one ({quoted(str(error))})"
 
 
@@ -204,7 +217,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     """
     try:
         if path == "-":
-            yield sys.stdout.buffer
+            yield bytes_of(sys.stdout)
             sys.stdout.buffer.flush()
             return
         target = _followed(path)
@@ -230,9 +243,32 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.filename is not None and not _is_about(str(error.filename), path):
             raise
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         place = "standard output" if path == "-" else quoted(path, 400)
         raise OutputError(f"cannot write {place}: {reason}") from error
+
+
+def bytes_of(stream: TextIO) -> BinaryIO:
+    """A standard stream to write bytes to: a terminal gets them escaped, all else as they are."""
+    out = stream.buffer
+    return cast(BinaryIO, _TerminalStream(out)) if stream.isatty() else out
+
+
+class _TerminalStream(io.RawIOBase):
+    """Passes text on to a terminal, with nothing in it that a terminal would obey."""
+
+    def __init__(self, terminal: BinaryIO) -> None:
+        self._terminal = terminal
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        text = self._decoder.decode(bytes(data))
+        self._terminal.write(escaped_lines(text).encode())
+        self._terminal.flush()
+        return len(data)
 
 
 def _is_about(file: str, output: str) -> bool:

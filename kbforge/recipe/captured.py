@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
+from kbforge.files.io import bytes_of
+
 _MAX_PRINTED = 1 << 18  # bytes of a step's standard output that are kept to be repeated
 
 
@@ -45,7 +47,7 @@ def captured(to_stderr: bool) -> Iterator[Tee]:
     The copy is no terminal, so tables come without colours, the same on every terminal.
     """
     sys.stdout.flush()
-    tee = Tee((sys.stderr if to_stderr else sys.stdout).buffer)
+    tee = Tee(bytes_of(sys.stderr if to_stderr else sys.stdout))
     wrapper = io.TextIOWrapper(cast(BinaryIO, tee), encoding="utf-8", write_through=True)
     try:
         with contextlib.redirect_stdout(wrapper):
