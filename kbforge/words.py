@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kbforge.errors import quoted
 
 _SHOWN = 80  # characters of an id and its source
+_LONGEST_NAME = 200  # characters; longer ones are compared no further
 
 
 def percent(probability: float) -> str:
@@ -36,3 +37,11 @@ def listed(items: Sequence[str], most: int, limit: int = _SHOWN) -> str:
     """The first items, each cut to `limit` characters, and how many more there are."""
     shown = ", ".join(quoted(item, limit) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` (did you mean "x"?)` if one of the known names is close to a wrong one, else nothing."""
+    from difflib import get_close_matches  # only a mistake needs it
+
+    close = get_close_matches(name[:_LONGEST_NAME], list(known), 1)
+    return f' (did you mean "{quoted(close[0])}"?)' if close else ""

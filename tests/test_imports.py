@@ -44,6 +44,7 @@ RANKS = {
             {"jobs"},
             {"recipe", "pictures", "bench"},
             {"cli", "testing"},
+            {"__main__"},
         ]
     )
     for room in rooms
@@ -178,8 +179,8 @@ def test_contracts_stand_alone() -> None:
 
 
 def test_nobody_imports_the_command_line_but_itself() -> None:
-    wrong = [str(i) for i in EVERYTHING if i.target.startswith("kbforge.cli") and not is_verb(i)]
-    assert wrong == []
+    wrong = [i for i in EVERYTHING if i.target.startswith("kbforge.cli") and not is_verb(i)]
+    assert [str(i) for i in wrong if i.module != "kbforge.__main__"] == []
 
 
 def test_parts_of_the_library_do_not_import_each_other_in_circles() -> None:

@@ -123,12 +123,16 @@ def device_of(gpu: bool, device: str | None) -> str:
     """The device that `--gpu` and `--device` name together.
 
     Raises:
-        UsageError: they contradict each other.
+        UsageError: they contradict each other, or there is no usable GPU.
 
     """
     if gpu and device == "cpu":
         raise UsageError("--gpu and --device cpu contradict each other")
-    return "cuda" if gpu else device or "cpu"
+    from kbforge.models.devices import require_device
+
+    chosen = "cuda" if gpu else device or "cpu"
+    require_device(chosen)
+    return chosen
 
 
 def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:

@@ -12,6 +12,7 @@ import kbforge
 from kbforge import registry
 from kbforge.errors import PluginError, UsageError, quoted
 from kbforge.registry.blame import blamed
+from kbforge.words import did_you_mean
 
 if TYPE_CHECKING:
     from kbforge.recipe.verbs import Option
@@ -89,7 +90,8 @@ def _command_of(words: Sequence[str]) -> Any:
         members = getattr(command, "commands", {})
         if word not in members:
             raise UsageError(
-                f'"{quoted(" ".join(words[:used]))}" has no sub-command "{quoted(word)}"; '
+                f'"{quoted(" ".join(words[:used]))}" has no sub-command "{quoted(word)}"'
+                f"{did_you_mean(word, members)}; "
                 f"expected {', '.join(sorted(members)) or 'none'}"
             )
         command = members[word]

@@ -33,7 +33,7 @@ import orjson
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.io import called
-from kbforge.files.jsonl import read_json_lines, stop
+from kbforge.files.jsonl import mistaken, read_json_lines, stop
 from kbforge.files.locks import hold
 from kbforge.files.records import Record
 
@@ -88,7 +88,13 @@ def read_answers(path: str) -> list[Answer]:
         BadRecord: the first line that is no answer, with file, line and field.
 
     """
-    return [_answer(value, where) for where, _, value in read_json_lines(path, stop)]
+    answers: list[Answer] = []
+    for where, line, value in read_json_lines(path, stop):
+        try:
+            answers.append(_answer(value, where))
+        except BadRecord as error:
+            raise (error if answers else mistaken(error, path, line, "answers")) from None
+    return answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ def open_input(path: str) -> Iterator[BinaryIO]:
                 f"cannot read {quoted(called(path), 400)}: {reason_of(error)}"
             ) from error
         if magic.startswith(_GZIP_MAGIC):
-            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=buffered)))
+            unpacked = stack.enter_context(gzip.GzipFile(fileobj=buffered))
+            yield cast(BinaryIO, io.BufferedReader(cast(Any, unpacked), 1 << 16))
         elif magic.startswith(_ZSTD_MAGIC):
             import pyarrow as pa  # arrives with datasets; imported only for zstd
 

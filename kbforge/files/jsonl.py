@@ -7,7 +7,6 @@ handed to `on_bad` and hurts no other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 import orjson
@@ -16,10 +15,17 @@ from kbforge.contracts.fragment import Fragment, Shared
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_lines
+from kbforge.files.kinds import KINDS, kind_of
 from kbforge.files.records import json_value
 
-_TABLES = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
-"""Endings of tables -> the source that reads them."""
+_UNKNOWN = ("text", "binary", "empty", "toml")  # no more is known than the error says
+_LINES = ("entities", "fragments", "answers", "quarantine", "changes", "objects")
+WANTED = {
+    "fragments": "fragments, one JSON object a line",
+    "entities": "entities, as kbforge cluster writes",
+    "answers": "answers, as kbforge label writes",
+}
+"""What errors call a kind of JSON lines that is expected."""
 
 
 def stop(error: BadRecord, raw: bytes) -> None:
@@ -54,23 +60,36 @@ def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]
         KBForgeError: the file cannot be opened.
 
     """
+    first = True
     for number, line in read_lines(path, on_bad):
         where = f"{called(path)}:{number}"
         try:
             value = parse_json(line, where)
         except BadRecord as error:
-            on_bad(_as_table(path, where) or error, line)
+            on_bad(mistaken(error, path, line) if first else error, line)
+            first = False
             continue
+        first = False
         yield where, line, value
 
 
-def _as_table(path: str, where: str) -> BadRecord | None:
-    """What to say of a line that is no JSON in a file whose name says that it is a table."""
-    source = _TABLES.get(PurePath(path.lower().removesuffix(".gz").removesuffix(".zst")).suffix)
-    if source is None:
-        return None
-    got = f"a line of a table (kbforge load {source} makes fragments of it)"
-    return BadRecord(where, "a JSON object", got)
+def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
+    """The error of a file's first line, which says what the file is if it is of another kind.
+
+    Args:
+        error: of the line.
+        path: of the file; of "-" only the line is looked at.
+        line: the first one.
+        wanted: the kind that the file should be, as `kbforge.files.kinds` calls it.
+
+    """
+    kind = kind_of(path, line)
+    if kind in (wanted, *_UNKNOWN) or (kind in _LINES and not wanted):
+        return error
+    if kind == "objects" and wanted != "fragments":  # the error says what they lack
+        return error
+    expected = WANTED.get(wanted, "JSON lines")
+    return BadRecord(error.where, expected, KINDS[kind].said(path))
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
@@ -81,12 +100,15 @@ def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
 
     """
     shared = Shared()
+    first = True
     for where, line, value in read_json_lines(path, on_bad):
         try:
             fragment = Fragment.from_json(value, where, shared)
         except BadRecord as error:
-            on_bad(error, line)
+            on_bad(mistaken(error, path, line, "fragments") if first else error, line)
+            first = False
             continue
+        first = False
         yield where, fragment
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.words import did_you_mean
 
 _ESCAPED = b"\\u003"  # how an escaped colon begins; what else begins so only costs a closer look
 
@@ -89,7 +90,8 @@ class Record:
         """This record, which has no other fields than these."""
         for key in self._table:
             if key not in keys:
-                raise self.wrong(key, f"one of {', '.join(keys)}", "an unknown field")
+                meant = did_you_mean(key, keys)
+                raise self.wrong(key, f"one of {', '.join(keys)}", f"an unknown field{meant}")
         return self
 
     def version(self, *known: int) -> int:

@@ -13,25 +13,28 @@ from typing import Any
 
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.io import called, read_small
+from kbforge.files.kinds import KINDS, kind_of_bytes
 from kbforge.files.records import Option, Record
 
 _MAX_BYTES = 1 << 20
 _WHOLE = 1 << 63
 
 
-def read_table(path: str, what: str, writer: str) -> Record:
+def read_table(path: str, kind: str, writer: str) -> Record:
     """Read a whole file; "-" is standard input.
 
     Args:
         path: the file.
-        what: it should be, such as "a calibration file".
+        kind: what it should be, as `kbforge.files.kinds` calls it.
         writer: the command that writes such files, for errors.
 
     Raises:
         KBForgeError: unreadable, damaged, too large or not TOML.
 
     """
-    return table_of(read_small(path, what, _MAX_BYTES), quoted(called(path), 400), writer)
+    content = read_small(path, KINDS[kind].name, _MAX_BYTES)
+    toml_of(content, path, kind, KBForgeError)
+    return table_of(content, quoted(called(path), 400), writer)
 
 
 def table_of(content: bytes, name: str, writer: str) -> Record:
@@ -53,6 +56,23 @@ def table_of(content: bytes, name: str, writer: str) -> Record:
         )
 
     return Record(parse_toml(content, name), wrong)
+
+
+def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> dict[str, Any]:
+    """As `parse_toml`; a file of another kind is named.
+
+    Args:
+        content: of the file.
+        path: of the file.
+        kind: what it should be, as `kbforge.files.kinds` calls it.
+        error: what to raise.
+
+    """
+    where = quoted(called(path), 400)
+    found = kind_of_bytes(content)
+    if found not in (kind, "toml", "text", "binary", "empty"):
+        raise error(f"{where}: expected {KINDS[kind].name}, got {KINDS[found].said(path)}")
+    return parse_toml(content, where, error)
 
 
 def parse_toml(

@@ -37,6 +37,7 @@ from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.linking import require_link
 from kbforge.jobs.making import Prepared
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
@@ -70,6 +71,7 @@ def cluster(
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
+    require_link(fragments, choices.link)
     begin = time.perf_counter()
     prepared = prepare(fragments, choices, on_stage=on_stage)
     ready = time.perf_counter()

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kbforge.contracts import Constraints, Fragment
-from kbforge.errors import quoted
-from kbforge.words import counted
+from kbforge.errors import UsageError, quoted
+from kbforge.words import counted, did_you_mean, listed
 
 SOURCE = "source"
+_MOST_NAMES = 12  # attributes that an error lists
+
+
+def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
+    """Refuse a link to an attribute that no fragment has.
+
+    Raises:
+        UsageError: it is none of the attributes there are.
+
+    """
+    if link is None or link == SOURCE or not fragments:
+        return
+    linked = Constraints(link=link)
+    if any(map(linked.stated, fragments)):
+        return
+    names = sorted({attribute for fragment in fragments for attribute in fragment.properties})
+    raise UsageError(
+        f'--link: no fragment has "{quoted(link)}"{did_you_mean(link, names)}; expected source or '
+        f"one of {listed(names, _MOST_NAMES)}"
+    )
 
 
 def link_note(fragments: Iterable[Fragment], link: str) -> str:

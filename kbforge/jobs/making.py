@@ -21,7 +21,6 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.jobs.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
-from kbforge.models.devices import require_device
 from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
 
@@ -154,7 +153,6 @@ def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
     if not isinstance(name, str):
         return _own(name, Likelihood, "likelihood", options)
     if choices.device != "cpu":
-        require_device(choices.device)
         if takes_device(name):
             options.setdefault("device", choices.device)
         else:

@@ -19,6 +19,7 @@ from kbforge.jobs.making import MANY, Models, Prepared, make_clusterer, make_mod
 from kbforge.models.answers.reading import Answered
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.calibration import Calibration
+from kbforge.models.devices import require_device
 
 
 def prepare(
@@ -41,6 +42,7 @@ def prepare(
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
+    require_device(choices.device)
     notes: list[str] = []
     answers = (*answers_for(fragments, choices), *decided)
     clusterer = make_clusterer(choices)

@@ -35,7 +35,7 @@ from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.files.records import Record
-from kbforge.files.toml import parse_toml
+from kbforge.files.toml import toml_of
 
 ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
     *("all", "latest", "longest"),
@@ -103,7 +103,9 @@ def read_policy(given: str) -> Policy:
         return KBForgeError(f"{name}: {quoted(key)}: expected {expected}, got {got}")
 
     content = read_small(given, "a policy", _MAX_BYTES)
-    top = Record(parse_toml(content, name), wrong).only("default", "attributes", "sources", "date")
+    top = Record(toml_of(content, given, "policy", KBForgeError), wrong).only(
+        "default", "attributes", "sources", "date"
+    )
     own = top.table("attributes") if "attributes" in top else Record({}, wrong)
     policy = Policy(
         top.choice("default", RULES) if "default" in top else MOST_STATED,

@@ -13,7 +13,7 @@ from typing import Any
 from kbforge.contracts import Alternative, Entity, Explanation, Value
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.digests import DigestSet
-from kbforge.files.jsonl import read_json_lines, stop
+from kbforge.files.jsonl import mistaken, read_json_lines, stop
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
 _OPTIONAL = ("reported", "alternatives", "vector", "explanations")
@@ -32,8 +32,13 @@ def read_entities(path: str) -> Iterator[Entity]:
 
     """
     ids, fragments = DigestSet(), DigestSet()
-    for where, _, record in read_json_lines(path, stop):
-        entity = entity_from_json(record, where)
+    first = True
+    for where, line, record in read_json_lines(path, stop):
+        try:
+            entity = entity_from_json(record, where)
+        except BadRecord as error:
+            raise (mistaken(error, path, line, "entities") if first else error) from None
+        first = False
         if not ids.add(entity.id.encode()):
             raise BadRecord(where, "an id of its own", f"{quoted(entity.id)} again", "id")
         for fragment in entity.fragments:

@@ -29,6 +29,7 @@ import kbforge
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
 from kbforge.files.folders import put_in_place
 from kbforge.files.io import mode_of, open_output, require_writable
+from kbforge.files.kinds import what_is
 from kbforge.files.records import Record, json_value
 from kbforge.files.temporary import sweep, temporary_folder
 
@@ -245,6 +246,9 @@ def _write(folder: Path, bundle: Bundle) -> None:
 
 def _read_manifest(folder: Path, writer: str = "kbforge train-ngram") -> Record:
     path = folder / MANIFEST
+    if folder.is_file():
+        where = quoted(str(folder), 400)
+        raise ModelError(f"{where}: expected a model bundle (a folder), got {what_is(str(folder))}")
     if not folder.is_dir():
         raise ModelError(f"there is no model bundle at {quoted(str(folder), 400)}")
     if not path.is_file():

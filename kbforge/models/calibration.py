@@ -139,7 +139,7 @@ def read_calibration(path: str) -> Calibration:
         KBForgeError: unreadable, not TOML, or not a calibration; with file and field.
 
     """
-    return _parse(read_table(path, "a calibration file", "kbforge calibrate"))
+    return _parse(read_table(path, "calibration", "kbforge calibrate"))
 
 
 def _parse(top: Record) -> Calibration:

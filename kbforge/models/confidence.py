@@ -159,7 +159,7 @@ def read_confidence(path: str) -> ConfidenceMap:
         KBForgeError: unreadable, not TOML, or not a confidence map; with file and field.
 
     """
-    return parse_confidence(read_table(path, "a confidence map", WRITER))
+    return parse_confidence(read_table(path, "confidence", WRITER))
 
 
 def parse_confidence(top: Record) -> ConfidenceMap:

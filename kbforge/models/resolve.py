@@ -62,8 +62,6 @@ def _plugin_of(name_or_path: str) -> str:
         if path.name != name_or_path:
             raise ModelError(f"there is no model at {name_or_path}")
         registry.find("likelihoods", name_or_path)  # raises, listing what there is
-    if not (path / MANIFEST).is_file():
-        raise ModelError(f"{name_or_path} is not a model bundle: it has no {MANIFEST}")
     return read_bundle(path).plugin
 
 

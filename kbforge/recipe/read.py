@@ -29,7 +29,7 @@ from typing import Any
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.apart import require_apart
 from kbforge.files.io import read_small
-from kbforge.files.toml import parse_toml
+from kbforge.files.toml import toml_of
 from kbforge.recipe.verbs import FindVerb, Option, Verb
 
 _MAX_BYTES = 1 << 20
@@ -106,7 +106,8 @@ def _read_tables(path: str) -> list[dict[str, Any]]:
     if path == "-":
         raise UsageError("a pipeline is read from a file: its paths are relative to it")
     where = quoted(path, 400)
-    top = parse_toml(read_small(path, "a pipeline file", _MAX_BYTES, UsageError), where, UsageError)
+    content = read_small(path, "a pipeline file", _MAX_BYTES, UsageError)
+    top = toml_of(content, path, "pipeline", UsageError)
     for key in top:
         if key != "step":
             raise UsageError(f'{where}: expected only [[step]] tables, got "{quoted(key)}"')

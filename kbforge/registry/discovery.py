@@ -23,6 +23,7 @@ import kbforge
 from kbforge.errors import PluginError, UsageError, quoted
 from kbforge.registry.blame import remember
 from kbforge.registry.options import bind_options
+from kbforge.words import did_you_mean
 
 KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",
@@ -168,7 +169,8 @@ def find(kind: str, name: str) -> Plugin:
     if not claims:
         available = ", ".join(names(kind)) or "none"
         raise PluginError(
-            f'there is no {singular(kind)} "{quoted(name)}"; available: {available} '
+            f'there is no {singular(kind)} "{quoted(name)}"{did_you_mean(name, names(kind))}; '
+            f"available: {available} "
             f"(see kbforge plugins list)"
         )
     if len(claims) > 1:
@@ -292,7 +294,8 @@ def kind_called(text: str) -> str:
     for kind in KINDS:
         if text in (kind, singular(kind)):
             return kind
-    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(KINDS)}')
+    meant = did_you_mean(text, [*KINDS, *map(singular, KINDS)])
+    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(KINDS)}{meant}')
 
 
 def _called(plugin: Plugin) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.errors import UsageError, quoted
+from kbforge.words import did_you_mean
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
@@ -41,8 +42,8 @@ def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, d
             raise UsageError(f'--set: expected kind.option=value, got "{quoted(setting)}"')
         if kind not in out:
             raise UsageError(
-                f'--set {quoted(setting)}: unknown kind "{quoted(kind)}", '
-                f"expected one of {', '.join(sorted(out))}"
+                f'--set {quoted(setting)}: unknown kind "{quoted(kind)}"'
+                f"{did_you_mean(kind, out)}, expected one of {', '.join(sorted(out))}"
             )
         out[kind][option.replace("-", "_")] = value
     return out
@@ -65,7 +66,8 @@ def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> di
     for option, value in options.items():
         if option not in parameters:
             known = ", ".join(parameters) or "none"
-            raise UsageError(f'{called} has no option "{quoted(option)}"; options: {known}')
+            meant = did_you_mean(option, parameters)
+            raise UsageError(f'{called} has no option "{quoted(option)}"{meant}; options: {known}')
         bound[option] = _convert(value, parameters[option].annotation, f"{called}: {option}")
     missing = [
         name

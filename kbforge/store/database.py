@@ -20,6 +20,7 @@ from typing import Self
 from urllib.parse import quote
 
 from kbforge.errors import KBForgeError, OutputError, quoted
+from kbforge.files.kinds import what_is
 from kbforge.store import schema
 from kbforge.store.inodes import (
     Inode,
@@ -134,9 +135,7 @@ class Database:
                 f"{where}: another kbforge is writing it; try again when it has ended"
             )
         if status.st_size and not is_store(self.path):
-            raise OutputError(
-                f"{where}: expected a store or a new file, got a file of another kind"
-            )
+            raise OutputError(f"{where}: expected a store or a new file, got {what_is(self.path)}")
 
     def _opened(self) -> sqlite3.Connection:
         if self._write:
@@ -152,7 +151,7 @@ class Database:
         ):
             raise KBForgeError(
                 f"{where}: expected a store of kbforge cluster --into, got "
-                f"{other or 'a file of another kind'}"
+                f"{other or what_is(self.path)}"
             )
         uri = f"file:{quote(os.path.realpath(self.path))}"
         made = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=_PATIENCE, isolation_level=None)
@@ -265,7 +264,8 @@ class Database:
                     "and give the same command again"
                 ) from error
             raise kind(f"{where}: {said}") from error
-        except sqlite3.DatabaseError as error:
+        # a message of SQLite that quotes damage may be no UTF-8
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise kind(
                 f"{where}: the file is damaged ({str(error).lower()}); restore it from a copy"
             ) from error

@@ -50,8 +50,14 @@ def test_partial(program, files, tmp_path):
     ("arguments", "sentence"),
     [
         (("-", "-"), "only one of KB and GOLD can be standard input"),
-        (("gold.jsonl", "gold.jsonl"), "gold.jsonl:1: name: expected an entity, as kbforge"),
-        (("kb.jsonl", "kb.jsonl"), "kb.jsonl:1: expected only the keys"),
+        (
+            ("gold.jsonl", "gold.jsonl"),
+            "gold.jsonl:1: expected entities, as kbforge cluster writes",
+        ),
+        (
+            ("kb.jsonl", "kb.jsonl"),
+            "kb.jsonl:1: expected fragments, one JSON object a line",
+        ),
         (("none.jsonl", "gold.jsonl"), "cannot read none.jsonl: no such file or directory"),
         (("kb.jsonl", "/dev/null"), "the knowledge base has 4 fragments that the gold file lacks"),
     ],

@@ -1,1 +1,1 @@
-"""Inputs that mean harm, or that come out wrong: no traceback, no hang, nothing that a terminal obeys."""
+"""Hostile and mistaken inputs: no traceback, no hang, nothing that a terminal obeys."""

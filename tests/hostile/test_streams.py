@@ -60,7 +60,8 @@ def test_a_result_is_no_less_whole_where_nobody_hears_of_it(people: Path, tmp_pa
 def test_messages_do_not_go_to_standard_output(people: Path) -> None:
     code, out, _ = run_without([2], "load", "jsonl", people)
     assert code == 0
-    assert out and all(line.startswith("{") for line in out.splitlines())
+    assert out
+    assert all(line.startswith("{") for line in out.splitlines())
 
 
 def test_a_full_disk_behind_standard_output_is_a_sentence() -> None:

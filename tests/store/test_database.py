@@ -102,7 +102,7 @@ def test_a_torn_log_loses_nothing_that_was_committed_before_it(tmp_path: Path) -
 def test_files_of_other_kinds_are_refused(tmp_path: Path, write: bool) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "a"}\n')
-    with pytest.raises(KBForgeError, match="another kind"):
+    with pytest.raises(KBForgeError, match="got JSON objects that are no fragments"):
         Database(str(other), write=write)
     foreign = tmp_path / "foreign.sqlite"
     with sqlite3.connect(foreign) as database:

@@ -223,8 +223,10 @@ def created(
         KBForgeError: as `prepare`.
 
     """
+    from kbforge.jobs.linking import require_link
     from kbforge.jobs.prepare import prepare  # what adds to a store does without
 
+    require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)
     drift = drift_of(fragments, due=True)
     frozen = freeze(prepared, choices, fragments, drift)

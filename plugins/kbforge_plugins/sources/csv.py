@@ -16,6 +16,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
+from kbforge.files.kinds import require_readable_as
 from kbforge.registry.endings import ending_of
 from kbforge.words import counted
 from kbforge_plugins.sources.encoded import encoding_named, lines_in, undecodable
@@ -88,6 +89,9 @@ class CsvSource(Source):
             yield from self._read_table(path, tables.at(path), on_bad)
 
     def _read_table(self, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
+        # text of any encoding is read below, and packed tables are named there
+        passed = ("table", "utf-16", "utf-16-le", "utf-16-be", "zip", "spreadsheet")
+        require_readable_as(path, "a table of comma-separated values", *passed)
         with sampled(path) as (sample, stream):
             encoding = self._encoding or guess_encoding(sample, called(path))
             usual = "\t" if ending_of(path) in _TABBED else ","

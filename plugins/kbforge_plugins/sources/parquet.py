@@ -14,6 +14,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
+from kbforge.files.kinds import require_readable_as
 from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, Table, Tables, row_json
 
 _BATCH_ROWS = 1024
@@ -75,10 +76,15 @@ class ParquetSource(Source):
         with seekable(path) as file:
             try:
                 table = pq.ParquetFile(file)
+                columns = table.schema_arrow.names
+            except UnicodeDecodeError as error:
+                got = f"a name with the byte 0x{error.object[error.start]:02x}"
+                raise BadRecord(called(path), "column names in UTF-8", got) from error
             except (pa.ArrowException, OSError) as error:
                 got = f"something else ({_brief(error)})"
+                require_readable_as(path, "a Parquet file", "parquet")
                 raise BadRecord(called(path), "a Parquet file", got) from error
-            reader = self._mapping.over(table.schema_arrow.names, called(path), self.counts)
+            reader = self._mapping.over(columns, called(path), self.counts)
             first = 1
             for group in range(table.num_row_groups):
                 for number, cells in _numbered_rows(table, group, first, called(path), on_bad):

@@ -1,0 +1,229 @@
+"""What a file is, by its first bytes: a file given where another is expected is named.
+
+A reader that cannot read a file asks `what_is`, and puts the answer into its error: "a store
+(kbforge show kb.sqlite reads it)". Reading is bounded, and nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from kbforge.errors import KBForgeError, quoted
+from kbforge.files.io import open_input
+
+_HEAD = 1 << 16  # bytes that are looked at
+_SQLITE = b"SQLite format 3\0"
+_APPLICATION = slice(68, 72)  # where SQLite keeps whose file it is
+_STORE = b"KBFG"
+_DELIMITERS = (b",", b"\t", b";", b"|")
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"PK\x03\x04": "zip",
+    b"%PDF": "pdf",
+    b"\x89PNG": "picture",
+    b"\xff\xd8\xff": "picture",
+    b"GIF8": "picture",
+    b"\xd0\xcf\x11\xe0": "xls",
+}
+
+
+class Kind(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        name: what it is, such as "a store".
+        use: the command that takes it, with `{path}` for the file; "" if there is none.
+
+    """
+
+    name: str
+    use: str = ""
+
+    def said(self, path: str) -> str:
+        """The kind and its command, for an error's `got`."""
+        if not self.use:
+            return self.name
+        shown = quoted("FILE" if path == "-" else path, 200)
+        stem = quoted(Path(path).name.partition(".")[0].strip("-") or "fragments", 100)
+        return f"{self.name} ({self.use.format(path=shown, stem=stem)})"
+
+
+KINDS: Mapping[str, Kind] = {
+    "store": Kind("a store", "kbforge show {path} reads it"),
+    "sqlite": Kind("an SQLite database that is no store"),
+    "entities": Kind("a knowledge base", "kbforge show {path} reads it"),
+    "fragments": Kind("fragments", "kbforge cluster {path} -o kb.jsonl makes a knowledge base"),
+    "answers": Kind("answers about pairs", "kbforge cluster FRAGMENTS --answers {path} reads them"),
+    "quarantine": Kind("records that kbforge load set aside"),
+    "changes": Kind("changes, as kbforge changes writes"),
+    "table": Kind("a table", "kbforge load csv {path} -o {stem}.jsonl makes fragments of it"),
+    "parquet": Kind(
+        "a Parquet table", "kbforge load parquet {path} -o {stem}.jsonl makes fragments of it"
+    ),
+    "spreadsheet": Kind(
+        "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl makes fragments of it"
+    ),
+    "calibration": Kind(
+        "a calibration file", "kbforge cluster FRAGMENTS --calibration {path} reads it"
+    ),
+    "confidence": Kind(
+        "a confidence map", "kbforge cluster FRAGMENTS --confidence-map {path} reads it"
+    ),
+    "pipeline": Kind("a pipeline", "kbforge run {path} runs it"),
+    "policy": Kind("a policy of golden records", "kbforge export KB --policy {path} reads it"),
+    "model": Kind("a model", "kbforge cluster FRAGMENTS --likelihood {path} reads it"),
+    "folder": Kind("a folder"),
+    "array": Kind("one JSON array", "jq -c '.[]' {path} writes its objects one a line"),
+    "object": Kind("one JSON object over several lines", "jq -c . {path} writes it on one line"),
+    "objects": Kind(
+        "JSON objects that are no fragments",
+        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of them",
+    ),
+    "toml": Kind("another TOML file"),
+    "empty": Kind("an empty file"),
+    "utf-16": Kind("UTF-16 text", "iconv -f UTF-16 -t UTF-8 {path} writes UTF-8"),
+    "utf-16-le": Kind("UTF-16 text", "iconv -f UTF-16LE -t UTF-8 {path} writes UTF-8"),
+    "utf-16-be": Kind("UTF-16 text", "iconv -f UTF-16BE -t UTF-8 {path} writes UTF-8"),
+    "zip": Kind("a zip file"),
+    "pdf": Kind("a PDF"),
+    "picture": Kind("a picture"),
+    "text": Kind("plain text"),
+    "binary": Kind("a binary file"),
+}
+
+
+def what_is(path: str, head: bytes = b"") -> str:
+    """What a file is, in the words of an error, with the command that takes it.
+
+    Args:
+        path: the file; of "-", standard input, only `head` is looked at.
+        head: what was read of it; empty opens the file.
+
+    """
+    return KINDS[kind_of(path, head)].said(path)
+
+
+def require_readable_as(path: str, expected: str, *kinds: str) -> None:
+    """Refuse a file that is certainly of another kind, before its content is misread.
+
+    Args:
+        path: the file; standard input, which can be read only once, passes.
+        expected: what it should be, in words.
+        kinds: that it may be; plain text and what is not recognised pass, too.
+
+    Raises:
+        KBForgeError: it is something else, which the message names.
+
+    """
+    if path == "-" or not Path(path).is_file():
+        return
+    kind = kind_of(path)
+    if kind not in (*kinds, "text", "binary", "empty", "toml", "policy"):
+        where = quoted(path, 400)
+        raise KBForgeError(f"{where}: expected {expected}, got {KINDS[kind].said(path)}")
+
+
+def kind_of(path: str, head: bytes = b"") -> str:
+    """The key in `KINDS` of a file's kind; see `what_is`."""
+    there = Path(path)
+    if path != "-" and there.is_dir():
+        return "model" if (there / "manifest.json").is_file() else "folder"
+    if path != "-" and there.is_file():
+        try:
+            with open_input(path) as stream:
+                head = stream.read(_HEAD)
+        except (KBForgeError, OSError, EOFError, zlib.error):
+            return "binary"
+    return kind_of_bytes(head)
+
+
+def kind_of_bytes(head: bytes) -> str:
+    """The key in `KINDS` of what begins with these bytes."""
+    if not head:
+        return "empty"
+    if head.startswith(_SQLITE):
+        return "store" if head[_APPLICATION] == _STORE else "sqlite"
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            office = kind == "xls" or (kind == "zip" and b"[Content_Types].xml" in head)
+            return "spreadsheet" if office else kind
+    if b"\0" in head:
+        marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+        return "utf-16" if marked else utf_16_without_mark(head) or "binary"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return _kind_of_text(text, len(head) >= _HEAD) if text else "empty"
+
+
+def utf_16_without_mark(head: bytes) -> str:
+    """`utf-16-le` or `utf-16-be` if bytes are text of that encoding without its mark, else ""."""
+    some = head[:400]
+    odd, even = some[1::2], some[::2]
+    for zeros, others, name in ((odd, even, "utf-16-le"), (even, odd, "utf-16-be")):
+        if len(zeros) > 1 and 2 * zeros.count(0) > len(zeros) and not others.count(0):
+            return name
+    return ""
+
+
+def _kind_of_text(text: bytes, is_cut: bool) -> str:
+    first, newline, _ = text.partition(b"\n")
+    if text.startswith((b"[{", b"[\n", b"[ ", b"[\r", b"[]")) and not _toml(text, is_cut):
+        return "array"
+    if text.startswith(b"{"):
+        try:
+            return _kind_of_record(orjson.loads(first))
+        except orjson.JSONDecodeError:
+            if is_cut and not newline:  # the first line goes on
+                return "entities" if b'"subproblem"' in first else "text"
+            return "object" if first.strip() == b"{" else "text"
+    table = _toml(text, is_cut)
+    if table:
+        return kind_of_toml(table)
+    if any(first.count(mark) for mark in _DELIMITERS):
+        return "table"
+    return "text"
+
+
+def _kind_of_record(value: object) -> str:
+    if not isinstance(value, dict):
+        return "text"
+    keys = value.keys()
+    if {"properties", "fragments", "confidence"} <= keys:
+        return "entities"
+    if {"a", "b", "same"} <= keys:
+        return "answers"
+    if keys == {"where", "reason", "raw"}:
+        return "quarantine"
+    if {"kind", "before", "after"} <= keys:
+        return "changes"
+    if isinstance(value.get("properties"), dict) or "vector" in keys:
+        return "fragments"
+    return "objects"
+
+
+def _toml(text: bytes, is_cut: bool) -> dict[str, Any] | None:
+    """The tables, if it is TOML; a long file is not looked at."""
+    if is_cut:
+        return None
+    try:
+        return tomllib.loads(text.decode())
+    except (ValueError, RecursionError):
+        return None
+
+
+def kind_of_toml(table: Mapping[str, Any]) -> str:
+    """The key in `KINDS` of a TOML file with these tables."""
+    if "step" in table:
+        return "pipeline"
+    if "alpha" in table and "objective" in table:
+        return "calibration"
+    if "clustering" in table and ("pairs" in table or "entities" in table):
+        return "confidence"
+    if table and table.keys() <= {"default", "attributes", "sources", "date"}:
+        return "policy"
+    return "toml"

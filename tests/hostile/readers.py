@@ -1,0 +1,148 @@
+"""Everything that reads a file, each with a good file to damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.sources.rebel_documents import document
+
+PROGRAM = (sys.executable, "-m", "kbforge")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way to read a file.
+
+    Attributes:
+        name: of the reader.
+        file: that is damaged, relative to the folder of good files.
+        command: reads it as `{}`.
+
+    """
+
+    name: str
+    file: str
+    command: str
+
+    def arguments(self, path: Path) -> list[str]:
+        return [part.replace("{}", str(path)) for part in self.command.split()]
+
+
+READERS = (
+    Reader("fragments", "people.jsonl", "cluster {} --likelihood attributes -o out.jsonl"),
+    Reader("fragments, default", "people.jsonl", "cluster {} -o out.jsonl"),
+    Reader("load jsonl", "people.jsonl", "load jsonl {} -o out.jsonl"),
+    Reader("load objects", "objects.jsonl", "load jsonl {} --id id -o out.jsonl"),
+    Reader("quarantine", "people.jsonl", "load jsonl {} --on-error quarantine -o out.jsonl"),
+    Reader("load csv", "people.csv", "load csv {} --id id -o out.jsonl"),
+    Reader("load csv lists", "people.csv", "load csv {} --separator | -o out.jsonl"),
+    Reader("load parquet", "people.parquet", "load parquet {} --id id -o out.jsonl"),
+    Reader("load rebel", "rebel.jsonl", "load rebel {} -o out.jsonl"),
+    Reader("load tweetnerd", "tweets.tsv", "load tweetnerd {} -o out.jsonl"),
+    Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
+    Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
+    Reader("pipeline", "pipeline.toml", "run {} --dry-run"),
+    Reader("calibration", "calibration.toml", "cluster people.jsonl --calibration {} -o out.jsonl"),
+    Reader(
+        "confidence",
+        "confidence.toml",
+        "cluster people.jsonl --likelihood attributes --alpha 1 --confidence-map {} -o out.jsonl",
+    ),
+    Reader("manifest", "model/manifest.json", "cluster people.jsonl --likelihood {} -o out.jsonl"),
+    Reader("policy", "policy.toml", "export kb.jsonl --policy {} -o out.jsonl"),
+    Reader("show", "kb.jsonl", "show {}"),
+    Reader("show json", "kb.jsonl", "show {} --json --top 9"),
+    Reader("export", "kb.jsonl", "export {} --format csv -o out.csv"),
+    Reader("report", "kb.jsonl", "report {} -o out.html"),
+    Reader("evaluate", "kb.jsonl", "evaluate {} people.jsonl"),
+    Reader("store status", "kb.sqlite", "status {}"),
+    Reader("store show", "kb.sqlite", "show {}"),
+    Reader("store changes", "kb.sqlite", "changes {} -o out.jsonl"),
+    Reader("store add", "kb.sqlite", "cluster people.jsonl --into {}"),
+)
+
+
+def prepare(folder: Path) -> None:
+    """Write a good file for each reader."""
+    people = [
+        {
+            "id": f"p{i}",
+            "properties": {"name": [f"Ann {i // 3}", "Anna"], "born": [f"{1960 + i // 3}-01-02"]},
+            "label": str(i // 3),
+            "source": "a",
+        }
+        for i in range(12)
+    ]
+    _lines(folder / "people.jsonl", people)
+    flat = [{"id": i, "name": f"Ann {i}", "tags": ["a", 2], "ok": True} for i in range(9)]
+    _lines(folder / "objects.jsonl", flat)
+    (folder / "people.csv").write_text(
+        'id,name,born\n1,"Ann, A.",1960\n2,Bob|Rob,1961\n3,"O""Neil",\n4,Ö,1\n'
+    )
+    columns = {"id": [1, 2, 3], "name": ["Ann", "Bob", None], "tags": [["a"], [], ["b", "c"]]}
+    pq.write_table(pa.table(columns), folder / "people.parquet")
+    _lines(folder / "rebel.jsonl", [document(i) for i in range(3)])
+    (folder / "tweets.tsv").write_text(
+        "1\tAnn\t0\t3\tQ1\t3\n2\tBob\t4\t7\tQ2\t2\n3\tBo\t0\t2\tNOT FOUND\t1\n"
+    )
+    same = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.5}
+    answers = [
+        {"a": "p0", "b": b, "same": s, "asked": same, "fragments_sha256": "0" * 64}
+        for b, s in (("p1", True), ("p5", False), ("p2", None))
+    ]
+    _lines(folder / "answers.jsonl", answers)
+    _lines(folder / "decisions.jsonl", [{"a": "p0", "b": "p1", "same": True}])
+    (folder / "pipeline.toml").write_text(
+        '[[step]]\nverb = "cluster"\nargs = ["people.jsonl"]\n[step.options]\noutput = "o.jsonl"\n'
+        'alpha = 2.5\nset = ["likelihood.scale=2"]\n'
+    )
+    (folder / "policy.toml").write_text(
+        'default = "latest"\nsources = ["a"]\ndate = "properties.born"\n[attributes]\n'
+        'name = "longest"\n'
+    )
+    _run(folder, "cluster people.jsonl --likelihood attributes -o kb.jsonl")
+    _run(folder, "cluster people.jsonl --likelihood attributes --into kb.sqlite")
+    _run(folder, "calibrate people.jsonl --likelihood attributes -o calibration.toml")
+    _run(folder, "reliability people.jsonl --likelihood attributes --alpha 1 --fit confidence.toml")
+    _run(folder, "train-ngram people.jsonl -o model")
+    for name in ("kb.sqlite-wal", "kb.sqlite-shm", "kb.sqlite-lock"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def put(reader: Reader, good: Path, place: Path, content: bytes) -> Path:
+    """Put damaged content where the reader finds it; returns what to give to the command."""
+    if reader.file.startswith("model/"):
+        model = place / "model"
+        shutil.rmtree(model, ignore_errors=True)
+        shutil.copytree(good / "model", model)
+        (place / reader.file).write_bytes(content)
+        return model
+    if "sqlite" in reader.file:  # what an earlier input left beside it is not its own
+        for stale in place.glob("damaged*"):
+            stale.unlink()
+    target = place / f"damaged{Path(reader.file).suffix}"
+    target.write_bytes(content)
+    return target
+
+
+def _lines(path: Path, records: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def _run(folder: Path, command: str) -> None:
+    subprocess.run([*PROGRAM, *command.split()], cwd=folder, check=True, capture_output=True)
+
+
+def cycle(count: int) -> Iterator[Reader]:
+    """So many readers, each as often as the others."""
+    for number in range(count):
+        yield READERS[number % len(READERS)]
