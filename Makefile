@@ -1,7 +1,8 @@
 # make demo   installs KBForge into .venv, clusters the quickstart's mentions and shows two entities
 # make test   installs what development needs and runs the linters, the type checker and the tests
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
-#             keeps and reads models of 60,000 values; damages 5,000 files for all readers
+#             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
+#             kills every verb beside readers and a writer
 # make kernel compiles the kernel again, when its sources have changed
 # make dist   builds the source distribution and two wheels into dist: one with a kernel that any
 #             Linux with glibc 2.28 loads, or any such macOS, and one without a kernel
@@ -51,6 +52,7 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.soak
 	$(BIN)/python -m tests.soak.filling
 	KBFORGE_HOSTILE=5000 $(BIN)/python -m pytest -q tests/hostile/test_inputs.py
+	$(BIN)/python -m tests.soak.events
 
 # -rs prints why checks were skipped
 gpu: $(VENV)/.installed-dev

@@ -62,7 +62,9 @@ class Running:
 
 
 def begin(store: Store, verb: str, about: str, began: float) -> Running:
-    """Begin a run, or continue the last one, if it is of this verb and did not end.
+    """Begin a run, or continue the last one if it is of the same command and did not end.
+
+    A run that adds fragments is continued by any command that does.
 
     Args:
         store: to be written.
@@ -71,17 +73,18 @@ def begin(store: Store, verb: str, about: str, began: float) -> Running:
         began: when the command began, by `time.perf_counter`.
 
     """
-    last = store.last_run
-    if last is not None and not last.finished and last.verb == verb:
-        told = about if about == last.about else f"{last.about}; {about}"
-        told = told[:_MOST_ABOUT]
+    last, told = store.last_run, about[:_MOST_ABOUT]
+    same = last is not None and last.verb == verb and (told == last.about or verb == FILLS)
+    if last is not None and same and not last.finished:
+        if told != last.about:
+            told = f"{last.about}; {about}"[:_MOST_ABOUT]
         return Running(
             last.number, verb, told, last.added, last.removed, last.seconds, began, last.began, True
         )
     number = 1 if last is None else last.number + 1
     # what the clock on the wall said
     started = time.time() - (time.perf_counter() - began)
-    return Running(number, verb, about[:_MOST_ABOUT], 0, 0, 0.0, began, started, False)
+    return Running(number, verb, told, 0, 0, 0.0, began, started, False)
 
 
 def write_run(database: sqlite3.Connection, run: Run) -> None:

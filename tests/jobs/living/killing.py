@@ -14,8 +14,8 @@ from kbforge.store.database import Database
 BOUNDARIES = ("BEGIN IMMEDIATE", "COMMIT", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
 _DIED = 77
 # forked from a process that has the modules and no threads
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.jobs.living.test_killed"])
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.jobs.living.test_killed"])
 
 
 def dies_at(boundary: int, act: Callable[..., object], *given: str) -> bool:
@@ -30,7 +30,7 @@ def dies_at(boundary: int, act: Callable[..., object], *given: str) -> bool:
         Whether it died; False if it came to its end before.
 
     """
-    child = _PROCESSES.Process(target=_act, args=(boundary, act, given))
+    child = PROCESSES.Process(target=_act, args=(boundary, act, given))
     child.start()
     child.join()
     assert child.exitcode in (0, _DIED), "it failed before it could die"

@@ -50,13 +50,18 @@ Verb = Callable[[str], object]
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with four decisions: two of them about what is to go, and the last one last."""
     path = tmp_path_factory.mktemp("killed") / "base.sqlite"
+    filled(path)
+    return path
+
+
+def filled(path: Path) -> None:
+    """Make the store of `base`."""
     take_in(str(path), [*PEOPLE[:60], *GONE], CHOICES)
     a, b, c = (entity.fragments[0] for entity in list(entities_of(str(path)))[:3])
     decide(str(path), decisions_of([("same", IDS[0], IDS[1])]))
     decide(str(path), decisions_of([("different", a, IDS[0]), ("same", a, b)]))
     take_in(str(path), PEOPLE[60:64], Choices())
     decide(str(path), decisions_of([("different", a, c)]))
-    return path
 
 
 def some(path: str) -> list[tuple[str, str, str]]:

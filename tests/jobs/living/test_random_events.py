@@ -1,0 +1,118 @@
+"""Whatever happens to a store in whatever order, what it says fits together."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kbforge.errors import ContradictionError
+from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
+from kbforge.jobs.living.secure import erase
+from kbforge.jobs.living.take_in import take_in
+from kbforge.store.changes import changes
+from kbforge.store.database import Database
+from kbforge.store.store import Store
+from tests.people import people
+from tests.soak.events import require_consistent
+
+PEOPLE = people(12, 8)
+IDS = [fragment.id for fragment in PEOPLE]
+PLACES = st.integers(0, 1000)
+
+
+class Events(RuleBasedStateMachine):
+    """A store, and the entities that were seen after each run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self.folder.name, "kb.sqlite"))
+        self.seen: dict[int, dict[str, set[str]]] = {}
+        self.erased = False
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @initialize()
+    def begin(self) -> None:
+        take_in(self.path, PEOPLE[:12], Choices(likelihood="attributes", alpha=10.0))
+
+    @property
+    def here(self) -> list[str]:
+        with Database(self.path) as database:
+            return [fragment.id for fragment in Store(database).fragments()]
+
+    @rule(at=PLACES, count=st.integers(1, 6))
+    def add(self, at: int, count: int) -> None:
+        start = at % len(PEOPLE)
+        take_in(self.path, PEOPLE[start : start + count], Choices())
+
+    @precondition(lambda self: len(self.here) > 4)
+    @rule(same=st.booleans(), a=PLACES, b=PLACES)
+    def say(self, same: bool, a: int, b: int) -> None:
+        ids = self.here
+        first, second = ids[a % len(ids)], ids[b % len(ids)]
+        if first != second:
+            with contextlib.suppress(ContradictionError):
+                decide(self.path, decisions_of([("same" if same else "different", first, second)]))
+
+    @rule(at=PLACES)
+    def take_back(self, at: int) -> None:
+        with Database(self.path) as database:
+            numbers = [one.number for one in Store(database).decisions()]
+        if numbers:
+            undo(self.path, numbers[-1 - at % len(numbers)])
+
+    @precondition(lambda self: len(self.here) > 6)
+    @rule(at=PLACES, secure=st.booleans())
+    def take_out(self, at: int, secure: bool) -> None:
+        id = self.here[at % len(self.here)]
+        (erase if secure else remove)(self.path, [id])
+        self.erased |= secure
+
+    @rule()
+    def search(self) -> None:
+        revisit(self.path)
+
+    @invariant()
+    def it_fits_together(self) -> None:
+        if not Path(self.path).exists():
+            return
+        with Database(self.path) as database:
+            store = Store(database)
+            require_consistent(store)
+            last = store.last_run
+            assert last is not None
+            assert last.finished
+            here = {fragment.id for fragment in store.fragments()}
+            now: dict[str, set[str]] = {}
+            for number in store.pages.numbers(sorted(here)).values():
+                entity, held = store.entity_of(number)
+                now[entity] = {x.id for x in store.pages.fragments(list(held)).values()}
+            self.seen[last.number] = now
+            for run, before in self.seen.items():
+                for entity, ids in before.items():
+                    if ids & here:
+                        assert set(store.now(entity)) <= set(now), (run, entity)
+                if not self.erased:
+                    told = {change.entity: change for change in changes(store, run)}
+                    for entity in {*before, *now}:
+                        was, held_now = before.get(entity, set()), now.get(entity, set())
+                        assert (entity in told) == (was != held_now), (run, entity)
+                        if entity in told:
+                            assert set(told[entity].before) == was
+
+
+TestEvents = Events.TestCase
+TestEvents.settings = settings(
+    max_examples=12,
+    stateful_step_count=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
