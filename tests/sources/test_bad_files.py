@@ -167,8 +167,8 @@ def test_damaged_gzip(program, tmp_path, name):
     [
         (
             ["load", "xml", "in.xml"],
-            'there is no source "xml"; available: csv, hf, jsonl, parquet, rebel, tweetnerd '
-            "(see kbforge plugins list)",
+            'there is no source "xml"; available: csv, hf, jsonl, parquet, rebel, tweetnerd, '
+            "xlsx (see kbforge plugins list)",
             1,
         ),
         (
