@@ -44,7 +44,7 @@ def show(
         kbforge show kb.jsonl --fragment row-17 --json
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.living.views import entities_of, ids_now
+    from kbforge.jobs.living.views import Choosing
     from kbforge.kb import select
     from kbforge.kb.show import show as print_entities
     from kbforge.kb.words import outsiders
@@ -53,21 +53,19 @@ def show(
         raise UsageError("--id and --fragment exclude each other")
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
-    # standard input is read once, and kept for the names of what other groupings join with
-    entities = list(entities_of(kb)) if kb == "-" else entities_of(kb)
+    choosing = Choosing(kb)
     if entity_id is not None:
-        chosen = select.with_ids(entities, ids_now(kb, entity_id))
+        chosen = choosing.with_id(entity_id)
     elif fragment_id is not None:
-        chosen = [select.with_fragment(entities, fragment_id)]
+        chosen = [choosing.with_fragment(fragment_id)]
     else:
-        chosen = (select.least_sure if ambiguous else select.largest)(entities, top)
+        chosen = choosing.top(top, ambiguous)
     sources = {} if fragments is None else select.sources_of(chosen, read_fragments(fragments))
     if as_json:
         shown = [entity.to_json() for entity in chosen]
         console.print_json({"entities": shown, "sources": sources})
     elif chosen:
-        again = entities if isinstance(entities, list) else entities_of(kb)
-        names = select.names_of(outsiders(chosen), again)
+        names = choosing.names_of(outsiders(chosen))
         print_entities(chosen, sources, console.stdout(), names)
     else:
         console.note("the knowledge base is empty")

@@ -42,7 +42,7 @@ from typing import Protocol
 import kbforge
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.monotone import Band, MonotoneMap
-from kbforge.evaluation.reliability import Entities, Pairs
+from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
 from kbforge.files.records import Option, Record
 from kbforge.files.toml import read_table, toml_value
 
@@ -58,11 +58,14 @@ class Reported:
     Attributes:
         fragments: those that were clustered, in order.
         entities: the point estimate.
+        changed: which of the fragments are in subproblems that changed, shape [fragments]; None is
+            all. The others are there to be compared with.
 
     """
 
     fragments: Sequence[Fragment]
     entities: Entities
+    changed: BoolArray | None = None
 
 
 class Reading(Protocol):

@@ -35,6 +35,8 @@ COLUMNS = {
     ),
     "decision": ("number", "same", "first", "second", "run", "undone"),
     "erased": ("decision", "name", "key", "content"),
+    "confidence": ("first", "subproblem", "size", "reported", "confidence"),
+    "stale": ("subproblem",),
 }
 """The columns of each table, its key first, without the checksum, which is the last one."""
 _AT_ONCE = 500  # values in one question

@@ -12,6 +12,9 @@
 | image | what an entity was when a run first changed it |
 | run | a command that wrote |
 | decision | what was decided of two fragments, and whether it was undone |
+| confidence | an entity by the number of its first fragment: its size, what is reported, and the
+confidence |
+| stale | a subproblem that changed since the confidence of its entities was told |
 | erased | a row as it was before a decision: undoing the last one brings back the exact state |
 
 Each row ends with its checksum, see `kbforge.store.rows`, whose functions read and write all rows.
@@ -77,6 +80,17 @@ CREATE TABLE entity (
     checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX entity_subproblem ON entity (subproblem);
+CREATE TABLE confidence (
+    first INTEGER PRIMARY KEY,
+    subproblem INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    reported REAL NOT NULL,
+    confidence REAL NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX confidence_size ON confidence (size DESC, subproblem);
+CREATE INDEX confidence_doubt ON confidence (confidence, reported, size DESC, subproblem);
+CREATE TABLE stale (subproblem INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
 CREATE TABLE redirect (
     id TEXT PRIMARY KEY,
     targets BLOB NOT NULL,
@@ -209,13 +223,18 @@ def _from_1(database: sqlite3.Connection) -> None:
         "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
     ).fetchall():
         database.execute(f"DROP INDEX {index}")
-    for table in COLUMNS:
+    there = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    tables = [name for (name,) in database.execute(there) if name in COLUMNS]
+    for table in tables:
         database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
     _make_tables(database)
-    for table, columns in COLUMNS.items():
+    for table in tables:
+        columns = COLUMNS[table]
         old = database.execute(f"SELECT {', '.join(columns)} FROM old_{table}")
         insert_rows(database, table, old)
         database.execute(f"DROP TABLE old_{table}")
+    pages = database.execute("SELECT name FROM page").fetchall()
+    insert_rows(database, "stale", pages)
 
 
 _MIGRATIONS: Sequence[Callable[[sqlite3.Connection], None]] = (_from_1,)

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import orjson
 
-from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import (
     Cluster,
     Decided,
     Decision,
-    Entity,
     Fragment,
     Kept,
-    Posterior,
     Run,
-    Subproblem,
-    View,
 )
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.store.codec import (
     kept_from_bytes,
     kept_to_bytes,
@@ -226,109 +218,3 @@ def kept_row(kept: Kept) -> tuple[str, bytes]:
     """The digest and the content of what a model keeps."""
     content = kept_to_bytes(kept)
     return hashlib.sha256(content).hexdigest(), content
-
-
-Calibrate = Callable[[Sequence[Fragment], Posterior], Mapping[Cluster, float] | None]
-"""From fragments by place and the posterior, the calibrated confidence of every cluster."""
-
-
-class StoreView(View):
-    """A store as exporters and reports read it: entities by subproblem, the earliest first.
-
-    Args:
-        store: to read; what is read in one pass is of one moment.
-        calibrate: the calibrated confidence of entities; None gives them none.
-        most_alternatives: as of `kbforge.kb.entities.assemble`.
-
-    """
-
-    knows_fragments = True
-
-    def __init__(
-        self,
-        store: Store,
-        calibrate: Calibrate | None = None,
-        most_alternatives: int | None = MOST_ALTERNATIVES,
-    ) -> None:
-        self._store, self._calibrate, self._most = store, calibrate, most_alternatives
-
-    def entities(self) -> Iterator[Entity]:
-        with self._store.database.snapshot():
-            calibrated = self._calibrated
-            for number, name in enumerate(self._names()):
-                yield from self._assembled(name, number, calibrated)
-
-    def of_subproblem(self, name: int) -> Iterator[Entity]:
-        """The entities of one subproblem, without calibrated confidence.
-
-        Args:
-            name: as the session calls it.
-
-        """
-        before = "SELECT count(*) FROM page WHERE first < (SELECT first FROM page WHERE name = ?)"
-        number: int = ask(self._store.database.connection, before, (name,))[0][0]
-        return self._assembled(name, number, None)
-
-    def _assembled(
-        self, name: int, number: int, calibrated: Mapping[Cluster, float] | None
-    ) -> Iterator[Entity]:
-        subproblem, fragments, ids = self._subproblem(name)
-        return assemble_subproblem(
-            fragments, subproblem, number, ids.__getitem__, self._most, calibrated=calibrated
-        )
-
-    def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        pages = self._store.pages
-        numbers = pages.numbers(entity.fragments)
-        found = pages.fragments(list(numbers.values()))
-        return [found[numbers[id]] for id in entity.fragments]
-
-    def posterior(self) -> tuple[list[Fragment], Posterior]:
-        """All fragments by place, and what is known of them by their ranks among these."""
-        rows = read_rows(self._store.database.connection, "fragment", "ORDER BY place")
-        rank: dict[int, int] = {}
-        fragments: list[Fragment] = []
-        for number, *_, line in rows:
-            rank[number] = len(fragments)
-            fragments.append(fragment_from_bytes(line))
-        subproblems = [
-            subproblem_of(self._store.pages.page(name), rank.__getitem__) for name in self._names()
-        ]
-        totals = self._store.pages.totals
-        # the log posterior is not kept: it is of the point estimate, which the pages have
-        return fragments, Posterior(
-            tuple(subproblems), float("nan"), len(fragments), totals.evaluations
-        )
-
-    @cached_property
-    def _calibrated(self) -> Mapping[Cluster, float] | None:
-        """By cluster, in places."""
-        if self._calibrate is None or not self._store.has_session:
-            return None
-        fragments, posterior = self.posterior()
-        found = self._calibrate(fragments, posterior)
-        if found is None:
-            return None
-        rows = ask(self._store.database.connection, "SELECT place FROM fragment ORDER BY place")
-        place = [place for (place,) in rows]
-        return {tuple(place[k] for k in cluster): sure for cluster, sure in found.items()}
-
-    def _names(self) -> list[int]:
-        rows = ask(self._store.database.connection, "SELECT name FROM page ORDER BY first")
-        return [name for (name,) in rows]
-
-    def _subproblem(self, name: int) -> tuple[Subproblem, dict[int, Fragment], dict[Cluster, str]]:
-        """A subproblem by places, its fragments by place, and the ids of its entities."""
-        connection = self._store.database.connection
-        page = self._store.pages.page(name)
-        place: dict[int, int] = {}
-        fragments: dict[int, Fragment] = {}
-        numbers = np.unique(page.members).tolist()
-        for number, _, at, _, _, line in rows_of(connection, "fragment", "number", numbers):
-            place[number], fragments[at] = at, fragment_from_bytes(line)
-        rows = read_rows(connection, "entity", "WHERE subproblem = ?", (name,))
-        ids = {
-            tuple(sorted(place[n] for n in numbers_from_bytes(members).tolist())): id
-            for id, _, members in rows
-        }
-        return subproblem_of(page, place.__getitem__), fragments, ids

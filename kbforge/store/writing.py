@@ -125,7 +125,13 @@ class Writing:
         """Have something else written in the next transaction."""
         self._also.append(write)
 
-    def write(self, run: Run, facts: Mapping[str, object], decided: Decided | None = None) -> None:
+    def write(
+        self,
+        run: Run,
+        facts: Mapping[str, object],
+        decided: Decided | None = None,
+        then: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
         """Write all steps since the last time, in one transaction.
 
         Args:
@@ -133,6 +139,7 @@ class Writing:
             facts: of the whole, by name, as JSON.
             decided: the decision that the steps follow from; what rows were is noted, so that
                 undoing it brings them back.
+            then: writes more when all else is written.
 
         Raises:
             OutputError: as `Database.transaction`; the store is as it was.
@@ -154,6 +161,8 @@ class Writing:
             rows = {name: (orjson.dumps(value),) for name, value in facts.items()}
             write_rows(database, "meta", rows, self._undoable)
             write_run(database, run)
+            if then is not None:
+                then(database)
 
         self._database.transaction(all_of_it)
         self._count = self.n_entities
@@ -171,6 +180,7 @@ class Writing:
         database.executemany(
             "DELETE FROM fragment WHERE number = ?", [(number,) for number in self._removed]
         )
+        write_rows(database, "confidence", dict.fromkeys(self._removed), self._undoable)
         homes = {n: page.name for page in checkpoint.pages for n in page.members.tolist()}
         came = (
             (number, x.id, place, homes[number], x.source, to_line(x))
@@ -189,6 +199,8 @@ class Writing:
         pages = {page.name: (self._first(page), page_to_bytes(page)) for page in checkpoint.pages}
         write_rows(database, "page", dict.fromkeys(checkpoint.gone), self._undoable)
         write_rows(database, "page", pages, self._undoable)
+        write_rows(database, "stale", dict.fromkeys(checkpoint.gone), self._undoable)
+        write_rows(database, "stale", dict.fromkeys(pages, ()), self._undoable)
         # in the order of the table, so that each of its pages is written once
         led = {
             key: (int(found.closed), numbers_to_bytes(found.families))

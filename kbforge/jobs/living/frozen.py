@@ -211,7 +211,7 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
         clusterer,
         models.problem(alpha, choices),
         alpha,
-        _confidence(store, models.likelihood, name, defaults) if confidence else None,
+        reading_of(store, models.likelihood, name, defaults) if confidence else None,
         name,
         models,
         None,
@@ -342,10 +342,18 @@ def _kept(store: Store, role: str) -> Kept | None:
     return None if digest is None else store.kept(digest)
 
 
-def _confidence(
+def reading_of(
     store: Store, likelihood: Likelihood, name: str, defaults: str | None
 ) -> Reading | None:
-    """The confidence map, which may ask a model of pairs."""
+    """The confidence map, which may ask a model of pairs.
+
+    Args:
+        store: has it.
+        likelihood: that clusters.
+        name: of it.
+        defaults: as of the choices.
+
+    """
     found = _kept(store, "confidence")
     if found is None:
         return None

@@ -15,7 +15,7 @@ from kbforge.contracts import Decided, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift, drift_of
-from kbforge.jobs.living.frozen import freeze, seen_of, thaw
+from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
 from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
@@ -78,7 +78,8 @@ class Living:
         begin = time.perf_counter()
         last = None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last}
-        self.writing.write(self.run.row(self.writing.n_entities, finished), facts, decided)
+        row = self.run.row(self.writing.n_entities, finished)
+        self.writing.write(row, facts, decided, self._tell if finished else None)
         self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin
@@ -93,12 +94,29 @@ class Living:
         """
         if self.run.written:
             row = self.run.row(self.writing.n_entities, True)
-            self.store.database.transaction(lambda rows: write_run(rows, row))
+
+            def note(rows: sqlite3.Connection) -> None:
+                self._tell(rows)
+                write_run(rows, row)
+
+            self.store.database.transaction(note)
 
     @property
     def run_number(self) -> int:
         """Of the run at hand, or of the one before if this one has written nothing."""
         return self.run.number if self.run.written else self.run.number - 1
+
+    def _tell(self, rows: sqlite3.Connection) -> None:
+        """Tell the confidence of what the run changed, within the transaction at hand."""
+        from kbforge.jobs.living.calibrating import tell  # .1 s to import
+
+        made, store = self.prepared, self.store
+        reading = made.confidence
+        if reading is None:
+            reading = reading_of(
+                store, made.models.likelihood, made.likelihood, self.choices.defaults
+            )
+        tell(store, rows, reading, made.models.index, store.fact("last"))
 
     def stepped(self) -> None:
         """A step is done: commit if the last time is long ago."""

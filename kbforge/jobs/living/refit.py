@@ -32,6 +32,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.calibrating import WHOLE, tell
 from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import Done
 from kbforge.jobs.living.frozen import Frozen, chosen, freeze
@@ -71,7 +72,8 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
         if not already:
             run = begin(store, REFITS, "", began)
             weighed = weigh(store, learned, run, on_step)
-            weighed.write(run.row(weighed.n_entities, finished=True), learned.facts)
+            row = run.row(weighed.n_entities, finished=True)
+            weighed.write(row, learned.facts, then=learned.tells(store))
             last = store.last_run
         assert last is not None
         return Done(
@@ -106,6 +108,11 @@ class Learned:
     frozen: Frozen
     facts: Mapping[str, object]
 
+    def tells(self, store: Store) -> Callable[[sqlite3.Connection], None]:
+        """What tells the confidence of all entities by these models, in the same transaction."""
+        made = self.prepared
+        return lambda rows: tell(store, rows, made.confidence, made.models.index)
+
 
 def learn(store: Store) -> Learned:
     """Fit the models to all that a store holds; nothing is written.
@@ -121,7 +128,7 @@ def learn(store: Store) -> Learned:
     prepared = _learned(store, choices, likelihood, fragments)
     drift = drift_of(fragments, due=False)
     frozen = freeze(prepared, choices, fragments, drift)
-    facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None}
+    facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
     return Learned(prepared, choices.seed, frozen, facts)
 
 

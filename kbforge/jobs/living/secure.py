@@ -113,7 +113,8 @@ def finish(store: Store) -> None:
             learned = learn(store)
             writing = weigh(store, learned, run)
             writing.also(lambda rows: _forget(rows, gone, source))
-            writing.write(run.row(writing.n_entities, False), {**learned.facts, ERASING: rest})
+            facts = {**learned.facts, ERASING: rest}
+            writing.write(run.row(writing.n_entities, False), facts, then=learned.tells(store))
         else:
             store.database.transaction(lambda rows: _empty(rows, rest))
     store.database.compact()
@@ -148,7 +149,18 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
 
 def _empty(rows: sqlite3.Connection, rest: Mapping[str, object]) -> None:
     """Delete what models learned when nothing is left to learn from: the store is as if new."""
-    for table in ("meta", "kept", "page", "led", "entity", "redirect", "image", "run"):
+    for table in (
+        "meta",
+        "kept",
+        "page",
+        "led",
+        "entity",
+        "redirect",
+        "image",
+        "run",
+        "confidence",
+        "stale",
+    ):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
 

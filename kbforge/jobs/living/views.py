@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kbforge.contracts import Cluster, Entity, Fragment, Posterior, View
+from kbforge.contracts import Entity, View
 from kbforge.errors import UsageError, quoted
-from kbforge.evaluation.reliability import entity_probabilities
-from kbforge.jobs.living.frozen import thaw
+from kbforge.kb import select
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.read import read_entities
 from kbforge.kb.view import file_view
-from kbforge.models.confidence import Reported
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Store, StoreView
+from kbforge.store.rows import ask
+from kbforge.store.store import Store
+from kbforge.store.view import Confidences, StoreView, Tell
 
 
 def view_of(kb: str, fragments: str | None = None, alternatives: str | None = None) -> View:
@@ -33,10 +33,27 @@ def view_of(kb: str, fragments: str | None = None, alternatives: str | None = No
         return file_view(kb, fragments)
     if fragments is not None:
         raise UsageError(f"--fragments: {quoted(kb, 400)} is a store, which has its own")
-    return store_view(Store(Database(kb)), alternatives)
+    return store_view(opened_to_read(kb), alternatives)
 
 
-def store_view(store: Store, alternatives: str | None = None) -> View:
+def opened_to_read(path: str) -> Store:
+    """A store to read; what a killed run left untold is told first, if it can be written.
+
+    Raises:
+        KBForgeError: it cannot be read.
+
+    """
+    store = Store(Database(path))
+    if not ask(store.database.connection, "SELECT 1 FROM stale LIMIT 1"):
+        return store
+    from kbforge.jobs.living.calibrating import complete  # it makes models
+
+    store.database.close()
+    complete(path)
+    return Store(Database(path))
+
+
+def store_view(store: Store, alternatives: str | None = None) -> StoreView:
     """A view of a store that is open.
 
     Args:
@@ -49,7 +66,22 @@ def store_view(store: Store, alternatives: str | None = None) -> View:
     """
     store.require_made()
     kept = alternatives or store.fact("choices")["alternatives"]
-    return StoreView(store, Calibrated(store), None if kept == "all" else MOST_ALTERNATIVES)
+    most = None if kept == "all" else MOST_ALTERNATIVES
+    return StoreView(store, _telling(store), _calibrated(store), most)
+
+
+def _calibrated(store: Store) -> bool:
+    """Whether a map tells the confidence."""
+    return store.fact("frozen")["kept"]["confidence"] is not None
+
+
+def _telling(store: Store) -> Tell:
+    def tell(names: Sequence[int]) -> Confidences:
+        from kbforge.jobs.living.calibrating import told_of  # it makes models
+
+        return told_of(store, names)
+
+    return tell
 
 
 def entities_of(kb: str) -> Iterator[Entity]:
@@ -62,14 +94,65 @@ def entities_of(kb: str) -> Iterator[Entity]:
     return view_of(kb).entities() if is_store(kb) else read_entities(kb)
 
 
-def ids_now(kb: str, entity: str) -> tuple[str, ...]:
-    """The ids of what has become of an entity: itself, if it is there or in a file.
+class Choosing:
+    """Some entities of a knowledge base: of a store read by themselves, of a file among all.
+
+    Args:
+        kb: entities as JSON lines, or a store; "-" is standard input, which is kept.
 
     Raises:
-        UsageError: a store has no entity of that id, and had none.
+        KBForgeError: it cannot be read.
 
     """
-    return Store(Database(kb)).now(entity) if is_store(kb) else (entity,)
+
+    def __init__(self, kb: str) -> None:
+        self._kb, self._kept = kb, list(read_entities(kb)) if kb == "-" else None
+        self._store: Store | None = None
+        if is_store(kb):
+            self._store = opened_to_read(kb)
+            self._view = store_view(self._store)
+
+    def _entities(self) -> Iterable[Entity]:
+        if self._store is not None:
+            return self._view.entities()
+        return read_entities(self._kb) if self._kept is None else self._kept
+
+    def with_id(self, entity: str) -> list[Entity]:
+        """The entity of an id, or in a store those that have its fragments now.
+
+        Raises:
+            UsageError: there is none, and was none.
+
+        """
+        if self._store is not None:
+            return self._view.with_ids(self._store.now(entity))
+        return select.with_ids(self._entities(), (entity,))
+
+    def with_fragment(self, fragment: str) -> Entity:
+        """The entity that holds a fragment.
+
+        Raises:
+            UsageError: there is none.
+
+        """
+        if self._store is not None:
+            return self._view.with_fragment(fragment)
+        return select.with_fragment(self._entities(), fragment)
+
+    def top(self, count: int, least_sure: bool) -> list[Entity]:
+        """The largest entities, or those with the lowest confidence; of equals the earlier."""
+        found = None if self._store is None else self._view.top(count, least_sure)
+        if found is None:
+            choose = select.least_sure if least_sure else select.largest
+            found = choose(self._entities(), count)
+        return found
+
+    def names_of(self, fragments: Collection[str]) -> dict[str, str]:
+        """By fragment the name of the entity that holds it."""
+        if self._store is None:
+            return select.names_of(fragments, self._entities())
+        found = self._view.holding(sorted(fragments))
+        return {fragment: entity.name for fragment, entity in found.items()}
 
 
 def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
@@ -87,28 +170,5 @@ def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
         if fragment not in numbers:
             raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     names = sorted(set(store.pages.homes(list(numbers.values())).values()))
-    view = StoreView(store, None, None)
+    view = StoreView(store, _telling(store), _calibrated(store), None)
     return [entity for name in names for entity in view.of_subproblem(name)]
-
-
-class Calibrated:
-    """The calibrated confidence of the entities of a store; models are made when it is asked for.
-
-    Args:
-        store: whose map reads them.
-
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __call__(
-        self, fragments: Sequence[Fragment], posterior: Posterior
-    ) -> Mapping[Cluster, float] | None:
-        if self._store.fact("frozen")["kept"]["confidence"] is None:
-            return None
-        prepared, _ = thaw(self._store, confidence=True)
-        assert prepared.confidence is not None
-        entities = entity_probabilities([posterior])
-        sure = prepared.confidence.of_entities(Reported(fragments, entities))
-        return dict(zip(entities.clusters, sure.tolist(), strict=True))

@@ -40,11 +40,14 @@ class Answered:
     Attributes:
         reading: the map.
         audits: of fragments, of which some may not be there when it is read.
+        shift: by the audits, if some of the fragments are read alone; None tells it from those
+            that are read.
 
     """
 
     reading: Reading
     audits: tuple[Audit, ...]
+    shift: Shift | None = None
 
     @classmethod
     def of(
@@ -68,6 +71,16 @@ class Answered:
     def of_entities(self, reported: Reported) -> FloatArray:
         """As `Reading`, shifted."""
         before = self.reading.of_entities(reported)
+        return (self.shift or self.shift_of(reported, before)).apply(before)
+
+    def shift_of(self, reported: Reported, before: FloatArray) -> Shift:
+        """The shift by all that is reported.
+
+        Args:
+            reported: of all fragments.
+            before: what the map says of the entities.
+
+        """
         asked = {name for audit in self.audits for name in (audit.a, audit.b)}
         number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
         placed = [
@@ -75,7 +88,7 @@ class Answered:
             for audit in self.audits
             if audit.a in number and audit.b in number
         ]
-        return shift_by(placed, reported.entities.clusters, before).apply(before)
+        return shift_by(placed, reported.entities.clusters, before)
 
     def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
         """As `Reading`."""

@@ -5,6 +5,7 @@ What was not heard is NaN, which the trees of the maps know as missing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from kbforge.models.doubt.covariates import (
     entity_columns,
     log_odds,
 )
-from kbforge.models.doubt.heard import Heard
+from kbforge.models.doubt.heard import Heard, PairOdds, Whole
 from kbforge.models.doubt.judgements import (
     JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
@@ -35,7 +36,8 @@ from kbforge.models.doubt.judgements import (
 from kbforge.models.doubt.told import told
 
 REPORTED = "reported"
-LIKELIHOODS = ("names", "bigram", "attributes", "pairs")
+PAIRS = "pairs"
+LIKELIHOODS = ("names", "bigram", "attributes", PAIRS)
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
@@ -54,10 +56,11 @@ class Described:
 
     def __init__(self, reported: Reported, heard: Heard) -> None:
         self._entities, self._heard = reported.entities, heard
-        self._told = told(reported.fragments)
+        whole = heard.whole
+        self._told = told(reported.fragments, None if whole is None else whole.counted)
         predicted = heard.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
-        self._odds = None if heard.pairs is None else heard.pairs.pair_odds(reported.fragments)
+        self._odds = _odds(reported, heard)
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
         """Some columns of the entities, shape [entities, features]."""
@@ -82,8 +85,15 @@ class Described:
             columns |= judged_of_entities(self._heard.predicted, self._places, self._entities)
         return columns
 
+    @property
+    def whole(self) -> Whole:
+        """What holds of the file, all of which is reported on."""
+        return Whole(self._told.counted, self._whole)
+
     @cached_property
-    def _whole(self) -> dict[str, float]:
+    def _whole(self) -> Mapping[str, float]:
+        if self._heard.whole is not None:
+            return self._heard.whole.columns
         whole: dict[str, float] = {}
         if self._odds is not None:
             whole |= odds_of_file(self._odds, self._entities.clusters)
@@ -92,8 +102,18 @@ class Described:
         return whole
 
 
+def _odds(reported: Reported, heard: Heard) -> PairOdds | None:
+    """What the model of pairs says; where it clusters, it has placed what came to the file."""
+    if heard.pairs is None:
+        return None
+    placed = reported.changed
+    if heard.likelihood != PAIRS:
+        placed = np.zeros(len(reported.fragments), np.bool_)
+    return heard.pairs.pair_odds(reported.fragments, placed)
+
+
 def _rows(
-    features: tuple[str, ...], probability: FloatArray, columns: Columns, whole: dict[str, float]
+    features: tuple[str, ...], probability: FloatArray, columns: Columns, whole: Mapping[str, float]
 ) -> FloatArray:
     rows = np.full((len(probability), len(features)), np.nan)
     for number, name in enumerate(features):

@@ -52,7 +52,8 @@ def _links_of(told: Told, grouped: _Grouped) -> Columns:
     outside = grouped.of[first] != grouped.of[second]
     best = np.zeros(k)
     np.maximum.at(best, grouped.of[first][outside], nats[outside])
-    return {"linked": best, "linked_share": best / np.log(len(told) + 1.0)}
+    most = np.log(max(told.counted.fragments, len(told)) + 1.0)
+    return {"linked": best, "linked_share": best / most}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,20 @@ has looked at many groupings of a sample, and says what F1 each is expected to h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.models.doubt.told import Counted
+
+UNREAD = -1
+
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class PairOdds:
     """Log odds that two rows are of one entity.
 
     Attributes:
-        row: of each fragment, shape [n].
+        row: of each fragment, shape [n]; `UNREAD` of one that the model has not read.
         first: a row, ascending, shape [links]; a link is there both ways round.
         second: another row, or the same one for two fragments that state the same.
         nats: log odds of each link.
@@ -41,8 +47,15 @@ class PairOdds:
 class ReadsPairs(Protocol):
     """A model of pairs that was fitted to the file."""
 
-    def pair_odds(self, fragments: Sequence[Fragment]) -> PairOdds:
-        """The log odds of all pairs that it looks at."""
+    def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
+        """The log odds of the pairs of these fragments that it looks at.
+
+        Args:
+            fragments: of the file, or others.
+            placed: which of the others to place against the file, the rest being `UNREAD`; None is
+                all. It takes milliseconds each.
+
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +108,20 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
+class Whole:
+    """What holds of a file as a whole, frozen when it was read the last time.
+
+    Attributes:
+        counted: of what its fragments say.
+        columns: the covariates of the file, by name; NaN for what was not heard.
+
+    """
+
+    counted: Counted
+    columns: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
 class Heard:
     """All of it.
 
@@ -102,12 +129,14 @@ class Heard:
         likelihood: name of the one that clustered.
         pairs: None where no model of pairs can read the file.
         predicted: None where no grouping was judged.
+        whole: of the file that fragments to be read are some of; None if they are all of it.
 
     """
 
     likelihood: str
     pairs: ReadsPairs | None = None
     predicted: Predicted | None = None
+    whole: Whole | None = None
 
 
 def _stated(fragment: Fragment) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
-from kbforge.models.doubt.heard import PairOdds, Predicted
+from kbforge.models.doubt.heard import UNREAD, PairOdds, Predicted
 
 PAIRS_OF_ENTITIES = (
     *("odds_sum", "odds_mean", "odds_least", "odds_weakest", "odds_rival", "odds_rival_mean"),
@@ -77,6 +77,10 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     }
     for name in ("odds_mean", "odds_least", "odds_weakest", "odds_margin"):
         found[name] = np.where(several, found[name], np.nan)
+    if (odds.row == UNREAD).any():
+        unread = np.array([(odds.row[list(cluster)] == UNREAD).any() for cluster in clusters])
+        for column in found.values():
+            column[unread] = np.nan
     return found
 
 
@@ -90,6 +94,7 @@ def odds_of_pairs(odds: PairOdds, pairs: Pairs) -> dict[str, FloatArray]:
     for start in range(0, len(pairs), _AT_ONCE):
         part = pairs.part(slice(start, start + _AT_ONCE))
         i, j = odds.row[part.first], odds.row[part.second]
+        unread = (i == UNREAD) | (j == UNREAD)
         own = _looked_up(keys, nats, i * rows + j, odds.apart)
         others, between = [], np.full(len(i), odds.apart)
         for one, two in ((i, j), (j, i)):
@@ -100,12 +105,15 @@ def odds_of_pairs(odds: PairOdds, pairs: Pairs) -> dict[str, FloatArray]:
             np.maximum.at(best, place[other], odds.nats[at][other])
             others.append(best)
             if one is i:
-                way = _looked_up(keys, nats, third * rows + two[place], odds.apart)
+                # the links of a row outside are not there, but those to it are
+                way = _looked_up(keys, nats, two[place] * rows + third, odds.apart)
                 both = np.minimum(way, odds.nats[at])
                 np.maximum.at(between, place[other], both[other])
         near = np.bincount(odds.first[odds.nats > 0], minlength=rows)
         most = np.maximum(*others)
-        parts.append((own, most, own - most, between, np.log1p(np.maximum(near[i], near[j]))))
+        bearers = np.log1p(np.maximum(near[i], near[j]))
+        found = (own, most, own - most, between, bearers)
+        parts.append(tuple(np.where(unread, np.nan, column) for column in found))
     columns = zip(*parts, strict=True) if parts else ([np.zeros(0)] for _ in PAIRS_OF_PAIRS)
     return {
         name: np.concatenate(column).astype(np.float64)
@@ -204,7 +212,8 @@ class _Held:
         sizes = np.array([len(cluster) for cluster in clusters], np.int64)
         members = np.fromiter((f for c in clusters for f in c), np.int64, int(sizes.sum()))
         rows = max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
-        keys = np.repeat(np.arange(len(clusters)), sizes) * rows + odds.row[members]
+        row = odds.row[members]
+        keys = (np.repeat(np.arange(len(clusters)), sizes) * rows + row)[row != UNREAD]
         return cls(rows, *np.unique(keys, return_counts=True))
 
     def has(self, cluster: IntArray, row: IntArray) -> BoolArray:

@@ -5,10 +5,14 @@ doubt       the maps that ship, or those of a folder of defaults: the likelihood
             and what the judge expects of groupings; the trees are those of the version that
             reads, and the model of pairs keeps itself
 answered    another map, and the audits that shift it
+
+What holds of the file as a whole is kept by itself (`whole_of`, `with_whole`): it is told from a
+report on all of it, and frozen for the reports on parts that follow.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +22,18 @@ from kbforge.errors import ModelError
 from kbforge.files.records import Record
 from kbforge.files.toml import parse_toml
 from kbforge.models.answers.reading import Answered, Audit
-from kbforge.models.confidence import ConfidenceMap, Reading, confidence_toml, parse_confidence
-from kbforge.models.doubt.heard import Heard, Predicted, ReadsPairs
+from kbforge.models.answers.shift import Shift
+from kbforge.models.confidence import (
+    ConfidenceMap,
+    Reading,
+    Reported,
+    confidence_toml,
+    parse_confidence,
+)
+from kbforge.models.doubt.columns import Described
+from kbforge.models.doubt.heard import Heard, Predicted, ReadsPairs, Whole
 from kbforge.models.doubt.shipped import Doubt, shipped_doubt
+from kbforge.models.doubt.told import Counted
 from kbforge.models.keeping import TakenUp, together
 
 _CALLED = "confidence map"
@@ -95,6 +108,73 @@ def pairs_of(reading: Reading) -> ReadsPairs | None:
     if isinstance(reading, Answered):
         return pairs_of(reading.reading)
     return reading.heard.pairs if isinstance(reading, Doubt) else None
+
+
+def reads_whole(reading: Reading) -> bool:
+    """Whether what a map says of an entity depends on the file besides the entity's report."""
+    return isinstance(reading, Answered | Doubt)
+
+
+def whole_of(reading: Reading, reported: Reported) -> Kept | None:
+    """What a map reads of the file as a whole, to be kept; None if it reads nothing of it.
+
+    Args:
+        reading: the map.
+        reported: on all of the file.
+
+    """
+    if isinstance(reading, Answered):
+        before = reading.reading.of_entities(reported)
+        shift = reading.shift_of(reported, before).offset
+        return together(Kept({"shift": shift}), reading=whole_of(reading.reading, reported))
+    if not isinstance(reading, Doubt):
+        return None
+    whole = Described(reported, reading.heard).whole
+    counted = whole.counted
+    columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
+    return Kept(
+        {
+            "columns": columns,
+            "fragments": counted.fragments,
+            "names": counted.names,
+            "naming": list(counted.naming),
+            "others": list(counted.others),
+        },
+        {"parts": counted.parts, "stating": counted.stating},
+    )
+
+
+def with_whole(reading: Reading, kept: Kept) -> Reading:
+    """The map, reading parts of the file of which this was kept.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
+    read = TakenUp(kept, f"{_CALLED}: what was kept of the file")
+    if isinstance(reading, Answered):
+        inner = reading.reading
+        if "reading" in kept.values:
+            inner = with_whole(inner, read.part("reading"))
+        return replace(reading, reading=inner, shift=Shift(read.fields.number("shift")))
+    if not isinstance(reading, Doubt):
+        return reading
+    fields = read.only("columns", "fragments", "names", "naming", "others")
+    columns = fields.get("columns", dict)
+    for name, value in columns.items():
+        if not isinstance(value, float | int):
+            raise fields.wrong(f"columns.{name}", "a number", value)
+    counted = Counted(
+        fields.count("fragments"),
+        fields.get("names", int),
+        fields.texts("naming"),
+        fields.texts("others"),
+        read.array("parts", np.int32, least=0),
+        read.array("stating", np.int32, least=0),
+    )
+    if not len(counted.parts) or not len(counted.stating):
+        raise fields.wrong("parts", "counts", "none")
+    return replace(reading, heard=replace(reading.heard, whole=Whole(counted, columns)))
 
 
 def _map(toml: str, read: TakenUp) -> ConfidenceMap:

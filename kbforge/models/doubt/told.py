@@ -1,13 +1,17 @@
 """What fragments say, as numbers: their names, which names are alike, their other values.
 
 Nothing here reads a label, an id or a source.
+
+What a part of a file says is told beside what was counted of the whole (`Counted`), so that a name
+or value is as rare in the part as in the file.
 """
 
 from __future__ import annotations
 
+import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +32,9 @@ _LEAST_ALIKE = 0.2  # cosine
 _MOST_STATING = 16  # a value that more fragments state links none of them
 _AT_ONCE = 1 << 12  # names, or pairs of them, whose parts are held at one time
 _LINKS = 6  # rare values that link a fragment to others
+_ROOM = 4  # places of a table of counts, of each thing that is counted
+_LEAST_ROOM, _MOST_ROOM = 1 << 6, 1 << 22
+_NO_HASH = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,28 @@ class Links:
     strength: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What was counted of a whole file.
+
+    Attributes:
+        fragments: how many it has.
+        names: distinct ones.
+        naming: attributes that name its entities.
+        others: attributes whose values are compared, the ones most often stated.
+        parts: how many names have a part, by its hash, shape [a power of 2].
+        stating: how many fragments state a value, by its hash, shape [a power of 2].
+
+    """
+
+    fragments: int
+    names: int
+    naming: tuple[str, ...]
+    others: tuple[str, ...]
+    parts: NDArray[np.int32]
+    stating: NDArray[np.int32]
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What n fragments say.
@@ -62,6 +91,7 @@ class Told:
         foreign: share of each name's letters that are not Latin, shape [names].
         digits: whether each name has a digit, shape [names].
         linked: fragments that state one of each other's rarest values, by what is shared in nats.
+        counted: of the whole file.
 
     """
 
@@ -76,40 +106,69 @@ class Told:
     foreign: FloatArray
     digits: FloatArray
     linked: Links
+    counted: Counted
 
     def __len__(self) -> int:
         return len(self.name)
 
 
-def told(fragments: Sequence[Fragment]) -> Told:
-    """What the fragments say."""
-    counts = Counter(a for fragment in fragments for a in fragment.properties)
-    naming_ones = naming(list(counts))
+def told(fragments: Sequence[Fragment], file: Counted | None = None) -> Told:
+    """What the fragments say.
+
+    Args:
+        fragments: all of a file, or some.
+        file: what was counted of the file that they are some of; None if they are all.
+
+    """
+    if file is None:
+        counts = Counter(a for fragment in fragments for a in fragment.properties)
+        naming_ones = naming(list(counts))
+        others = sorted(counts.keys() - naming_ones, key=lambda a: (-counts[a], a))
+        others = others[:_MOST_ATTRIBUTES]
+    else:
+        naming_ones, others = set(file.naming), list(file.others)
     numbers: dict[str, int] = {}
     name = np.fromiter(_names_of(fragments, naming_ones, numbers), np.int64, len(fragments))
     named = np.bincount(name[name >= 0], minlength=len(numbers))
-    others = sorted(counts.keys() - naming_ones, key=lambda a: (-counts[a], a))[:_MOST_ATTRIBUTES]
     values = np.full((len(fragments), len(others)), NONE, np.int32)
     stated = np.zeros((len(fragments), len(others)), np.int32)
+    hashes: list[IntArray] = []
+    often: list[IntArray] = []
     for column, attribute in enumerate(others):
-        found = np.fromiter(_values_of(fragments, attribute), np.int32, len(fragments))
+        seen: dict[str, int] = {}
+        found = np.fromiter(_values_of(fragments, attribute, seen), np.int32, len(fragments))
         values[:, column] = found
         there = found >= 0
-        stated[there, column] = np.bincount(found[there])[found[there]]
+        by_value = np.bincount(found[there], minlength=len(seen))
+        hashes.append(_hashes(f"{attribute}\0{value}" for value in seen))
+        often.append(by_value)
+        if file is not None:
+            by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
+        stated[there, column] = by_value[found[there]]
     attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, len(fragments))
     names = list(numbers)
+    alike, parts = _alike(names, file)
+    counted = file or Counted(
+        len(fragments),
+        len(names),
+        tuple(sorted(naming_ones)),
+        tuple(others),
+        parts,
+        _table(np.concatenate([*hashes, _NO_HASH]), np.concatenate([*often, _NO_HASH])),
+    )
     return Told(
         name,
         named,
         values,
         stated,
         attributes,
-        _alike(names),
+        alike,
         np.array([len(x.split()) for x in names], np.float64),
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
         np.array([any(map(str.isdigit, x)) for x in names], np.float64),
-        _linked(values, stated),
+        _linked(values, stated, counted.fragments),
+        counted,
     )
 
 
@@ -130,9 +189,10 @@ def _names_of(
         yield known[values]
 
 
-def _values_of(fragments: Sequence[Fragment], attribute: str) -> Iterator[int]:
+def _values_of(
+    fragments: Sequence[Fragment], attribute: str, seen: dict[str, int]
+) -> Iterator[int]:
     """The number of each one's value of an attribute."""
-    seen: dict[str, int] = {}
     known: dict[Sequence[str] | None, int] = {None: NONE}
     for fragment in fragments:
         values = fragment.properties.get(attribute)
@@ -148,9 +208,10 @@ def _foreign(name: str) -> float:
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _linked(values: NDArray[np.int32], stated: NDArray[np.int32]) -> Links:
+def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) -> Links:
     """Pairs of fragments that share rare values, and how many nats those are worth."""
     n = len(values)
+    of_file = max(of_file, n)
     often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
     rank = np.argsort(np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable"), axis=1)
     row, column = np.nonzero((often > 0) & (rank < _LINKS))
@@ -158,7 +219,7 @@ def _linked(values: NDArray[np.int32], stated: NDArray[np.int32]) -> Links:
         return _none()
     top = int(values.max()) + 1
     key = np.unique(column * top + values[row, column], return_inverse=True)[1]
-    weight = np.sqrt(np.log(n / often[row, column]))
+    weight = np.sqrt(np.log(of_file / often[row, column]))
     held = sparse.csr_array((weight, (row, key)), shape=(n, int(key.max()) + 1))
     shared = sparse.coo_array(held @ held.T)
     first, second = shared.row.astype(np.int64), shared.col.astype(np.int64)
@@ -185,11 +246,20 @@ def _parts(name: str) -> Iterator[str]:
     yield from (padded[k : k + 3] for k in range(len(padded) - 2))
 
 
-def _alike(names: Sequence[str]) -> Links:
-    """For every name those most like it, of the ones that share one of its rarest parts."""
+def _alike(names: Sequence[str], file: Counted | None) -> tuple[Links, NDArray[np.int32]]:
+    """For every name those most like it, of the ones that share one of its rarest parts.
+
+    Args:
+        names: distinct ones.
+        file: as of `told`.
+
+    Returns:
+        The names, and `Counted.parts`.
+
+    """
     if not names:
-        return _none()
-    vectors, documents = _vectors(names)
+        return _none(), _table(_NO_HASH, _NO_HASH)
+    vectors, documents, parts = _vectors(names, file)
     keys = _rarest(vectors, documents)
     back = sparse.csr_array(keys.T)
     width = len(names)
@@ -207,7 +277,7 @@ def _alike(names: Sequence[str]) -> Links:
         shared = vectors[row[part]].multiply(vectors[column[part]])
         cosine[part] = np.asarray(shared.sum(axis=1)).ravel()
     kept = cosine >= _LEAST_ALIKE
-    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0))
+    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0)), parts
 
 
 def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
@@ -222,8 +292,13 @@ def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
     return row[kept], column[kept]
 
 
-def _vectors(names: Sequence[str]) -> tuple[sparse.csr_array, IntArray]:
-    """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part."""
+def _vectors(
+    names: Sequence[str], file: Counted | None
+) -> tuple[sparse.csr_array, IntArray, NDArray[np.int32]]:
+    """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part.
+
+    The third is `Counted.parts`.
+    """
     numbers: dict[str, int] = {}
     sizes, columns = array("i"), array("i")
     for name in names:
@@ -233,11 +308,29 @@ def _vectors(names: Sequence[str]) -> tuple[sparse.csr_array, IntArray]:
     row = np.repeat(np.arange(len(names)), np.array(sizes))
     column = np.array(columns, np.int64)
     documents = np.bincount(column, minlength=len(numbers))
-    weight = np.log1p(len(names) / documents[column])
+    hashes = _hashes(numbers)
+    if file is None:
+        parts, n = _table(hashes, documents), len(names)
+    else:
+        parts, n = file.parts, max(file.names, len(names))
+        documents = np.maximum(documents, parts[hashes % len(parts)])
+    weight = np.log1p(n / documents[column])
     shape = (len(names), len(numbers))
     vectors = sparse.csr_array((weight, (row, column)), shape=shape)
     length = np.sqrt(np.asarray(vectors.power(2).sum(axis=1)).ravel())
-    return sparse.csr_array(sparse.diags_array(1 / length) @ vectors), documents
+    return sparse.csr_array(sparse.diags_array(1 / length) @ vectors), documents, parts
+
+
+def _hashes(texts: Iterable[str]) -> IntArray:
+    return np.fromiter((zlib.crc32(text.encode()) for text in texts), np.int64)
+
+
+def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
+    """Counts by hash; of those in one place the largest."""
+    size = min(max(1 << (_ROOM * len(hashes)).bit_length(), _LEAST_ROOM), _MOST_ROOM)
+    out = np.zeros(size, np.int32)
+    np.maximum.at(out, hashes % size, counts.astype(np.int32))
+    return out
 
 
 def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:

@@ -15,13 +15,14 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.models.defaults import default_folder, read_default
-from kbforge.models.doubt.heard import PairOdds
+from kbforge.models.doubt.heard import UNREAD, PairOdds
 from kbforge.models.trees import Trees, read_trees
 from kbforge_plugins.models.pairs.compiled import CompiledPairs
 from kbforge_plugins.models.pairs.description import FEATURES
@@ -113,21 +114,24 @@ class Pairs(ConjugateLikelihood):
         """A new, empty table in the compiled kernel."""
         return CompiledPairs(kernel, self._odds)
 
-    def pair_odds(self, fragments: Sequence[Fragment]) -> PairOdds:
-        """The clipped log odds of all pairs that the model looks at, by row.
+    def pair_odds(
+        self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None
+    ) -> PairOdds:
+        """The clipped log odds of the pairs of these fragments, by row.
 
         Args:
             fragments: of the file that this was fitted to, or others.
+            placed: which of the others to place against the file, the rest being `UNREAD`; None is
+                all.
 
         """
         odds = self._odds
-        row = np.fromiter(map(odds.encode, fragments), np.int64, len(fragments))
-        first, second, above = odds.all_near()
-        order = np.lexsort((second, first))
-        order = order[first[order] <= row.max(initial=-1)]
-        return PairOdds(
-            row, first[order], second[order], (above[order] + APART) / UNITS, APART / UNITS
-        )
+        row = np.full(len(fragments), UNREAD, np.int64)
+        for number, fragment in enumerate(fragments):
+            known = odds.row_of(fragment, placed is None or bool(placed[number]))
+            row[number] = UNREAD if known is None else known
+        first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
+        return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.

@@ -102,7 +102,7 @@ def test_questions_end_when_nothing_is_in_doubt(store: Path) -> None:
         assert review.asks.question() is None
     with reviewed(str(store)) as review:
         assert review.asks.question() is None
-    assert {entity.confidence for entity in entities_of(str(store))} == {1.0}
+    assert {entity.probability for entity in entities_of(str(store))} == {1.0}
 
 
 def test_undo_is_exact_and_asks_again(store: Path) -> None:

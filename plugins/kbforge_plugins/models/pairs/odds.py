@@ -188,13 +188,27 @@ class Odds:
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; one not met before is placed against the file."""
+        row = self.row_of(fragment, place=True)
+        assert row is not None
+        return row
+
+    def row_of(self, fragment: Fragment, place: bool) -> Row | None:
+        """The row of what a fragment states.
+
+        Args:
+            fragment: to look up.
+            place: whether one that the file does not have is placed against it; if not, it is
+                None, whatever was met before.
+
+        """
         said = statement_of(fragment)
-        row = self._row_of.get(said, self._looked_up.get(said))
+        row = self._row_of.get(said) if place else None
+        row = self._looked_up.get(said) if row is None else row
         if row is not None:
             return row
         row = self.file.statements.row(said)
         if row is None:
-            return self._place(said)
+            return self._place(said) if place else None
         if len(self._looked_up) >= _MOST_READY:
             self._looked_up.clear()
         self._looked_up[said] = row
@@ -219,21 +233,35 @@ class Odds:
             self._near[row] = near
         return near
 
-    def all_near(self) -> tuple[IntArray, IntArray, IntArray]:
-        """All candidate pairs, both ways round, as rows and what `near` says of them."""
+    def near_of(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The candidate pairs of some rows, as rows and what `near` says of them.
+
+        Args:
+            rows: distinct ones, ascending.
+
+        Returns:
+            The first row of each pair, ascending, the second, ascending within, and `near` of
+            them. A pair of two of the rows is there both ways round.
+
+        """
         links, known = self.links, len(self.file.counts)
-        own = np.arange(known)
-        some = [(row, near) for row, near in self._later.items()]
-        some += [(known + place, near) for place, near in enumerate(self._near_met)]
-        met = np.array(
-            [(row, other, units) for row, near in some for other, units in near.items()],
+        of_file = rows[rows < known]
+        numbers, place, others = links.of_many(of_file)
+        met = [(row, near) for row in rows.tolist() if (near := self._met_near(row))]
+        later = np.array(
+            [(row, other, units) for row, near in met for other, units in near.items()],
             dtype=np.int64,
         ).reshape(-1, 3)
-        return (
-            np.concatenate([links.first, links.second, own, met[:, 0]]),
-            np.concatenate([links.second, links.first, own, met[:, 1]]),
-            np.concatenate([links.above, links.above, links.own, met[:, 2]]),
-        )
+        first = np.concatenate([of_file[place], of_file, later[:, 0]])
+        second = np.concatenate([others, of_file, later[:, 1]])
+        above = np.concatenate([links.above[numbers], links.own[of_file], later[:, 2]])
+        order = np.lexsort((second, first))
+        return first[order], second[order], above[order]
+
+    def _met_near(self, row: Row) -> Mapping[Row, int]:
+        """Of a row those near it that were met later; of one that was, all."""
+        known = len(self.file.counts)
+        return self._near_met[row - known] if row >= known else self._later.get(row, {})
 
     def rows_of(self, row: Row) -> tuple[Rows, int]:
         """Where a row is described, and its place there."""

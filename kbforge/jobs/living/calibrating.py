@@ -1,0 +1,238 @@
+"""The confidence of a store's entities: told when a run ends, of what has changed, and kept.
+
+What a map reads of an entity is mostly its own. Some of it is the file's: how rare words and values
+are, which attributes name entities, what groupings are expected to be worth. That is read once all
+fragments are in that the models learned from, and is then frozen until `kbforge refit`. Beside it a
+map compares an entity with others like it. Of a store with few fragments, or of which much has
+changed, these are all others, and all entities are told anew. Else they are those that keys of the
+index lead to, and entities of subproblems that did not change keep the confidence that they have.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import orjson
+
+from kbforge.clustering.paging.reading import subproblem_of
+from kbforge.contracts import CandidateIndex, Fragment, Posterior
+from kbforge.errors import OutputError
+from kbforge.evaluation.reliability import BoolArray, Entities, entity_probabilities
+from kbforge.jobs.living.frozen import thaw
+from kbforge.models.confidence import Reading, Reported
+from kbforge.store.codec import page_from_bytes
+from kbforge.store.database import Database
+from kbforge.store.pages import fragment_from_bytes
+from kbforge.store.rows import ask, insert_rows, read_rows, rows_of, write_rows
+from kbforge.store.store import Store, kept_row
+from kbforge.store.view import Confidences
+
+WHOLE = "whole"
+"""The fact that has the digest of what is frozen of the file."""
+_FEW = 2000  # fragments, all of which are compared with
+_SHARE = 10  # if one in so many has changed, all are compared with
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What is reported of some subproblems, fragments by number.
+
+    Attributes:
+        numbers: of the fragments, by place among them, shape [fragments].
+        reported: of all.
+        names: of the subproblems, as `reported` numbers them.
+        told: those of them whose entities are told anew.
+
+    """
+
+    numbers: Sequence[int]
+    reported: Reported
+    names: Sequence[int]
+    told: frozenset[int]
+
+
+def tell(
+    store: Store,
+    rows: sqlite3.Connection,
+    reading: Reading | None,
+    index: CandidateIndex | None,
+    undoable: int | None = None,
+) -> None:
+    """Tell the confidence of the entities that changed, within the transaction at hand.
+
+    Args:
+        store: that is written.
+        rows: to write to.
+        reading: the map; None leaves entities as reported.
+        index: of the store's clusterer.
+        undoable: as of `kbforge.store.rows.write_rows`.
+
+    """
+    stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem")]
+    if not stale:
+        return
+    digest = store.fact(WHOLE)
+    report = _report(store, stale, reading, index, known=digest is not None)
+    if reading is not None and digest is None:
+        _freeze(rows, reading, report)
+    found = _confidence(store, reading, report)
+    entities = report.reported.entities
+    told = {
+        min(report.numbers[f] for f in cluster): (name, len(cluster), reported, confidence)
+        for cluster, number, reported, confidence in zip(
+            entities.clusters,
+            entities.subproblem.tolist(),
+            entities.probability.tolist(),
+            found,
+            strict=True,
+        )
+        if (name := report.names[number]) in report.told
+    }
+    own = [
+        report.numbers[f]
+        for cluster, number in zip(entities.clusters, entities.subproblem.tolist(), strict=True)
+        if report.names[number] in report.told
+        for f in cluster
+    ]
+    before = {first: tuple(row) for first, *row in rows_of(rows, "confidence", "first", own)}
+    now: dict[int, Sequence[float] | None] = {first: None for first in before if first not in told}
+    now |= {first: row for first, row in told.items() if before.get(first) != row}
+    write_rows(rows, "confidence", now, undoable)
+    write_rows(rows, "stale", dict.fromkeys(stale), undoable)
+
+
+def told_of(store: Store, names: Sequence[int]) -> Confidences:
+    """The confidence of the entities of subproblems that changed, for one who only reads.
+
+    Args:
+        store: to read.
+        names: of the subproblems.
+
+    """
+    prepared, _ = thaw(store, confidence=True)
+    index = prepared.models.index
+    known = store.fact(WHOLE) is not None
+    report = _report(store, names, prepared.confidence, index, known)
+    found = _confidence(store, prepared.confidence, report)
+    clusters = report.reported.entities.clusters
+    return {
+        min(report.numbers[f] for f in cluster): confidence
+        for cluster, confidence in zip(clusters, found, strict=True)
+    }
+
+
+def complete(path: str) -> None:
+    """Tell what a killed run or an older version left untold, if the store can be written now."""
+    with Database(path) as database:
+        store = Store(database)
+        if not ask(database.connection, "SELECT 1 FROM stale LIMIT 1"):
+            return
+        runs = store.runs()
+        if not store.has_session or not runs or not runs[-1].finished:
+            return  # the run that goes on will tell it
+    try:
+        written = Database(path, write=True)
+    except OutputError:
+        return
+    with written as database:
+        store = Store(database)
+        prepared, _ = thaw(store, confidence=True)
+        last = store.fact("last")
+        database.transaction(
+            lambda rows: tell(store, rows, prepared.confidence, prepared.models.index, last)
+        )
+
+
+def _confidence(store: Store, reading: Reading | None, report: _Report) -> Sequence[float]:
+    entities = report.reported.entities
+    if reading is None:
+        return list(entities.probability.tolist())
+    digest = store.fact(WHOLE)
+    if digest is not None:
+        from kbforge.models.doubt.reading_kept import with_whole
+
+        reading = with_whole(reading, store.kept(digest))
+    return list(reading.of_entities(report.reported).tolist())
+
+
+def _freeze(rows: sqlite3.Connection, reading: Reading, report: _Report) -> None:
+    """Keep what a map reads of the whole file, which the report is on."""
+    from kbforge.models.doubt.reading_kept import whole_of
+
+    kept = whole_of(reading, report.reported)
+    if kept is not None:
+        digest, content = kept_row(kept)
+        insert_rows(rows, "kept", [(digest, content)], "OR REPLACE")
+        write_rows(rows, "meta", {WHOLE: (orjson.dumps(digest),)})
+
+
+def _report(
+    store: Store,
+    stale: Sequence[int],
+    reading: Reading | None,
+    index: CandidateIndex | None,
+    known: bool,
+) -> _Report:
+    """What is reported of subproblems and of those to compare them with."""
+    connection = store.database.connection
+    names, told = [*stale], frozenset(stale)
+    n = store.n_fragments
+    if reading is not None and _compares(reading):
+        changed = _members(store, stale)
+        if not known or index is None or n <= _FEW or _SHARE * len(changed) >= n:
+            names = [name for (name,) in ask(connection, "SELECT name FROM page")]
+            told = frozenset(names)
+        else:
+            names += _near(store, changed, index)
+    names = sorted({*names})
+    pages = [
+        page_from_bytes(name, content)
+        for name, _, content in rows_of(connection, "page", "name", names)
+    ]
+    pages.sort(key=lambda page: page.name)
+    held = sorted({n for page in pages for n in page.members.tolist()})
+    lines = sorted(
+        (place, number, line)
+        for number, _, place, _, _, line in rows_of(connection, "fragment", "number", held)
+    )
+    numbers = [number for _, number, _ in lines]
+    fragments = [fragment_from_bytes(line) for _, _, line in lines]
+    del lines
+    rank = {number: at for at, number in enumerate(numbers)}
+    subproblems = tuple(subproblem_of(page, rank.__getitem__) for page in pages)
+    posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
+    entities = entity_probabilities([posterior])
+    placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))
+    return _Report(numbers, Reported(fragments, entities, placed), names, told)
+
+
+def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) -> BoolArray:
+    out = np.zeros(n, np.bool_)
+    for cluster, number in zip(entities.clusters, entities.subproblem.tolist(), strict=True):
+        if names[number] in stale:
+            out[list(cluster)] = True
+    return out
+
+
+def _compares(reading: Reading) -> bool:
+    from kbforge.models.doubt.reading_kept import reads_whole
+
+    return reads_whole(reading)
+
+
+def _members(store: Store, names: Iterable[int]) -> list[int]:
+    rows = rows_of(store.database.connection, "page", "name", list(names))
+    pages = (page_from_bytes(name, content) for name, _, content in rows)
+    return sorted({number for page in pages for number in page.members.tolist()})
+
+
+def _near(store: Store, numbers: Sequence[int], index: CandidateIndex) -> list[int]:
+    """The subproblems that keys of fragments lead to; a closed key leads nowhere."""
+    fragments: Sequence[Fragment] = list(store.pages.fragments(numbers).values())
+    keys = sorted({key for fragment in fragments for key in index.keys(fragment)})
+    led = store.pages.led(keys).values()
+    families = sorted({family for one in led if not one.closed for family in one.families})
+    return sorted(set(store.pages.homes(families).values()))
