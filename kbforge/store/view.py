@@ -15,7 +15,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.store.codec import numbers_from_bytes, page_from_bytes
 from kbforge.store.pages import fragment_from_bytes
-from kbforge.store.rows import ask, read_rows, row_of, rows_of
+from kbforge.store.rows import ask, damaged, read_rows, row_of, rows_of
 from kbforge.store.store import Store
 
 _AT_ONCE = 400  # subproblems read at one time
@@ -153,11 +153,15 @@ class StoreView(View):
             name: page_from_bytes(name, content)
             for name, _, content in rows_of(connection, "page", "name", names)
         }
+        if len(pages) < len(names):
+            damaged(connection, "the table of subproblems")
         numbers = sorted({n for page in pages.values() for n in page.members.tolist()})
         place: dict[int, int] = {}
         fragments: dict[int, Fragment] = {}
         for n, _, at, _, _, line in rows_of(connection, "fragment", "number", numbers):
             place[n], fragments[at] = at, fragment_from_bytes(line)
+        if len(place) < len(numbers):
+            damaged(connection, "the table of fragments")
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
         for id, _, members in rows_of(connection, "entity", "subproblem", names):
@@ -168,8 +172,13 @@ class StoreView(View):
         if self._tell is not None:
             rows = rows_of(connection, "confidence", "first", list(firsts.values()))
             sure = {first: confidence for first, _, _, _, confidence in rows} | sure
+            if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
+                damaged(connection, "the confidence of entities")
         for name in names:
             subproblem = subproblem_of(pages[name], place.__getitem__)
+            for cluster in subproblem.clusters:
+                if cluster[0] not in ids:
+                    damaged(connection, f"the entity of fragment {fragments[cluster[0]].id}")
             by_cluster = {}
             if self._tell is not None:
                 by_cluster = {c: sure[firsts[c[0]]] for c in subproblem.clusters}

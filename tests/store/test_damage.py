@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError
+from kbforge.jobs.living.calibrating import complete
 from kbforge.store.database import Database
 from kbforge.store.rows import COLUMNS, change_rows
 from tests.program import Run
@@ -31,7 +32,8 @@ def flip(store: Path, bit: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run) -> None:
     whole, store = tmp_path / "whole", tmp_path / f"{name}.sqlite"
-    with Database(str(stored(name, whole)), write=True) as database:
+    complete(str(stored(name, whole)))
+    with Database(str(whole), write=True) as database:
         database.compact()  # a flip in a free page changes nothing
     rng = random.Random(name)
     bits = [rng.randrange(8 * whole.stat().st_size) for _ in range(FLIPS)]
@@ -59,8 +61,10 @@ def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "erased"])
 def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, tmp_path: Path) -> None:
     path = stored("records", tmp_path / "kb.sqlite")
+    if table != "stale":  # a store of version 1 has no confidence yet
+        complete(str(path))
     with Database(str(path), write=True) as database:
-        column = COLUMNS[table][-1]
+        column = COLUMNS[table][-1] if table != "stale" else "checksum"
         database.connection.execute(f"UPDATE {table} SET {column} = '1'")
     with pytest.raises(KBForgeError, match=rf"damaged: the row .* of {table} is not"):
         Database(str(path))
