@@ -15,6 +15,7 @@ contain exactly that cluster; its alternatives are what the other particles make
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -180,6 +181,7 @@ class _Beliefs:
     """
 
     def __init__(self, subproblem: Subproblem) -> None:
+        self._fragments = subproblem.fragments
         self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
         self._having: dict[Cluster, list[int]] = {}
         for number, particle in enumerate(subproblem.particles):
@@ -189,10 +191,15 @@ class _Beliefs:
                     self._having[cluster] = [number]
                 else:
                     having.append(number)
-        self._holding: dict[int, list[Cluster]] = {f: [] for f in subproblem.fragments}
+
+    @functools.cached_property
+    def _holding(self) -> dict[int, list[Cluster]]:
+        """By fragment the clusters that hold it; nobody asks where all particles agree."""
+        holding: dict[int, list[Cluster]] = {f: [] for f in self._fragments}
         for cluster in self._having:
             for fragment in cluster:
-                self._holding[fragment].append(cluster)
+                holding[fragment].append(cluster)
+        return holding
 
     def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
         """The cluster's probability, and its alternatives, most probable first.
@@ -208,17 +215,17 @@ class _Beliefs:
             return 1.0, []
         touching = {other for fragment in cluster for other in self._holding[fragment]}
         touching.discard(cluster)
-        # a bit each: particles with the same bits are of one mind
+        # a bit each: particles with the same bits are of one mind; agreeing ones have none
         ordered = sorted(touching)
-        minds = [0] * len(self._probabilities)
+        minds: dict[int, int] = {}
         for place, other in enumerate(ordered):
             bit = 1 << place
             for number in self._having[other]:
-                minds[number] |= bit
+                minds[number] = minds.get(number, 0) | bit
         masses: dict[int, list[float]] = {}
-        for mind, probability in zip(minds, self._probabilities, strict=True):
-            masses.setdefault(mind, []).append(probability)
-        agreed = masses.pop(0, [])
+        for number, mind in minds.items():
+            masses.setdefault(mind, []).append(self._probabilities[number])
+        agreed = [self._probabilities[number] for number in agreeing]
         found = []
         for mind, mass in masses.items():
             probability = min(math.fsum(mass), 1.0)

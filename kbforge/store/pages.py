@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from kbforge.contracts import Constraints, Decision, Fragment, Led, Page, Pages, Totals
+from kbforge.contracts.fragment import Shared
 from kbforge.errors import KBForgeError, quoted
 from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes, page_from_bytes
 from kbforge.store.rows import ask, row_of, rows_of
@@ -62,14 +63,18 @@ class StoredPages(Pages):
         return [key for (key,) in ask(self._database, "SELECT key FROM led ORDER BY key")]
 
 
-def fragment_from_bytes(line: bytes) -> Fragment:
+def fragment_from_bytes(line: bytes, shared: Shared | None = None) -> Fragment:
     """A fragment as the store has it.
+
+    Args:
+        line: of the store.
+        shared: of the fragments before this one; None shares nothing.
 
     Raises:
         KBForgeError: it is damaged.
 
     """
-    return Fragment.from_json(orjson.loads(line), "the store")
+    return Fragment.from_json(orjson.loads(line), "the store", shared)
 
 
 def totals_to_bytes(totals: Totals) -> bytes:

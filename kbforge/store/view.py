@@ -11,11 +11,12 @@ from typing import TypeAlias
 
 from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Entity, Fragment, View
+from kbforge.contracts.fragment import Shared
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
 from kbforge.store.codec import numbers_from_bytes, page_from_bytes
 from kbforge.store.pages import fragment_from_bytes
-from kbforge.store.rows import ask, damaged, read_rows, row_of, rows_of
+from kbforge.store.rows import ask, damaged, read_rows, rows_of
 from kbforge.store.store import Store
 
 _AT_ONCE = 400  # subproblems read at one time
@@ -58,41 +59,59 @@ class StoreView(View):
             told = self._tell(sorted(stale)) if stale and self._tell is not None else {}
             connection = self._store.database.connection
             names = [n for (n,) in ask(connection, "SELECT name FROM page ORDER BY first")]
+            shared = Shared()
             for start in range(0, len(names), _AT_ONCE):
-                yield from self._assembled(names[start : start + _AT_ONCE], start, told)
+                part = names[start : start + _AT_ONCE]
+                yield from self._assembled(part, range(start, start + len(part)), told, shared)
 
     @property
     def stale(self) -> frozenset[int]:
         """The subproblems whose entities changed since their confidence was told."""
         return frozenset(name for (name,) in read_rows(self._store.database.connection, "stale"))
 
-    def of_subproblem(self, name: int) -> Iterator[Entity]:
-        """The entities of one subproblem.
+    def of_subproblems(self, names: Sequence[int]) -> Iterator[Entity]:
+        """The entities of these subproblems, the earliest subproblem first.
 
         Args:
-            name: as the session calls it.
+            names: as the session calls them, each once.
 
         """
+        with self._store.database.snapshot():
+            connection = self._store.database.connection
+            changed = [name for (name,) in rows_of(connection, "stale", "subproblem", names)]
+            told = self._tell(sorted(changed)) if changed and self._tell is not None else {}
+            numbers = self._numbers(names)
+            ordered, shared = list(numbers), Shared()
+            for start in range(0, len(ordered), _AT_ONCE):
+                part = ordered[start : start + _AT_ONCE]
+                yield from self._assembled(part, [numbers[name] for name in part], told, shared)
+
+    def _numbers(self, names: Sequence[int]) -> dict[int, int]:
+        """By name the numbers of subproblems, ascending: how many have earlier first fragments."""
         connection = self._store.database.connection
-        before = "SELECT count(*) FROM page WHERE first < (SELECT first FROM page WHERE name = ?)"
-        number: int = ask(connection, before, (name,))[0][0]
-        told: Confidences = {}
-        if self._tell is not None and row_of(connection, "stale", name) is not None:
-            told = self._tell([name])
-        return self._assembled([name], number, told)
+        pages = [(first, name) for name, first, _ in rows_of(connection, "page", "name", names)]
+        if len(pages) < len(names):
+            damaged(connection, "the table of subproblems")
+        numbers: dict[int, int] = {}
+        number, begin = 0, 0
+        # only what lies between two of them is counted, in the index: none is counted twice
+        between = "SELECT count(*) FROM page WHERE first >= ? AND first < ?"
+        for first, name in sorted(pages):
+            number += ask(connection, between, (begin, first))[0][0]
+            numbers[name], begin = number, first
+        return numbers
 
     def holding(self, fragments: Sequence[str]) -> dict[str, Entity]:
         """By fragment the entity that holds it; fragments that the store lacks are left out."""
-        pages = self._store.pages
-        homes = pages.homes(list(pages.numbers(fragments).values()))
-        wanted = {*fragments}
-        return {
-            id: entity
-            for name in sorted(set(homes.values()))
-            for entity in self.of_subproblem(name)
-            for id in entity.fragments
-            if id in wanted
-        }
+        pages, wanted = self._store.pages, {*fragments}
+        with self._store.database.snapshot():
+            homes = pages.homes(list(pages.numbers(fragments).values()))
+            return {
+                id: entity
+                for entity in self.of_subproblems(sorted(set(homes.values())))
+                for id in entity.fragments
+                if id in wanted
+            }
 
     def with_fragment(self, fragment: str) -> Entity:
         """The entity that holds a fragment.
@@ -108,9 +127,10 @@ class StoreView(View):
 
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:
         """The entities of these ids, by subproblem."""
-        rows = list(rows_of(self._store.database.connection, "entity", "id", list(ids)))
-        firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
-        return self._of_firsts(firsts)
+        with self._store.database.snapshot():
+            rows = list(rows_of(self._store.database.connection, "entity", "id", list(ids)))
+            firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
+            return self._of_firsts(firsts)
 
     def top(self, count: int, least_sure: bool) -> list[Entity] | None:
         """The largest entities, or those with the lowest confidence; of equals the earlier.
@@ -120,11 +140,12 @@ class StoreView(View):
 
         """
         connection = self._store.database.connection
-        if ask(connection, "SELECT 1 FROM stale LIMIT 1"):
-            return None
-        order = f"{_LEAST_SURE if least_sure else _LARGEST} LIMIT ?"
-        rows = read_rows(connection, "confidence", order, (count,))
-        return self._of_firsts([row[0] for row in rows])
+        with self._store.database.snapshot():
+            if ask(connection, "SELECT 1 FROM stale LIMIT 1"):
+                return None
+            order = f"{_LEAST_SURE if least_sure else _LARGEST} LIMIT ?"
+            rows = read_rows(connection, "confidence", order, (count,))
+            return self._of_firsts([row[0] for row in rows])
 
     def _of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
         """The entities with these fragments, in their order."""
@@ -139,13 +160,16 @@ class StoreView(View):
         found = pages.fragments(list(numbers.values()))
         return [found[numbers[id]] for id in entity.fragments]
 
-    def _assembled(self, names: Sequence[int], number: int, told: Confidences) -> Iterator[Entity]:
-        """The entities of subproblems that follow one another.
+    def _assembled(
+        self, names: Sequence[int], numbered: Sequence[int], told: Confidences, shared: Shared
+    ) -> Iterator[Entity]:
+        """The entities of subproblems.
 
         Args:
             names: of the subproblems.
-            number: of the first one.
+            numbered: the number of each.
             told: the confidence of entities that the store does not know.
+            shared: of the fragments before these.
 
         """
         connection = self._store.database.connection
@@ -159,7 +183,7 @@ class StoreView(View):
         place: dict[int, int] = {}
         fragments: dict[int, Fragment] = {}
         for n, _, at, _, _, line in rows_of(connection, "fragment", "number", numbers):
-            place[n], fragments[at] = at, fragment_from_bytes(line)
+            place[n], fragments[at] = at, fragment_from_bytes(line, shared)
         if len(place) < len(numbers):
             damaged(connection, "the table of fragments")
         ids: dict[int, str] = {}
@@ -174,7 +198,7 @@ class StoreView(View):
             sure = {first: confidence for first, _, _, _, confidence in rows} | sure
             if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
                 damaged(connection, "the confidence of entities")
-        for name in names:
+        for name, number in zip(names, numbered, strict=True):
             subproblem = subproblem_of(pages[name], place.__getitem__)
             for cluster in subproblem.clusters:
                 if cluster[0] not in ids:
@@ -190,4 +214,3 @@ class StoreView(View):
                 self._most,
                 calibrated=None if self._tell is None else by_cluster,
             )
-            number += 1

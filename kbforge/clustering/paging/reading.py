@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import FloatArray, Page, Particle, Posterior, Subproblem
+from kbforge.contracts import FloatArray, IntArray, Page, Particle, Posterior, Subproblem
 from kbforge.numerics.logs import on_grid
+
+if TYPE_CHECKING:
+    # it imports SciPy, which takes longer than showing an entity of a store
+    from kbforge.clustering.prior import DirichletProcess
 
 
 def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
@@ -20,20 +23,25 @@ def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Sub
         called: gives the fragments other numbers, in the same order or another; None leaves them.
 
     """
-    ends = np.cumsum(page.lengths)
-    held = [part.tolist() for part in np.split(page.members, ends[:-1])]
+    # most pages are short, and lists are cut sooner than arrays
+    held = _parts(page.members, page.lengths)
     if called is None:
         clusters = [tuple(members) for members in held]
     else:
         clusters = [tuple(sorted(map(called, members))) for members in held]
-    bounds = np.concatenate([[0], np.cumsum(page.rows)]).tolist()
-    cells = page.cells.tolist()
     particles = tuple(
-        Particle(weight, tuple(sorted(clusters[k] for k in cells[begin:end])))
-        for weight, begin, end in zip(page.weights.tolist(), bounds[:-1], bounds[1:], strict=True)
+        Particle(weight, tuple(sorted([clusters[k] for k in row])))
+        for weight, row in zip(page.weights.tolist(), _parts(page.cells, page.rows), strict=True)
     )
     fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
     return Subproblem(tuple(fragments), particles)
+
+
+def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
+    """Parts of these lengths, one after another."""
+    cut = numbers.tolist()
+    ends = accumulate(lengths.tolist(), initial=0)
+    return [cut[begin:end] for begin, end in pairwise(ends)]
 
 
 def posterior_of(

@@ -171,4 +171,4 @@ def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
             raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     names = sorted(set(store.pages.homes(list(numbers.values())).values()))
     view = StoreView(store, _telling(store), _calibrated(store), None)
-    return [entity for name in names for entity in view.of_subproblem(name)]
+    return list(view.of_subproblems(names))
