@@ -239,7 +239,10 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     table.add_row("entities", f"{figures['entities']:,}")
     table.add_row("subproblems", f"{figures['subproblems']:,}")
     table.add_row("effective particles", f"10^{figures['log10_effective_particles']:.1f}")
-    table.add_row("log posterior (nats)", f"{figures['log_posterior']:,.2f}")
+    if kb.probability:
+        table.add_row("log posterior (nats)", f"{figures['log_posterior']:,.2f}")
+    else:
+        table.add_row("score", f"{figures['score']:,.2f}")
     if figures["ended"] != Ending.DONE:
         table.add_row("ended by", figures["ended"])
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")

@@ -45,7 +45,8 @@ def show(evidence: Evidence) -> RenderableType:
         others = "the first one"
         if evidence.compared > 1:
             others = f"the {evidence.compared:,} of the first one"
-        why = Text(f"what speaks for the second one's being with {others}, nats:", style="dim")
+        unit = "nats" if evidence.probability else "score"
+        why = Text(f"what speaks for the second one's being with {others}, {unit}:", style="dim")
         parts += [Text(), why, _reasons(evidence.explanation)]
     return Group(*parts)
 

@@ -13,7 +13,7 @@ from kbforge.errors import UsageError, quoted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kbforge.contracts import Entity
+    from kbforge.contracts import Entity, Problem
     from kbforge.jobs.explain import Explainer, Reason
 
 app = typer.Typer(add_completion=False)
@@ -51,8 +51,10 @@ def explain(
 
     Numbers are nats: the log odds of joining the entity's other fragments against staying alone.
     They add up to the total; above 0 joining is more probable. The prior is the log of the others'
-    number less log alpha. Without --likelihood the rates are learned anew from the knowledge base,
-    as kbforge cluster learned them.
+    number less log alpha. Likelihoods pairs and names have no probabilities; their numbers are
+    parts of a score. Without --likelihood the knowledge base is explained by what it was made with:
+    likelihood, options and alpha. A store has what the likelihood learned; of a file of entities it
+    learns anew.
 
     Examples:
 
@@ -65,7 +67,6 @@ def explain(
     from kbforge.files.apart import require_apart
     from kbforge.files.io import require_writable
     from kbforge.jobs.explain import Explainer
-    from kbforge.jobs.living.views import entities_of
 
     if (fragment_id is None) == (output is None):
         raise UsageError("give --fragment for one explanation or --output for all of them")
@@ -76,7 +77,7 @@ def explain(
         require_writable(output)
     choices = choices_of(context)
     with console.working("reading and learning"):
-        explainer = Explainer(list(entities_of(kb)), choices)
+        explainer = Explainer(kb, choices)
     for sentence in explainer.prepared.notes:
         console.note(f"note: {sentence}")
     if output is not None:
@@ -90,7 +91,7 @@ def explain(
             {"fragment": fragment_id, "entities": [_to_json(reason) for reason in reasons]}
         )
     else:
-        _print(fragment_id, reasons, explainer.prepared.problem.alpha)
+        _print(fragment_id, reasons, explainer.prepared.problem)
 
 
 def _write(explainer: Explainer, output: str) -> None:
@@ -113,7 +114,7 @@ def _to_json(reason: Reason) -> dict[str, Any]:
     }
 
 
-def _print(fragment_id: str, reasons: list[Reason], alpha: float) -> None:
+def _print(fragment_id: str, reasons: list[Reason], problem: Problem) -> None:
     from rich.text import Text
 
     screen = console.stdout()
@@ -126,11 +127,11 @@ def _print(fragment_id: str, reasons: list[Reason], alpha: float) -> None:
             relation = "is in" if reason.own else "could be in"
             others = f"{reason.others:,} other fragment{'s' * (reason.others != 1)}"
             screen.print(Text(f"{quoted(fragment_id)} {relation} {entity}, {others}"))
-            screen.print(_table(fragment_id, own, reason, alpha))
+            screen.print(_table(fragment_id, own, reason, problem))
         screen.print()
 
 
-def _table(fragment_id: str, own: Entity, reason: Reason, alpha: float) -> Table:
+def _table(fragment_id: str, own: Entity, reason: Reason, problem: Problem) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -139,7 +140,7 @@ def _table(fragment_id: str, own: Entity, reason: Reason, alpha: float) -> Table
     table = Table(box=None, padding=(0, 2, 0, 2))
     for title in ("attribute", "this fragment", "the others"):
         table.add_column(title)
-    table.add_column("nats", justify="right")
+    table.add_column("nats" if problem.likelihood.probability else "score", justify="right")
     for attribute, nats in sorted(explanation.attributes.items(), key=lambda item: -item[1]):
         mine = [v.value for v in own.properties[attribute] if fragment_id in v.fragments]
         theirs = [
@@ -154,7 +155,7 @@ def _table(fragment_id: str, own: Entity, reason: Reason, alpha: float) -> Table
             Text(", ".join(shown[:_MOST_VALUES]) + more),
             f"{nats:+.2f}",
         )
-    prior = f"log {reason.others} - log {alpha:.4g}"
+    prior = f"log {reason.others} - log {problem.alpha:.4g}"
     table.add_row("prior", "", prior, f"{explanation.prior:+.2f}")
     table.add_row(Text("total", style="bold"), "", "", f"{explanation.total:+.2f}")
     return table

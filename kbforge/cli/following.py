@@ -26,7 +26,7 @@ _LONG = 120.0  # seconds that are worth a sentence
 _OFFLINE_COLUMNS = (
     "{task.fields[speed]}",
     "{task.fields[clusters]} clusters",
-    "log posterior {task.fields[log_posterior]}",
+    "{task.fields[log_posterior]}",
     "{task.fields[model_evaluations]} evaluations",
 )
 
@@ -171,13 +171,14 @@ def figures(
                 "model_evaluations": evaluations,
             },
         )
+    called = "log posterior" if rounds.probability else "score"
     return (
         rounds.done,
         rounds.most,
         {
             "speed": speed(rounds.done - first, seconds, "round"),
             "clusters": f"{rounds.clusters:,}",
-            "log_posterior": f"{rounds.log_posterior:,.1f}",
+            "log_posterior": f"{called} {rounds.log_posterior:,.1f}",
             "model_evaluations": evaluations,
         },
     )

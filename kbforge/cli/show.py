@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -62,8 +63,10 @@ def show(
         chosen = choosing.top(top, ambiguous)
     sources = {} if fragments is None else select.sources_of(chosen, read_fragments(fragments))
     if as_json:
-        shown = [entity.to_json() for entity in chosen]
-        console.print_json({"entities": shown, "sources": sources})
+        made = choosing.made
+        told = {} if made is None else {"made": made.to_json()}
+        shown = [replace(entity, made=None).to_json() for entity in chosen]
+        console.print_json({**told, "entities": shown, "sources": sources})
     elif chosen:
         names = choosing.names_of(outsiders(chosen))
         print_entities(chosen, sources, console.stdout(), names)

@@ -61,6 +61,8 @@ def _print(found: Status) -> None:
         "drift": f"{found.drift:.2f}",
         "megabytes": f"{found.megabytes:,.1f}",
     }
+    if found.kbforge is not None:
+        rows["learned by"] = f"kbforge {quoted(found.kbforge, 40)}"
     if found.link is not None:
         rows["linked by"] = quoted(found.link)
     for name, value in rows.items():

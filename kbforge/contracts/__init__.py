@@ -4,7 +4,7 @@ from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
 from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
 from kbforge.contracts.constraints import Constraints, Decision
-from kbforge.contracts.entity import Alternative, Entity, Explanation, Value
+from kbforge.contracts.entity import Alternative, Entity, Explanation, Made, Value
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.exporter import Exporter
 from kbforge.contracts.feature import Feature
@@ -77,6 +77,7 @@ __all__ = [
     "Led",
     "Likelihood",
     "LiveClusters",
+    "Made",
     "Observation",
     "OnBad",
     "OnStage",

@@ -5,7 +5,10 @@ One JSON object a line:
     {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
      "fragments": [str, ...], "confidence": float, "reported": float?,
      "subproblem": int, "alternatives": [...]?,
-     "explanations": {fragment: {"prior" or attribute: nats}}?}
+     "explanations": {fragment: {"prior" or attribute: nats}}?,
+     "made": {"kbforge", "likelihood", "alpha", "seed", "model"?, "choices"?, "options"?}?}
+
+Only the first line has `made`: how all of the entities were made.
 
 Law of a knowledge base: every fragment that went in is in exactly one entity.
 """
@@ -13,7 +16,7 @@ Law of a knowledge base: every fragment that went in is in exactly one entity.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -78,6 +81,41 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """How a knowledge base was made.
+
+    `kbforge` is the version, `alpha` the concentration before tempering, `likelihood` a name or the
+    path of a bundle. `model` is the SHA-256 of the bundle's manifest or of the default model, None
+    if the likelihood read none. `choices` are the other choices that were not the default, and
+    `options` those of plugins, by kind, as texts.
+    """
+
+    kbforge: str
+    likelihood: str
+    alpha: float
+    seed: int
+    model: str | None = None
+    choices: Mapping[str, str | float] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object; what is empty is left out."""
+        out: dict[str, Any] = {
+            "kbforge": self.kbforge,
+            "likelihood": self.likelihood,
+            "alpha": self.alpha,
+            "seed": self.seed,
+        }
+        if self.model is not None:
+            out["model"] = self.model
+        if self.choices:
+            out["choices"] = dict(self.choices)
+        if self.options:
+            out["options"] = {kind: dict(given) for kind, given in self.options.items()}
+        return out
+
+
+@dataclass(frozen=True, slots=True)
 class Entity:
     """One entity.
 
@@ -88,6 +126,8 @@ class Entity:
     probability. Particles are truncated, so 1.0 means "no kept particle disagrees". The
     probabilities of alternatives are as reported.
     `explanations` say of fragments why they are here, where that was asked for.
+    `made` says how the knowledge base was made, in its first entity; two entities are equal
+    however they were made.
     """
 
     id: str
@@ -100,6 +140,7 @@ class Entity:
     vector: tuple[float, ...] | None = None
     reported: float | None = None
     explanations: Mapping[str, Explanation] | None = None
+    made: Made | None = field(default=None, compare=False)
 
     @property
     def probability(self) -> float:
@@ -133,4 +174,6 @@ class Entity:
                 fragment: explanation.to_json()
                 for fragment, explanation in self.explanations.items()
             }
+        if self.made is not None:
+            out["made"] = self.made.to_json()
         return out

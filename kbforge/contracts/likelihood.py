@@ -108,6 +108,8 @@ class Likelihood(ABC):
         explains: whether `contributions` is there.
         loads_bundles: whether `from_bundle` is.
         keeps: whether `kept` and `take_up` are.
+        probability: whether L is of a probability model. If not, such as a sum of the log odds of
+            pairs, what is made of it is called a score and not a log posterior.
 
     """
 
@@ -119,6 +121,7 @@ class Likelihood(ABC):
     explains: bool = False
     loads_bundles: ClassVar[bool] = False
     keeps: bool = False
+    probability: bool = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -38,6 +38,7 @@ class Rounds:
         most: after how many it ends at the latest, None if that is not known.
         clusters: how many there are in the most probable grouping so far.
         log_posterior: of that grouping, unnormalised, in nats.
+        probability: whether it is one; else it is a score, as `Likelihood.probability` says.
 
     """
 
@@ -45,6 +46,7 @@ class Rounds:
     most: int | None
     clusters: int
     log_posterior: float
+    probability: bool = True
 
 
 @dataclass(frozen=True, slots=True)

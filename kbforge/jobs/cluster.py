@@ -28,21 +28,25 @@ from kbforge.contracts import (
     ConjugateLikelihood,
     Entity,
     Fragment,
+    Made,
     OnStage,
     OnStep,
     Posterior,
     Problem,
+    Progress,
 )
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.linking import require_link
+from kbforge.jobs.made import made_of
 from kbforge.jobs.making import Prepared
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.export import export
+from kbforge.kb.made import with_made
 from kbforge.kb.view import EntitiesView
 from kbforge.models.confidence import Reading, Reported
 from kbforge.models.scorers import scorers
@@ -75,6 +79,9 @@ def cluster(
     begin = time.perf_counter()
     prepared = prepare(fragments, choices, on_stage=on_stage)
     ready = time.perf_counter()
+    likelihood = prepared.problem.likelihood
+    if on_step is not None and not likelihood.probability:
+        on_step = _telling_scores(on_step)
     if crew is not None and crew.scorers is None:
         posterior = _elsewhere(fragments, prepared, choices, crew, on_step)
     else:
@@ -93,7 +100,23 @@ def cluster(
         (*prepared.notes, *_too_large(posterior, choices)),
         prepared.likelihood,
         choices.alternatives,
+        likelihood.probability,
+        made_of(prepared, choices),
     )
+
+
+def _telling_scores(on_step: OnStep) -> OnStep:
+    """As `on_step`, which is told that log posteriors are scores."""
+
+    def told(progress: Progress) -> None:
+        rounds = progress.rounds
+        if rounds is not None:
+            progress = replace(progress, rounds=replace(rounds, probability=False))
+        on_step(progress)
+
+    if getattr(on_step, "seldom", False):
+        told.seldom = True  # type: ignore[attr-defined]
+    return told
 
 
 def require_executor(
@@ -255,6 +278,9 @@ class KnowledgeBase:
         notes: sentences for the user: what was fitted, what was ignored.
         likelihood: name of the likelihood used, or the path of its bundle.
         alternatives: which other groupings an entity keeps, as of `Choices`.
+        probability: whether the likelihood is of a probability model; else the log posterior is a
+            score.
+        made: how it was made.
 
     """
 
@@ -266,6 +292,8 @@ class KnowledgeBase:
     notes: tuple[str, ...]
     likelihood: str = ""
     alternatives: str = "few"
+    probability: bool = True
+    made: Made | None = None
 
     @property
     def seconds(self) -> float:
@@ -285,7 +313,8 @@ class KnowledgeBase:
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
-        return assemble(self.fragments, self.posterior, most, calibrated=self._calibrated)
+        found = assemble(self.fragments, self.posterior, most, calibrated=self._calibrated)
+        return with_made(found, self.made)
 
     @cached_property
     def _calibrated(self) -> dict[Cluster, float] | None:
@@ -328,7 +357,7 @@ class KnowledgeBase:
             "fragments": posterior.n_fragments,
             "entities": sum(map(len, posterior.estimates())),
             "subproblems": len(posterior.subproblems),
-            "log_posterior": posterior.log_posterior,
+            "log_posterior" if self.probability else "score": posterior.log_posterior,
             "log10_effective_particles": posterior.log10_effective_particles,
             "model_evaluations": posterior.model_evaluations,
             "evaluations_in_vain": posterior.evaluations_in_vain,

@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kbforge.contracts import Entity, Explanation, Fragment, Problem
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import Entity, Explanation, Fragment, Made, Problem
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.jobs.choices import Choices
+from kbforge.jobs.living.frozen import thaw
+from kbforge.jobs.living.views import entities_of
+from kbforge.jobs.made import choices_of
 from kbforge.jobs.making import Prepared
 from kbforge.jobs.prepare import prepare
 from kbforge.kb.fragments import fragments_of
+from kbforge.kb.made import made_by
 from kbforge.kb.select import with_fragment
+from kbforge.store.database import Database, is_store
+from kbforge.store.store import Store
 
 OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
@@ -41,25 +48,29 @@ class Explainer:
     """A knowledge base and the likelihood that explains it.
 
     Args:
-        entities: all of the knowledge base: a likelihood without a model learns from them.
-        choices: likelihood, alpha and options.
+        kb: a file of entities, or a store; "-" is standard input.
+        given: likelihood, alpha and options; what is not given is as the knowledge base was made.
+            A likelihood without a model learns from the entities; a store's has learned.
 
     Raises:
-        KBForgeError: the knowledge base is empty, or as `prepare`.
+        KBForgeError: the knowledge base is empty, or as `prepare`; or the model that it was made
+            with is not what it was.
         UsageError: the likelihood does not tell attributes apart.
 
     """
 
-    def __init__(self, entities: Sequence[Entity], choices: Choices) -> None:
+    def __init__(self, kb: str, given: Choices) -> None:
+        entities = list(entities_of(kb))
         if not entities:
             raise KBForgeError("the knowledge base is empty")
         self._entities = {entity.id: entity for entity in entities}
         self._fragments = {entity.id: fragments_of(entity) for entity in entities}
-        prepared = prepare([f for fs in self._fragments.values() for f in fs], choices)
+        everything = [f for fs in self._fragments.values() for f in fs]
+        prepared = _prepared(kb, everything, given, made_by(entities))
         if not prepared.problem.likelihood.explains:
-            name = quoted(choices.likelihood_name, 400)
             raise UsageError(
-                f"likelihood {name} does not tell what each attribute says; attributes does"
+                f"likelihood {quoted(prepared.likelihood, 400)} does not tell what each attribute "
+                "says; attributes does"
             )
         self.prepared: Prepared = prepared
 
@@ -135,6 +146,58 @@ class Explainer:
             return True
         keys = set(index.keys(x))
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
+
+
+def _prepared(
+    kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Made]
+) -> Prepared:
+    """The models that the knowledge base was made with, but for what is given instead."""
+    made = ways[0] if len(ways) == 1 else None
+    if given.likelihood is not None or given.calibration is not None:
+        return _saying(prepare(fragments, given), made)
+    if len(ways) > 1:
+        raise UsageError(
+            f"{quoted(kb, 400)} was made in {len(ways)} ways, as by joining files; name one "
+            f"--likelihood, such as {quoted(ways[0].likelihood, 400)}"
+        )
+    if is_store(kb) and not any(given.options.values()):
+        with Database(kb) as database:
+            prepared, choices = thaw(Store(database))
+        alpha = prepared.alpha
+        if given.alpha is not None:
+            alpha = DirichletProcess(given.alpha).alpha
+        problem = prepared.models.problem(alpha, choices)
+        return _saying(replace(prepared, alpha=alpha, problem=problem), made)
+    if made is None:
+        return prepare(fragments, given)
+    own = choices_of(made, kb)
+    options = {**own.of("likelihood"), **given.of("likelihood")}
+    choices = replace(own, options={"likelihood": options})
+    if given.alpha is not None:
+        choices = replace(choices, alpha=given.alpha)
+    return _saying(prepare(fragments, choices), made, options != own.of("likelihood"))
+
+
+def _saying(prepared: Prepared, made: Made | None, options: bool = False) -> Prepared:
+    """With a note if these are not the models that the knowledge base was made with.
+
+    Args:
+        prepared: explains.
+        made: how the knowledge base was made.
+        options: whether it was with other options.
+
+    """
+    if made is None:
+        return prepared
+    mine, own = (prepared.likelihood, prepared.alpha), (made.likelihood, made.alpha)
+    if mine == own and not options:
+        return prepared
+    with_options = " and other options" if options else ""
+    note = (
+        f"explained by {quoted(mine[0], 400)} with alpha {mine[1]:,.6g}{with_options}; the "
+        f"knowledge base was made by {quoted(own[0], 400)} with alpha {own[1]:,.6g}"
+    )
+    return replace(prepared, notes=(*prepared.notes, note))
 
 
 def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:

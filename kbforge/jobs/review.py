@@ -91,6 +91,7 @@ class Evidence:
         explanation: what speaks for the second one's being with the cluster of the first one, in
             nats; None if the likelihood does not explain.
         compared: how many fragments of that cluster it was compared with.
+        probability: whether the explanation is in nats; else it is in the points of a score.
 
     """
 
@@ -99,6 +100,7 @@ class Evidence:
     second: Side
     explanation: Explanation | None
     compared: int
+    probability: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The question as one JSON object, without labels."""
@@ -197,6 +199,7 @@ class Reviewing:
             self._side(question.second, second, pair),
             why,
             len(compared),
+            self._problem.likelihood.probability,
         )
 
     def _side(self, number: int, cluster: Cluster, pair: tuple[int, int]) -> Side:

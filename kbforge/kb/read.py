@@ -14,9 +14,10 @@ from kbforge.contracts import Alternative, Entity, Explanation, Value
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.jsonl import mistaken, read_json_lines, stop
+from kbforge.kb.made import made_from_json
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
-_OPTIONAL = ("reported", "alternatives", "vector", "explanations")
+_OPTIONAL = ("reported", "alternatives", "vector", "explanations", "made")
 _BEFORE = "calibrated_confidence"
 """What stood beside `confidence` up to version 0.1, which called it what `reported` is now."""
 _TOLERANCE = 1e-6
@@ -85,6 +86,7 @@ def entity_from_json(record: object, where: str) -> Entity:
             if "explanations" in record
             else None
         ),
+        made=made_from_json(record["made"], where) if "made" in record else None,
     )
 
 

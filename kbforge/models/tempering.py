@@ -85,6 +85,7 @@ class _Tempered(Likelihood):
     def __init__(self, likelihood: Likelihood, temperature: float) -> None:
         self._likelihood, self._temperature = likelihood, temperature
         self.explains, self.keeps = likelihood.explains, likelihood.keeps
+        self.probability = likelihood.probability
         self._follow()
 
     def _follow(self) -> None:

@@ -15,10 +15,12 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     Kept,
+    Made,
     Run,
 )
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.kb.made import made_from_json
 from kbforge.store.codec import (
     kept_from_bytes,
     kept_to_bytes,
@@ -54,6 +56,12 @@ class Store:
             return orjson.loads(row[1])
         except orjson.JSONDecodeError:
             damaged(self._rows, f"the fact {name}")
+
+    @property
+    def made(self) -> Made | None:
+        """How the entities are made since the models learned; None if that version did not say."""
+        told = self.fact("frozen", {}).get("made")
+        return None if told is None else made_from_json(told, quoted(self.database.path, 400))
 
     @property
     def has_session(self) -> bool:

@@ -14,6 +14,7 @@ from kbforge.contracts import Entity, Fragment, View
 from kbforge.contracts.fragment import Shared
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
+from kbforge.kb.made import with_made
 from kbforge.store.codec import numbers_from_bytes, page_from_bytes
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.rows import ask, damaged, read_rows, rows_of
@@ -54,6 +55,9 @@ class StoreView(View):
         self._tell = tell if calibrated else None
 
     def entities(self) -> Iterator[Entity]:
+        return with_made(self._entities(), self._store.made)
+
+    def _entities(self) -> Iterator[Entity]:
         with self._store.database.snapshot():
             stale = self.stale
             told = self._tell(sorted(stale)) if stale and self._tell is not None else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -361,3 +362,21 @@ def test_choosing_says_what_it_does() -> None:
         for verb in ("learning", "trying")
         for name in ("bigram", "attributes", "pairs")
     ]
+
+
+@pytest.mark.parametrize("likelihood", ["pairs", "names"])
+@pytest.mark.parametrize("temperature", ["1", "2"])
+def test_what_is_no_probability_is_called_a_score(
+    program: Run, tmp_path: Path, likelihood: str, temperature: str
+) -> None:
+    few = ("--limit", "40", "--temperature", temperature)
+    job = ("cluster", QUICKSTART, "--likelihood", likelihood, *few, "-o", tmp_path / "kb.jsonl")
+    assert set(program(*job, "--json").json) == (SUMMARY - {"log_posterior"}) | {"score"}
+    told = program(*job).err
+    assert re.search(r"^score +-?[\d,]+\.\d\d *$", told, re.M)
+    assert "log posterior" not in told
+    steps: list[Progress] = []
+    choices = Choices(likelihood=likelihood, clusterer="gibbs", temperature=float(temperature))
+    cluster(list(read_fragments(str(QUICKSTART), limit=20)), choices, steps.append)
+    assert steps
+    assert [step.rounds.probability for step in steps if step.rounds] == [False] * len(steps)

@@ -6,9 +6,11 @@ import json
 import math
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+from kbforge import __version__
 from kbforge.files.fragments import read_fragments
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.read import read_entities
@@ -142,3 +144,109 @@ def test_what_cannot_be_explained_is_said(program, knowledge, arguments, sentenc
     ran = program("explain", "kb.jsonl", *arguments)
     assert ran.code != 0
     assert sentence in ran.err
+
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
+
+
+@pytest.fixture
+def scored(program, made, tmp_path, monkeypatch):
+    """kb.jsonl and kb.sqlite of the same fragments, made by pairs with alpha 2."""
+    if not (made / "pairs.jsonl").exists():
+        monkeypatch.chdir(made)
+        lines = QUICKSTART.read_text().splitlines(keepends=True)[:80]
+        Path("mentions.jsonl").write_text("".join(lines))
+        by = ("--likelihood", "pairs", "--alpha", "2", "--seed", "3")
+        assert program("cluster", "mentions.jsonl", *by, "-o", "pairs.jsonl").code == 0
+        assert program("cluster", "mentions.jsonl", *by, "--into", "pairs.sqlite").code == 0
+    for name in ("pairs.jsonl", "pairs.sqlite"):
+        shutil.copy(made / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    together = (entity for entity in read_entities("pairs.jsonl") if len(entity.fragments) > 1)
+    return next(together).fragments[0]
+
+
+@pytest.mark.parametrize("kb", ["pairs.jsonl", "pairs.sqlite"])
+def test_a_knowledge_base_is_explained_by_what_made_it(program, scored, kb):
+    given = ("--likelihood", "pairs", "--alpha", "2")
+    own = program("explain", kb, "--fragment", scored, "--json")
+    named = program("explain", "pairs.jsonl", "--fragment", scored, *given, "--json")
+    assert own.json == named.json
+    assert "explained by" not in own.err + named.err
+    shown = program("explain", kb, "--fragment", scored).out.decode()
+    assert "score" in shown
+    assert "nats" not in shown
+
+
+@pytest.mark.parametrize("kb", ["pairs.jsonl", "pairs.sqlite"])
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [
+        (("--likelihood", "attributes", "--alpha", "5"), "attributes with alpha 5"),
+        (("--alpha", "7"), "pairs with alpha 7"),
+    ],
+)
+def test_what_is_given_instead_is_said(program, scored, kb, given, by):
+    ran = program("explain", kb, "--fragment", scored, *given)
+    assert ran.code == 0
+    assert f"explained by {by}; the knowledge base was made by pairs with alpha 2" in ran.err
+
+
+def test_a_knowledge_base_says_how_it_was_made(program, scored):
+    (first, *rest) = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    made = first["made"]
+    assert {key: made[key] for key in ("kbforge", "likelihood", "alpha", "seed")} == {
+        "kbforge": __version__,
+        "likelihood": "pairs",
+        "alpha": 2.0,
+        "seed": 3,
+    }
+    assert re.fullmatch("[0-9a-f]{64}", made["model"])
+    assert not any("made" in entity for entity in rest)
+    for kb in ("pairs.jsonl", "pairs.sqlite"):
+        assert program("show", kb, "--top", "1", "--json").json["made"] == made
+    exported = json.loads(program("export", "pairs.sqlite", "-o", "-").out.splitlines()[0])
+    assert exported["made"] == made
+    assert program("status", "pairs.sqlite", "--json").json["kbforge"] == __version__
+
+
+def test_another_model_explains_nothing(program, scored):
+    (first, *rest) = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    first["made"]["model"] = "0" * 64
+    Path("old.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
+    ran = program("explain", "old.jsonl", "--fragment", scored)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "was made with the model pairs, which is not what it was; put it back" in ran.err
+    assert program("explain", "old.jsonl", "--fragment", scored, "--likelihood", "pairs").code == 0
+
+
+def test_joined_files_are_explained_by_what_is_named(program, scored):
+    lines = Path("pairs.jsonl").read_text().splitlines()
+    other = json.loads(lines[1])
+    other["made"] = {"kbforge": "9", "likelihood": "names", "alpha": 1.0, "seed": 0}
+    Path("two.jsonl").write_text("\n".join([lines[0], json.dumps(other), *lines[2:]]) + "\n")
+    ran = program("explain", "two.jsonl", "--fragment", scored)
+    assert (ran.code, "was made in 2 ways" in ran.err) == (2, True)
+    assert program("explain", "two.jsonl", "--fragment", scored, "--likelihood", "names").code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"kbforge": "0", "likelihood": "pairs", "alpha": 1},
+        {"kbforge": "0", "likelihood": "pairs", "alpha": 0, "seed": 0},
+        {"kbforge": "0", "likelihood": "pairs", "alpha": 1, "seed": -1},
+        {"kbforge": 0, "likelihood": "pairs", "alpha": 1, "seed": 0},
+        {"kbforge": "0", "likelihood": "pairs", "alpha": 1, "seed": 0, "options": {"x": {"y": []}}},
+        {"kbforge": "0", "likelihood": "pairs", "alpha": 1, "seed": 0, "choices": {"link": None}},
+    ],
+)
+def test_how_it_was_made_is_checked(program, scored, wrong):
+    (first, *rest) = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    first["made"] = wrong
+    Path("bad.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
+    ran = program("show", "bad.jsonl")
+    assert ran.code == 1
+    assert "bad.jsonl:1" in ran.err
+    assert "made" in ran.err

@@ -19,7 +19,7 @@ def test_the_bar_counts_rounds_and_shows_how_good_it_is() -> None:
     assert fields == {
         "speed": "5.0 rounds/s",
         "clusters": "82",
-        "log_posterior": "-1,430.2",
+        "log_posterior": "log posterior -1,430.2",
         "model_evaluations": "12,345",
     }
     with bar_for(progress) as bar:

@@ -21,6 +21,7 @@ from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.jobs.choices import Choices
 from kbforge.jobs.living.drift import Drift
+from kbforge.jobs.made import made_of
 from kbforge.jobs.making import (
     Models,
     Prepared,
@@ -109,6 +110,7 @@ def freeze(
             "max_evals": models.max_evals,
             "notes": list(prepared.notes),
             "bundle": _bundle_digest(prepared.likelihood),
+            "made": made_of(prepared, choices).to_json(),
             "kept": roles,
         },
     }

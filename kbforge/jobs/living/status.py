@@ -30,6 +30,7 @@ class Status:
         link: the attribute of which no entity has a value twice, if any.
         likelihood: name, or path of its bundle.
         alpha: before tempering.
+        kbforge: the version that learned the models, None if it did not say.
         learned_from: fragments.
         came_since: fragments.
         drift: from 0 to 1, see `kbforge.jobs.living.drift`.
@@ -52,6 +53,7 @@ class Status:
     link: str | None
     likelihood: str
     alpha: float
+    kbforge: str | None
     learned_from: int
     came_since: int
     drift: float
@@ -104,6 +106,7 @@ def status_of(path: str) -> Status:
                 link=store.fact("choices")["link"],
                 likelihood=frozen["likelihood"],
                 alpha=frozen["alpha"],
+                kbforge=None if (made := store.made) is None else made.kbforge,
                 learned_from=drift.fragments,
                 came_since=drift.came,
                 drift=drift.figure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kbforge.contracts import Entity, View
+from kbforge.contracts import Entity, Made, View
 from kbforge.errors import UsageError, quoted
 from kbforge.kb import select
 from kbforge.kb.entities import MOST_ALTERNATIVES
@@ -116,6 +116,14 @@ class Choosing:
         if self._store is not None:
             return self._view.entities()
         return read_entities(self._kb) if self._kept is None else self._kept
+
+    @property
+    def made(self) -> Made | None:
+        """How the knowledge base was made, None if it does not say."""
+        if self._store is not None:
+            return self._store.made
+        first = next(iter(self._entities()), None)
+        return None if first is None else first.made
 
     def with_id(self, entity: str) -> list[Entity]:
         """The entity of an id, or in a store those that have its fragments now.

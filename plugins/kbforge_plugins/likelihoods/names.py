@@ -60,6 +60,7 @@ class Names(ConjugateLikelihood):
 
     default_alpha = 1.0
     explains = keeps = True
+    probability = False
 
     def __init__(self, together: float | None = None) -> None:
         if together is not None and not 0.5 < together < 1:

@@ -48,6 +48,7 @@ class Pairs(ConjugateLikelihood):
     """
 
     explains = alpha_from_file = keeps = True
+    probability = False
 
     def __init__(self, model: str | None = None) -> None:
         self._trees = _read(model)
