@@ -142,7 +142,10 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--likelihood", "gaussain"), 'there is no likelihood "gaussain"; available: '),
+        (
+            ("--likelihood", "gaussain"),
+            'there is no likelihood "gaussain" (did you mean "gaussian"?); available: ',
+        ),
         (("--likelihood", "./no/model"), "there is no model at ./no/model"),
         ((*GAUSSIAN, "--clusterer", "magic"), 'there is no clusterer "magic"; available: '),
         ((*GAUSSIAN, "--set", "likelihood.q=2"), 'likelihood gaussian has no option "q"'),

@@ -222,7 +222,7 @@ def test_offline_clusterers_compare_with_all(
     # neither an index that the likelihood brings nor `none` is the user's mistake
     default, none = (program(*job, *quick, *more) for more in ((), ("--index", "none")))
     assert (default.code, none.code) == (0, 0)
-    assert default.json["log_posterior"] == none.json["log_posterior"]
+    assert default.json["score"] == none.json["score"]
 
 
 def test_an_index_without_a_key_is_refused(program: Run, tmp_path: Path) -> None:
