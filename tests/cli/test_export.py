@@ -103,7 +103,7 @@ def test_the_summary(program, files):
         (("--format", "neo4j", "-o", "missing/kb"), "cannot write missing/kb: no such file or"),
         (("--format", "neo4j", "-o", "gold.jsonl"), "exporter neo4j: gold.jsonl: expected no such"),
         (("--format", "ftm", "--fragments", "gone.jsonl"), "cannot read gone.jsonl: no such file"),
-        (("--fragments", "kb.jsonl", "--format", "ftm"), "kb.jsonl:1: expected only the keys"),
+        (("--fragments", "kb.jsonl", "--format", "ftm"), "kb.jsonl:1: expected fragments"),
         (("-o", "missing/kb.csv"), "cannot write missing/kb.csv: no such file or directory"),
         (("--json",), "--json and the entities cannot both go to standard output"),
     ],
