@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kbforge.jobs.cluster import KnowledgeBase
     from kbforge.jobs.live import LiveClustering
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Entity",

@@ -4,7 +4,7 @@
     alpha = 12.5                   # concentration of the Dirichlet process
     log_alpha = 2.5257286443082556
     at_edge = ""                   # "low" or "high": the search range was too narrow
-    kbforge = "0.1.0"
+    kbforge = "0.2.0"
 
     [objective]
     name = "pseudo-likelihood"     # the calibrator

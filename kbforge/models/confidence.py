@@ -1,7 +1,7 @@
 """The confidence map: how to read what a posterior reports, as a small TOML that travels with it.
 
     format = 1
-    kbforge = "0.1.0"
+    kbforge = "0.2.0"
 
     [likelihood]                   # a map is good for this likelihood only
     name = "bigram"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kbforge import __version__
 from tests.registry.distributions import Distribution, kbforge, python
 
 GOOD = Distribution(
@@ -80,7 +81,7 @@ def test_list_names_strangers_and_ourselves(tmp_path: Path) -> None:
     assert {(r["kind"], r["name"], r["distribution"], r["version"], r["status"]) for r in rows} >= {
         ("sources", "good", "kb-good", "1.0", "ok"),
         ("commands", "greet", "kb-good", "1.0", "ok"),
-        ("commands", "plugins", "kbforge", "0.1.0", "ok"),
+        ("commands", "plugins", "kbforge", __version__, "ok"),
     }
 
 
@@ -135,7 +136,7 @@ def test_an_incompatible_distribution_is_named_not_loaded(tmp_path: Path) -> Non
     stranger.write(tmp_path)
     status, cause = statuses(tmp_path)["sources", "bad", "kb-broken"]
     assert status == "incompatible"
-    assert cause.endswith("requires kbforge>=99, this is 0.1.0")
+    assert cause.endswith(f"requires kbforge>=99, this is {__version__}")
     shown = kbforge("plugins", "show", "source", "bad", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {cause}\n")
 
@@ -146,7 +147,8 @@ def test_a_name_claimed_twice_names_both_owners(tmp_path: Path) -> None:
     found = statuses(tmp_path)["sources", "jsonl", "kb-one"]
     assert found == (
         "duplicate",
-        'the source name "jsonl" is claimed by kb-one 1.0 and kbforge 0.1.0; uninstall one of them',
+        'the source name "jsonl" is claimed by kb-one 1.0 and '
+        f"kbforge {__version__}; uninstall one of them",
     )
     shown = kbforge("plugins", "show", "source", "jsonl", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {found[1]}\n")
