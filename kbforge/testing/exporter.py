@@ -194,7 +194,10 @@ class _Once(EntitiesView):
 
 
 class _Stdout:
-    """Standard output, as far as it takes bytes."""
+    """Standard output that is no terminal, as far as it takes bytes."""
 
     def __init__(self) -> None:
         self.buffer = io.BytesIO()
+
+    def isatty(self) -> bool:
+        return False

@@ -263,7 +263,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
         (["--fit", "m.toml", "--fit-on", "m.toml"], 1, "cannot read m.toml"),
         (["--fit", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
         (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),
-        (["--confidence-map", "test.jsonl"], 1, "expected TOML"),
+        (["--confidence-map", "test.jsonl"], 1, "expected a confidence map, got fragments"),
         (["--temperature", "0"], 2, "--temperature: expected a number above 0, got 0"),
         (["--temperature", "nan"], 2, "--temperature: expected a number above 0, got nan"),
         (["--shuffles", "0"], 2, "--shuffles"),

@@ -95,6 +95,10 @@ class TestChanges(CommandContract):
     name = "changes"
 
 
+class TestCheck(CommandContract):
+    name = "check"
+
+
 class TestDecide(CommandContract):
     name = "decide"
 

@@ -55,6 +55,12 @@ VALUES = {
 }
 
 
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbforge.models.devices.require_device", lambda device: None)
+
+
+@pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
     declared = context_of(verb).params
@@ -91,6 +97,7 @@ def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) 
         choices_of(context_of(verb, "--set", "source.x=1"))
 
 
+@pytest.mark.usefixtures("gpu")
 def test_gpu_is_a_device() -> None:
     assert choices_of(context_of("cluster", "--gpu")).device == "cuda"
     with pytest.raises(UsageError, match="--gpu and --device cpu contradict each other"):

@@ -175,7 +175,10 @@ def test_wrong_keywords_get_the_sentences_of_wrong_options(
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        ({"likelihod": "bigram"}, 'cluster has no option "likelihod"; options: clusterer, '),
+        (
+            {"likelihod": "bigram"},
+            'cluster has no option "likelihod" (did you mean "likelihood"?); ',
+        ),
         ({"alpha": "ten"}, "cluster: alpha: expected a number, got ten"),
         ({"particles": 2.5}, "cluster: particles: expected a whole number, got 2.5"),
         ({"seed": -1}, "seed: expected a whole number from 0, got -1"),

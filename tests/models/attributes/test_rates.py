@@ -82,7 +82,7 @@ BAD = {
     "an unknown field": (
         "format = 2",
         "format = 2\nfrom = 3",
-        "from: expected one of format, attributes, got an unknown field",
+        'from: expected one of format, attributes, got an unknown field (did you mean "format"?)',
     ),
     "no attributes": (
         GOOD,

@@ -210,5 +210,8 @@ def test_features_that_cannot_be_are_refused(texts: list[str], says: str) -> Non
 
 
 def test_features_that_are_not_there_are_refused() -> None:
-    with pytest.raises(PluginError, match='there is no feature "edits"; available: edit,'):
+    with pytest.raises(
+        PluginError,
+        match=r'there is no feature "edits" \(did you mean "edit"\?\); available: edit,',
+    ):
         named(["name=edits"], people(3, 1))
