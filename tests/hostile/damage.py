@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 import re
+import zipfile
 from collections.abc import Callable
 
 HOSTILE = "\x1b[2J\x07\x7f\u009b\u202e\u2066\u200f\u061c\u2028"
@@ -115,6 +117,16 @@ def _noise(draw: random.Random, data: bytes) -> bytes:
     return draw.randbytes(draw.choice((0, 1, 3, 100, 5_000)))
 
 
+def _repacked(draw: random.Random, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        chosen = draw.choice(old.namelist())
+        for name in old.namelist():
+            part = old.read(name)
+            new.writestr(zipfile.ZipInfo(name), damaged(draw, part) if name == chosen else part)
+    return out.getvalue()
+
+
 _DAMAGES: tuple[tuple[Damage, int], ...] = (
     *((_cut, 10), (_cut_front, 5), (_flip, 15), (_overwrite, 10), (_insert, 15), (_number, 10)),
     *((_text, 12), (_repeat, 5), (_shuffle, 2), (_nest, 4), (_lengthen, 3), (_pack, 4)),
@@ -125,6 +137,8 @@ _BOMBS = 400  # one input of so many is one: unpacking takes a while
 
 def damaged(draw: random.Random, data: bytes) -> bytes:
     """The content of a file with one damage or a few."""
+    if data.startswith(b"PK") and draw.random() < 0.8:  # an archive: mostly what is packed in it
+        return _repacked(draw, data)
     if draw.randrange(_BOMBS) == 0:
         return _bomb(draw, data)
     ways, weights = zip(*_DAMAGES, strict=True)

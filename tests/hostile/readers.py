@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -46,6 +48,7 @@ READERS = (
     Reader("load csv", "people.csv", "load csv {} --id id -o out.jsonl"),
     Reader("load csv lists", "people.csv", "load csv {} --separator | -o out.jsonl"),
     Reader("load parquet", "people.parquet", "load parquet {} --id id -o out.jsonl"),
+    Reader("load xlsx", "people.xlsx", "load xlsx {} --id id -o out.jsonl"),
     Reader("load rebel", "rebel.jsonl", "load rebel {} -o out.jsonl"),
     Reader("load tweetnerd", "tweets.tsv", "load tweetnerd {} -o out.jsonl"),
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
@@ -90,6 +93,15 @@ def prepare(folder: Path) -> None:
     )
     columns = {"id": [1, 2, 3], "name": ["Ann", "Bob", None], "tags": [["a"], [], ["b", "c"]]}
     pq.write_table(pa.table(columns), folder / "people.parquet")
+    book = openpyxl.Workbook()
+    for row in (
+        ("id", "name", "born"),
+        (1, "Ann", date(1960, 1, 2)),
+        (2, "=Bob", True),
+        (3, None, 1.5),
+    ):
+        book.active.append(row)
+    book.save(folder / "people.xlsx")
     _lines(folder / "rebel.jsonl", [document(i) for i in range(3)])
     (folder / "tweets.tsv").write_text(
         "1\tAnn\t0\t3\tQ1\t3\n2\tBob\t4\t7\tQ2\t2\n3\tBo\t0\t2\tNOT FOUND\t1\n"
