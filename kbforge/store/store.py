@@ -68,6 +68,11 @@ class Store:
         """Whether anything was taken in."""
         return row_of(self._rows, "meta", "totals") is not None
 
+    @property
+    def has_stale(self) -> bool:
+        """Whether entities changed since their confidence was told."""
+        return bool(ask(self._rows, "SELECT 1 FROM stale LIMIT 1"))
+
     def require_made(self) -> None:
         """Refuse a store that has nothing, not even what was chosen for it.
 

@@ -63,10 +63,7 @@ class StoreView(View):
             told = self._tell(sorted(stale)) if stale and self._tell is not None else {}
             connection = self._store.database.connection
             names = [n for (n,) in ask(connection, "SELECT name FROM page ORDER BY first")]
-            shared = Shared()
-            for start in range(0, len(names), _AT_ONCE):
-                part = names[start : start + _AT_ONCE]
-                yield from self._assembled(part, range(start, start + len(part)), told, shared)
+            yield from self._in_parts(names, range(len(names)), told)
 
     @property
     def stale(self) -> frozenset[int]:
@@ -85,10 +82,16 @@ class StoreView(View):
             changed = [name for (name,) in rows_of(connection, "stale", "subproblem", names)]
             told = self._tell(sorted(changed)) if changed and self._tell is not None else {}
             numbers = self._numbers(names)
-            ordered, shared = list(numbers), Shared()
-            for start in range(0, len(ordered), _AT_ONCE):
-                part = ordered[start : start + _AT_ONCE]
-                yield from self._assembled(part, [numbers[name] for name in part], told, shared)
+            yield from self._in_parts(list(numbers), list(numbers.values()), told)
+
+    def _in_parts(
+        self, names: Sequence[int], numbers: Sequence[int], told: Confidences
+    ) -> Iterator[Entity]:
+        """As `_assembled`, with a bounded number of subproblems in memory."""
+        shared = Shared()
+        for start in range(0, len(names), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            yield from self._assembled(names[part], numbers[part], told, shared)
 
     def _numbers(self, names: Sequence[int]) -> dict[int, int]:
         """By name the numbers of subproblems, ascending: how many have earlier first fragments."""
@@ -145,7 +148,7 @@ class StoreView(View):
         """
         connection = self._store.database.connection
         with self._store.database.snapshot():
-            if ask(connection, "SELECT 1 FROM stale LIMIT 1"):
+            if self._store.has_stale:
                 return None
             order = f"{_LEAST_SURE if least_sure else _LARGEST} LIMIT ?"
             rows = read_rows(connection, "confidence", order, (count,))

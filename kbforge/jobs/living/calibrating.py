@@ -128,7 +128,7 @@ def complete(path: str) -> None:
     """Tell what a killed run or an older version left untold, if the store can be written now."""
     with Database(path) as database:
         store = Store(database)
-        if not ask(database.connection, "SELECT 1 FROM stale LIMIT 1"):
+        if not store.has_stale:
             return
         runs = store.runs()
         if not store.has_session or not runs or not runs[-1].finished:

@@ -11,7 +11,6 @@ from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.read import read_entities
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
-from kbforge.store.rows import ask
 from kbforge.store.store import Store
 from kbforge.store.view import Confidences, StoreView, Tell
 
@@ -44,7 +43,7 @@ def opened_to_read(path: str) -> Store:
 
     """
     store = Store(Database(path))
-    if not ask(store.database.connection, "SELECT 1 FROM stale LIMIT 1"):
+    if not store.has_stale:
         return store
     from kbforge.jobs.living.calibrating import complete  # it makes models
 
