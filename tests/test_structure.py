@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("kbforge", "plugins", "training", "grammars", "examples", "docs")
 MOST_LINES_OF_A_FUNCTION = 60
-MOST_LINES_OF_A_MODULE = 450
+MOST_LINES_OF_A_MODULE = 800
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
