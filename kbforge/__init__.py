@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from kbforge.version import __version__
+
 TYPE_CHECKING = False  # the constant of `typing`, which takes longer to load than all of this
 if TYPE_CHECKING:
     from typing import Any
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     )
     from kbforge.jobs.cluster import KnowledgeBase
     from kbforge.jobs.live import LiveClustering
-
-__version__ = "0.2.0"
 
 __all__ = [
     "Entity",
@@ -61,7 +61,7 @@ __all__ = [
     "update",
 ]
 
-_HOMES = {
+_MODULES = {
     **dict.fromkeys(("Entity", "Fragment", "Interrupted", "Progress"), "kbforge.contracts"),
     "KBForgeError": "kbforge.errors",
     "KnowledgeBase": "kbforge.jobs.cluster",
@@ -77,9 +77,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

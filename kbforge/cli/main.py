@@ -17,10 +17,11 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from kbforge import __version__, interrupts, registry
+from kbforge import interrupts, registry
 from kbforge.cli.verbs import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry.blame import blamed
+from kbforge.version import __version__
 
 # The help page shows our verbs in the order in which a newcomer meets them; verbs that are not
 # named here, a stranger's above all, follow by name.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-import kbforge
 from kbforge import registry
 from kbforge.errors import PluginError, UsageError, quoted
 from kbforge.registry.blame import blamed
+from kbforge.version import __version__
 from kbforge.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class InstalledVerb:
     @property
     def program(self) -> str:
         """kbforge, and the distribution of a stranger's verb, with their versions."""
-        ours, plugin = f"kbforge {kbforge.__version__}", self._distribution
+        ours, plugin = f"kbforge {__version__}", self._distribution
         if plugin.distribution == "kbforge":
             return ours
         return f"{plugin.distribution} {plugin.version} on {ours}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
-import kbforge
+from kbforge.version import __version__
 from kbforge.contracts import Made
 from kbforge.errors import ModelError, quoted
 from kbforge.jobs.choices import Choices, called
@@ -45,7 +45,7 @@ def made_of(prepared: Prepared, choices: Choices) -> Made:
         taken = default_options(prepared.likelihood, choices.defaults)
         options |= {"likelihood": taken} if taken else {}
     return Made(
-        kbforge=kbforge.__version__,
+        kbforge=__version__,
         likelihood=prepared.likelihood,
         alpha=prepared.alpha,
         seed=choices.seed,
@@ -71,7 +71,7 @@ def choices_of(made: Made, kb: str) -> Choices:
     plain = is_name(made.likelihood)
     if digest != made.model or (digest is None and not plain):
         was = "not there" if digest is None else "not what it was"
-        version = "" if made.kbforge == kbforge.__version__ else f" by kbforge {made.kbforge:.20}"
+        version = "" if made.kbforge == __version__ else f" by kbforge {made.kbforge:.20}"
         raise ModelError(
             f"{quoted(kb, 400)} was made{quoted(version)} with the model "
             f"{quoted(made.likelihood, 400)}, which is {was}; put it back, or name --likelihood "

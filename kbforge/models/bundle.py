@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-import kbforge
+from kbforge.version import __version__
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
 from kbforge.files.folders import put_in_place
 from kbforge.files.io import mode_of, open_output, require_writable
@@ -60,7 +60,7 @@ class Bundle:
     files: Mapping[str, bytes]
     recipe: Mapping[str, Any]
     data: Mapping[str, Any]
-    kbforge: str = kbforge.__version__
+    kbforge: str = __version__
 
     def require_of(self, plugin: str, where: str) -> None:
         """Refuse a bundle that is not of this likelihood.
@@ -281,7 +281,7 @@ def _read_manifest(folder: Path, writer: str = "kbforge train-ngram") -> Record:
     if (version := fields.get("format", int)) != FORMAT:
         raise ModelError(
             f"{quoted(str(folder), 400)} is a model bundle of format {version}, "
-            f"this kbforge {kbforge.__version__} reads format {FORMAT}"
+            f"this kbforge {__version__} reads format {FORMAT}"
         )
     return fields.only(*_FIELDS)
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-import kbforge
+from kbforge.version import __version__
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import quoted
 from kbforge.files.io import open_output
@@ -76,7 +76,7 @@ class Calibration:
     fragments: int
     sha256: str
     options: Mapping[str, Option] = field(default_factory=dict)
-    kbforge: str = kbforge.__version__
+    kbforge: str = __version__
     confidence: ConfidenceMap | None = None
 
     @property

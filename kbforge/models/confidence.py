@@ -39,7 +39,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import kbforge
+from kbforge.version import __version__
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.monotone import Band, MonotoneMap
 from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
@@ -107,7 +107,7 @@ class ConfidenceMap:
     fragments: int
     sha256: str
     options: Mapping[str, Option] = field(default_factory=dict)
-    kbforge: str = kbforge.__version__
+    kbforge: str = __version__
 
     def of_entities(self, reported: Reported) -> FloatArray:
         """As `Reading`; the fragments do not matter."""

@@ -19,7 +19,7 @@ from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Any
 
-import kbforge
+from kbforge.version import __version__
 from kbforge.errors import PluginError, UsageError, quoted
 from kbforge.registry.blame import remember
 from kbforge.registry.options import bind_options
@@ -225,7 +225,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     found = [_moved(plugin) if plugin.kind in RETIRED else plugin for plugin in found]
     if _satisfied(requires):
         return found
-    needs = f"requires kbforge{requires}, this is {kbforge.__version__}"
+    needs = f"requires kbforge{requires}, this is {__version__}"
     return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
 
 
@@ -276,7 +276,7 @@ def _satisfied(specifier: str) -> bool:
         return True
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(specifier).contains(kbforge.__version__, prereleases=True)
+    return SpecifierSet(specifier).contains(__version__, prereleases=True)
 
 
 def singular(kind: str) -> str:

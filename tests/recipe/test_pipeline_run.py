@@ -187,7 +187,7 @@ def test_changed_options_version_and_inputs(run, folder, monkeypatch):
     assert run()["upper"] == "input c.txt is gone"
     (folder / "c.txt").write_text("back")
     assert run()["upper"] == "input c.txt is new"
-    monkeypatch.setattr("kbforge.__version__", "9.9")
+    monkeypatch.setattr("kbforge.cli.verbs.__version__", "9.9")
     assert run()["show"].endswith("became kbforge 9.9")
 
 

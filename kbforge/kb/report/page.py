@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from kbforge import __version__
+from kbforge.version import __version__
 from kbforge.errors import quoted
 from kbforge.kb.report.charts import bars, reliability
 from kbforge.kb.report.facts import Attribute, Band, Changed, Doubtful, Facts, Listed, Share
