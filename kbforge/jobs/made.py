@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from kbforge.version import __version__
 from kbforge.contracts import Made
 from kbforge.errors import ModelError, quoted
 from kbforge.jobs.choices import Choices, called
@@ -15,6 +14,7 @@ from kbforge.jobs.making import Prepared, default_options
 from kbforge.models.bundle import MANIFEST
 from kbforge.models.defaults import default_folder
 from kbforge.models.resolve import is_name
+from kbforge.version import __version__
 
 _ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
 """Choices that `Made` has under names of their own, and one that changes no result."""

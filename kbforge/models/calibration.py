@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from kbforge.version import __version__
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import quoted
 from kbforge.files.io import open_output
@@ -42,6 +41,7 @@ from kbforge.files.records import Option, Record
 from kbforge.files.toml import read_table
 from kbforge.files.toml import toml_value as _toml
 from kbforge.models.confidence import ConfidenceMap, lines_of, parse_confidence
+from kbforge.version import __version__
 
 CALIBRATION_FILE = "calibration.toml"
 """The calibration of a model, in its bundle."""

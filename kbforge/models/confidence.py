@@ -39,12 +39,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kbforge.version import __version__
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.monotone import Band, MonotoneMap
 from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
 from kbforge.files.records import Option, Record
 from kbforge.files.toml import read_table, toml_value
+from kbforge.version import __version__
 
 FORMAT = 1
 IN_BUNDLE = "confidence.toml"

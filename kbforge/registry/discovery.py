@@ -19,10 +19,10 @@ from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
 from typing import Any
 
-from kbforge.version import __version__
 from kbforge.errors import PluginError, UsageError, quoted
 from kbforge.registry.blame import remember
 from kbforge.registry.options import bind_options
+from kbforge.version import __version__
 from kbforge.words import did_you_mean
 
 KINDS: Mapping[str, str] = {

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from kbforge.version import __version__
 from kbforge.errors import quoted
 from kbforge.kb.report.charts import bars, reliability
 from kbforge.kb.report.facts import Attribute, Band, Changed, Doubtful, Facts, Listed, Share
 from kbforge.kb.report.style import STYLE
+from kbforge.version import __version__
 from kbforge.words import counted, percent
 
 _CHARACTERS = 400
