@@ -31,7 +31,7 @@ from shell import table
 from kbforge.bench.figures import seconds_by_size
 from kbforge.bench.scale.running import measure_all, write_parts
 from kbforge.errors import KBForgeError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.kernel.library import SWITCH, kernel_status
 from kbforge.pictures.canvas import save
 

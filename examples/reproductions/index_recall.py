@@ -50,8 +50,8 @@ from kbforge.contracts import Fragment, Info, Problem, Snapshot
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.recall import recall_of

@@ -26,10 +26,10 @@ from kbforge.contracts import FloatArray
 from kbforge.evaluation.reliability import entity_claims, entity_probabilities, reliability
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import Reported
+from kbforge.fit.label import Labelling
 from kbforge.jobs.cluster import cluster
-from kbforge.jobs.label import Labelling
-from kbforge.models.confidence import Reported
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 
 STOPS = (0, 5, 10, 20, 30)

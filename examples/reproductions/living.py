@@ -40,13 +40,13 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import Reported
+from kbforge.fit.making import Prepared
 from kbforge.jobs.living.events import decide, remove, revisit
 from kbforge.jobs.living.frozen import thaw
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.jobs.making import Prepared
-from kbforge.models.confidence import Reported
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_plugins.suites.labelled_sets import SETS

@@ -40,7 +40,7 @@ from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import State
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt import shipped_model

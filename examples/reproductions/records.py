@@ -44,8 +44,8 @@ from shell import data_folder, table
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 from kbforge_plugins.suites.labelled_sets import first_entities
 
 SECONDS = 240.0

@@ -8,7 +8,7 @@ Each set is clustered as `kbforge cluster FILE` does, and then asked about in se
 
 | way | next is |
 |---|---|
-| gain | the pair whose answer is expected to set most right (kbforge.models.review) |
+| gain | the pair whose answer is expected to set most right (kbforge.fit) |
 | gain, map | the same, told what the map of pairs says |
 | information | the pair whose answer tells most |
 | random in doubt | any of the pairs of fragments that the particles report between .05 and .95 |
@@ -33,11 +33,11 @@ from kbforge.contracts import Decision, FloatArray, Fragment, IntArray, Session
 from kbforge.errors import ContradictionError
 from kbforge.evaluation.reliability import Pairs, entity_probabilities, pair_probabilities
 from kbforge.evaluation.scores import compare
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import Reported
+from kbforge.fit.prepare import Prepared
+from kbforge.fit.questions import Question, Questions, Read
 from kbforge.jobs.live import open_live
-from kbforge.jobs.prepare import Prepared
-from kbforge.models.confidence import Reported
-from kbforge.models.review.questions import Question, Questions, Read
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
 from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
 

@@ -31,7 +31,7 @@ from kbforge.bench.costs import resident_mib
 from kbforge.bench.scale.people import records
 from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.contracts import Fragment, Problem
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.take_in import take_in
 from kbforge.kernel.library import kernel_status
 from kbforge_plugins.clusterers.split_smc import SplitSmc

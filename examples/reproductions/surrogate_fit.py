@@ -16,7 +16,7 @@ from shell import table
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.scores import compare
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.suites.circle_mixture import CIRCLES, draw_clusters, fragments_of

@@ -21,9 +21,9 @@ from shell import data_folder, kbforge, table
 
 from kbforge.contracts import Progress
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.calibration import read_calibration
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge.models.calibration import read_calibration
 
 LIKELIHOOD = "bigram"
 SETS = {"chadwick_10k": None, "chadwick_100k": 20_000}

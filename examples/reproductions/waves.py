@@ -20,8 +20,8 @@ from shell import data_folder, table
 
 from kbforge.contracts import FloatArray, Fragment, Likelihood, Posterior
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 
 
 class Counted(Likelihood):

@@ -17,8 +17,8 @@ from kbforge.bench.ways import measured
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Fragment, Interrupted, Posterior, Problem, Progress
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 
 _MARKS = 50
 # an offline method's next mark is when this much more time has passed, and enough of it that
@@ -41,7 +41,7 @@ def perform(run: Run) -> Outcome:
     """Do one run.
 
     Raises:
-        KBForgeError: as `kbforge.jobs.prepare.prepare`, or the likelihood failed on a fragment.
+        KBForgeError: as `kbforge.fit.prepare.prepare`, or the likelihood failed on a fragment.
         BadRecord: the clusterer returned figures that are none.
 
     """

@@ -33,17 +33,17 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.evaluation.scores import Scores, compare
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.making import Prepared
-from kbforge.jobs.prepare import prepare
-from kbforge.models.confidence import Reported
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import Reported
+from kbforge.fit.making import Prepared
+from kbforge.fit.prepare import prepare
 
 
 def measured(run: Run) -> Row:
     """Do one run of a task without a likelihood.
 
     Raises:
-        KBForgeError: as `kbforge.jobs.prepare.prepare`, or the likelihood failed on a fragment.
+        KBForgeError: as `kbforge.fit.prepare.prepare`, or the likelihood failed on a fragment.
 
     """
     fragments = run.fragments()

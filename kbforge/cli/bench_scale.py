@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbforge.bench.scale.measuring import Measured
     from kbforge.bench.scale.report import Scaled
     from kbforge.bench.scale.running import Draw
-    from kbforge.jobs.choices import Choices
+    from kbforge.fit.choices import Choices
 
 app = typer.Typer(add_completion=False)
 

@@ -13,7 +13,7 @@ from kbforge.cli.choices import choices_of
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge.jobs.calibrate import Calibrated
+    from kbforge.fit.calibrate import Calibrated
 
 app = typer.Typer(add_completion=False)
 
@@ -73,9 +73,9 @@ def calibrate(
     """
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.calibrate import CalibrationSettings, search_between
-    from kbforge.jobs.calibrate import calibrate as run
-    from kbforge.models.calibration import write_calibration
+    from kbforge.fit.calibrate import CalibrationSettings, search_between
+    from kbforge.fit.calibrate import calibrate as run
+    from kbforge.fit.calibration import write_calibration
 
     if json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -112,7 +112,7 @@ def _progress(fragments: int) -> Iterator[Callable[[float, float], None]]:
 
 
 def _print_summary(done: Calibrated, output: str) -> None:
-    from kbforge.jobs.calibrate import sparkline
+    from kbforge.fit.calibrate import sparkline
 
     c = done.calibration
     lowest, highest = done.curve[0][0], done.curve[-1][0]

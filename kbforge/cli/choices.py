@@ -10,7 +10,7 @@ from kbforge.cli import options
 if TYPE_CHECKING:
     import typer
 
-    from kbforge.jobs.choices import Choices
+    from kbforge.fit.choices import Choices
 
 _KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator", "executor")
 
@@ -24,7 +24,7 @@ def choices_of(context: typer.Context) -> Choices:
         UsageError: a `--set` that cannot be read, or devices that contradict each other.
 
     """
-    from kbforge.jobs.choices import Choices
+    from kbforge.fit.choices import Choices
     from kbforge.registry.options import parse_settings
 
     given = context.params

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge.contracts import Explanation, Fragment
-    from kbforge.jobs.review import Evidence
+    from kbforge.fit.review import Evidence
 
 _MOST_ATTRIBUTES = 12
 _MOST_VALUES = 3

@@ -15,7 +15,7 @@ from kbforge.errors import quoted
 from kbforge.words import counted
 
 if TYPE_CHECKING:
-    from kbforge.jobs.choices import Choices
+    from kbforge.fit.choices import Choices
     from kbforge.jobs.living.take_in import Taken
 
 

@@ -15,7 +15,7 @@ from kbforge.words import counted
 
 if TYPE_CHECKING:
     from kbforge.files.answers import AnswerFile
-    from kbforge.jobs.label import Labelling
+    from kbforge.fit.label import Labelling
 
 app = typer.Typer(add_completion=False)
 
@@ -67,7 +67,7 @@ def label(
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
-    from kbforge.jobs.label import Labelling
+    from kbforge.fit.label import Labelling
 
     if fragments == "-":
         raise UsageError("answers come from standard input, so fragments cannot; name their file")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbforge.contracts import Fragment, OnStep, Progress
-    from kbforge.jobs.choices import Choices
+    from kbforge.fit.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
 
 app = typer.Typer(add_completion=False)

@@ -14,8 +14,8 @@ from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment, Progress
-    from kbforge.jobs.orders import OnOrder
-    from kbforge.jobs.reliability import ReliabilityReport
+    from kbforge.fit.orders import OnOrder
+    from kbforge.fit.reliability import ReliabilityReport
 
 app = typer.Typer(add_completion=False)
 
@@ -93,8 +93,8 @@ def reliability(
         kbforge reliability labelled.jsonl --likelihood model/ --fit model/ --json
     """
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs import confidence
-    from kbforge.jobs.reliability import ReliabilitySettings, measure_reliability
+    from kbforge.fit import fit_confidence as confidence
+    from kbforge.fit.reliability import ReliabilitySettings, measure_reliability
 
     if fit is not None and answers is not None:
         raise UsageError(
@@ -131,7 +131,7 @@ def _require_sense(
 ) -> None:
     """Refuse options that contradict each other, and a map that has no place to go."""
     from kbforge.files.apart import require_apart
-    from kbforge.jobs.confidence import require_place
+    from kbforge.fit.fit_confidence import require_place
 
     if fit is not None and confidence_map is not None:
         raise UsageError("--fit makes a confidence map and --confidence-map names one; choose one")
@@ -149,7 +149,7 @@ def _require_sense(
 def _parts(fragments: list[Fragment], fit_on: str | None) -> tuple[list[Fragment], list[Fragment]]:
     """Fragments to fit on, and others to test on."""
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.confidence import halves, require_disjoint
+    from kbforge.fit.fit_confidence import halves, require_disjoint
 
     if fit_on is None:
         return halves(fragments)

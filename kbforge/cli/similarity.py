@@ -60,10 +60,10 @@ def similarity(
         kbforge similarity kb.jsonl row-17 --tree row-17.svg
     """
     from kbforge.files.apart import require_apart
+    from kbforge.fit.confidence import read_confidence
     from kbforge.jobs.living.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
-    from kbforge.models.confidence import read_confidence
     from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.store.database import is_store
 

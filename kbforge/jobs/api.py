@@ -21,6 +21,7 @@ from kbforge.evaluation.judge import Judgement, judge
 from kbforge.files.apart import require_apart
 from kbforge.files.io import open_output
 from kbforge.files.jsonl import stop
+from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
 from kbforge.jobs.live import LiveClustering, open_live
@@ -33,7 +34,6 @@ from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import OnDuplicate, Taken
 from kbforge.jobs.load import read, source_of
-from kbforge.jobs.review import Evidence
 from kbforge.kb import export as exporting
 from kbforge.kb.golden import GoldenView, read_policy
 from kbforge.kb.view import EntitiesView

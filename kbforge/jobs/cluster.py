@@ -38,17 +38,17 @@ from kbforge.contracts import (
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.linking import require_link
-from kbforge.jobs.made import made_of
-from kbforge.jobs.making import Prepared
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import Reading, Reported
+from kbforge.fit.linking import require_link
+from kbforge.fit.made import made_of
+from kbforge.fit.making import Prepared
+from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
 from kbforge.kb.export import export
 from kbforge.kb.made import with_made
 from kbforge.kb.view import EntitiesView
-from kbforge.models.confidence import Reading, Reported
 from kbforge.models.scorers import scorers
 from kbforge.words import counted
 

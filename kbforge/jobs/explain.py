@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Entity, Explanation, Fragment, Made, Problem
+from kbforge.contracts import Entity, Explanation, Fragment, Made
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.made import choices_of
+from kbforge.fit.making import Prepared
+from kbforge.fit.prepare import prepare
+from kbforge.fit.review import explained
 from kbforge.jobs.living.frozen import thaw
 from kbforge.jobs.living.views import entities_of
-from kbforge.jobs.made import choices_of
-from kbforge.jobs.making import Prepared
-from kbforge.jobs.prepare import prepare
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.made import made_by
 from kbforge.kb.select import with_fragment
@@ -198,19 +199,6 @@ def _saying(prepared: Prepared, made: Made | None, options: bool = False) -> Pre
         f"knowledge base was made by {quoted(own[0], 400)} with alpha {own[1]:,.6g}"
     )
     return replace(prepared, notes=(*prepared.notes, note))
-
-
-def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-    """What speaks for a fragment's being with others; the likelihood explains.
-
-    Args:
-        problem: likelihood and alpha.
-        x: the fragment.
-        cluster: the others; at least one.
-
-    """
-    prior = math.log(len(cluster)) - math.log(problem.alpha)
-    return Explanation(prior, dict(problem.likelihood.contributions(x, cluster)))
 
 
 def _total(reason: Reason) -> float:

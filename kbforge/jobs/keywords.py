@@ -18,7 +18,7 @@ import numpy as np
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, Clusterer, ConjugateLikelihood, Likelihood
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.jobs.choices import NO_INDEX, Choices
+from kbforge.fit.choices import NO_INDEX, Choices
 from kbforge.registry.options import bind_options
 
 PLUGINS: Mapping[str, str] = {

@@ -18,10 +18,10 @@ import numpy as np
 
 from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.making import Prepared
+from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
-from kbforge.jobs.making import Prepared
-from kbforge.jobs.prepare import prepare
 from kbforge.kb.consensus import consensus
 
 

@@ -27,7 +27,7 @@ from kbforge.contracts import (
 from kbforge.contracts.suite import Method, Model
 from kbforge.errors import BadRecord, KBForgeError
 from kbforge.evaluation.scores import compare
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge.registry import discovery
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -18,10 +18,10 @@ import pytest
 from kbforge.cli.following import stoppable
 from kbforge.contracts import Interrupted, Progress, Stage
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.making import Prepared
+from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
-from kbforge.jobs.making import Prepared
-from kbforge.jobs.prepare import prepare
 from tests.program import Run
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart" / "fragments.jsonl"
@@ -331,7 +331,7 @@ def slow_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
         return prepare(*arguments, **keywords)
 
     monkeypatch.setattr("kbforge.jobs.cluster.prepare", slowly)
-    monkeypatch.setattr("kbforge.jobs.prepare.prepare", slowly)
+    monkeypatch.setattr("kbforge.fit.prepare.prepare", slowly)
 
 
 @pytest.mark.usefixtures("slow_choosing")

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 
+from kbforge.fit.calibration import read_calibration
+from kbforge.fit.confidence import read_confidence
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
-from kbforge.models.calibration import read_calibration
-from kbforge.models.confidence import read_confidence
 
 # the spread is larger than the model believes, and the centres are near: it is too sure
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.8")

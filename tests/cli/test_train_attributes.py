@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from kbforge.models.calibration import read_calibration
+from kbforge.fit.calibration import read_calibration
 from kbforge_training import attributes
 from tests.people import write_people
 

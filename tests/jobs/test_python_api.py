@@ -31,9 +31,9 @@ from kbforge import (
 )
 from kbforge.contracts import Likelihood
 from kbforge.errors import BadRecord
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.review import Evidence
 from kbforge.jobs.keywords import Chosen, in_keywords
-from kbforge.jobs.review import Evidence
 from kbforge.kernel.library import WORKERS
 from tests.people import people as people_of
 from tests.program import Run

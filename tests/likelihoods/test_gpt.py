@@ -13,10 +13,10 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
-from kbforge.jobs.prepare import prepare
+from kbforge.fit.calibration import Calibration, to_toml
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
-from kbforge.models.calibration import Calibration, to_toml
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.gpt import DEFAULT_ALPHA, Gpt, shipped_model
 from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle

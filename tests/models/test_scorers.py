@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, Likelihood
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import Workers, cluster, make_workers
 from kbforge.models.scorers import LEAST, ScoredElsewhere, ScoreWorker, pieces_of, scorers
 from kbforge.testing import BlackBox

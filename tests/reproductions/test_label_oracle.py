@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge_training.defaults.families import LabelledFile
 from tests.people import people
 from tests.reproductions.scripts import script

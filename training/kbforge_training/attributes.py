@@ -16,8 +16,8 @@ import orjson
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.fit.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge.models.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge_plugins.indexes.recall import IndexRecall, recall_of
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE

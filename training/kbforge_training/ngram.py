@@ -23,8 +23,8 @@ from kbforge import registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.fit.calibration import fingerprint
 from kbforge.models.bundle import Bundle, write_bundle
-from kbforge.models.calibration import fingerprint
 from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.models.ngram.text import ngrams
 

@@ -25,8 +25,8 @@ from kbforge.clustering.supervised.sampler import start
 from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
+from kbforge.fit.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
-from kbforge.models.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge_plugins.clusterers.scdp import variant
 from kbforge_plugins.models.supervised.columns import Columns, require_readable
 from kbforge_plugins.models.supervised.comparing import Compared, named, usual

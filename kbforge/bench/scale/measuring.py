@@ -25,9 +25,9 @@ from kbforge.bench.scale.shards import Routed, routed
 from kbforge.contracts import OnStep, Posterior, Progress
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import held, read_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
-from kbforge.jobs.prepare import prepare
 from kbforge.kernel.library import kernel_status
 
 PARTS = ("reading", "preparing", "clustering", "writing")

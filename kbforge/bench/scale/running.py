@@ -24,7 +24,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments
 from kbforge.files.io import open_output, read_lines
 from kbforge.files.jsonl import to_line
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 
 Draw: TypeAlias = Literal["first", "random"]
 OnPart: TypeAlias = Callable[[int, str, float], None]

@@ -21,8 +21,8 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, Entities, entity_probabilities
+from kbforge.fit.confidence import Reading, Reported
 from kbforge.jobs.living.frozen import thaw
-from kbforge.models.confidence import Reading, Reported
 from kbforge.store.codec import page_from_bytes
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
@@ -152,7 +152,7 @@ def _confidence(store: Store, reading: Reading | None, report: _Report) -> Seque
         return list(entities.probability.tolist())
     digest = store.fact(WHOLE)
     if digest is not None:
-        from kbforge.models.doubt.reading_kept import with_whole
+        from kbforge.fit.reading_kept import with_whole
 
         reading = with_whole(reading, store.kept(digest))
     return list(reading.of_entities(report.reported).tolist())
@@ -160,7 +160,7 @@ def _confidence(store: Store, reading: Reading | None, report: _Report) -> Seque
 
 def _freeze(rows: sqlite3.Connection, reading: Reading, report: _Report) -> None:
     """Keep what a map reads of the whole file, which the report is on."""
-    from kbforge.models.doubt.reading_kept import whole_of
+    from kbforge.fit.reading_kept import whole_of
 
     kept = whole_of(reading, report.reported)
     if kept is not None:
@@ -218,7 +218,7 @@ def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) 
 
 
 def _compares(reading: Reading) -> bool:
-    from kbforge.models.doubt.reading_kept import reads_whole
+    from kbforge.fit.reading_kept import reads_whole
 
     return reads_whole(reading)
 

@@ -13,10 +13,10 @@ import orjson
 
 from kbforge.contracts import Decided, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.making import Prepared
 from kbforge.jobs.living.drift import Drift, drift_of
 from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
-from kbforge.jobs.making import Prepared
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import insert_rows, write_rows
@@ -241,8 +241,8 @@ def created(
         KBForgeError: as `prepare`.
 
     """
-    from kbforge.jobs.linking import require_link
-    from kbforge.jobs.prepare import prepare  # what adds to a store does without
+    from kbforge.fit.linking import require_link
+    from kbforge.fit.prepare import prepare  # what adds to a store does without
 
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)

@@ -31,14 +31,14 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.making import Prepared, default_options
+from kbforge.fit.prepare import prepare
 from kbforge.jobs.living.calibrating import WHOLE, tell
 from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import Done
 from kbforge.jobs.living.frozen import Frozen, chosen, freeze
 from kbforge.jobs.living.living import writable
-from kbforge.jobs.making import Prepared, default_options
-from kbforge.jobs.prepare import prepare
 from kbforge.store.rows import insert_rows
 from kbforge.store.runs import Running, begin
 from kbforge.store.store import Store

@@ -27,10 +27,10 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Decided, Decision, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
+from kbforge.fit.questions import Question, Questions
+from kbforge.fit.review import Reviewing
 from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened
-from kbforge.jobs.review import Reviewing
-from kbforge.models.review.questions import Question, Questions
 from kbforge.store.rows import read_rows, row_of, write_rows
 from kbforge.store.runs import write_run
 from kbforge.store.store import Store
@@ -56,15 +56,15 @@ class Review:
         self.asks = Reviewing(self, held.prepared.problem, Questions(), _in_doubt(held.store.pages))
 
     def subproblem(self, name: int) -> Subproblem:
-        """As `kbforge.jobs.review.Reviewable`."""
+        """As `kbforge.fit.review.Reviewable`."""
         return subproblem_of(self._held.store.pages.page(name))
 
     def fragment(self, number: int) -> Fragment:
-        """As `kbforge.jobs.review.Reviewable`."""
+        """As `kbforge.fit.review.Reviewable`."""
         return self._held.store.pages.fragments([number])[number]
 
     def decide(self, question: Question, same: bool) -> Touched:
-        """As `kbforge.jobs.review.Reviewable`; it is committed.
+        """As `kbforge.fit.review.Reviewable`; it is committed.
 
         Raises:
             OutputError: it cannot be written; the store is as it was, and the review at its end.
@@ -84,7 +84,7 @@ class Review:
         return touched
 
     def undo(self) -> Touched:
-        """As `kbforge.jobs.review.Reviewable`; all is exactly as it was."""
+        """As `kbforge.fit.review.Reviewable`; all is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"

@@ -21,8 +21,8 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
+from kbforge.fit.heard import UNREAD, PairOdds
 from kbforge.models.defaults import default_folder, read_default
-from kbforge.models.doubt.heard import UNREAD, PairOdds
 from kbforge.models.trees import Trees, read_trees
 from kbforge_plugins.models.pairs.compiled import CompiledPairs
 from kbforge_plugins.models.pairs.description import FEATURES

@@ -11,7 +11,7 @@ from kbforge.bench.scale.measuring import PARTS
 from kbforge.bench.scale.running import count_fragments, measure_all, sizes_of, write_parts
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from tests.people import write_people
 
 

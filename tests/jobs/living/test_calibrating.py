@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Decision
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge.jobs.living import calibrating, views
 from kbforge.jobs.living.events import decide, remove, revisit, undo

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Entity, Fragment
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
 from tests.people import people

@@ -11,7 +11,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Kept
 from kbforge.errors import ModelError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of

@@ -15,7 +15,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.secure import erase

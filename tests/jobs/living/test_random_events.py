@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kbforge.errors import ContradictionError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import take_in

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import UsageError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit
 from kbforge.jobs.living.report import report
 from kbforge.jobs.living.reviewing import reviewed

@@ -9,13 +9,13 @@ import pytest
 from kbforge.contracts import Decided, Fragment
 from kbforge.errors import ContradictionError, OutputError
 from kbforge.evaluation.judge import judge
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
+from kbforge.fit.review import Evidence
 from kbforge.jobs.living.events import decide, decisions_of, undo
 from kbforge.jobs.living.reviewing import Review, answered, reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import around, entities_of
-from kbforge.jobs.review import Evidence
 from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store

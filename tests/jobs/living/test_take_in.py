@@ -8,7 +8,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, OutputError, UsageError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.take_in import Taken, take_in
 from kbforge.jobs.living.views import entities_of, view_of
 from kbforge.store.database import Database

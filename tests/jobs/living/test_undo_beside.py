@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import OutputError
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living import events
 from kbforge.jobs.living.events import decide, decisions_of, undo
 from kbforge.jobs.living.reviewing import reviewed

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.contracts import Entity
-from kbforge.jobs.choices import Choices
+from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import remove
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import Choosing, entities_of
@@ -24,7 +24,7 @@ PEOPLE = people(40, 3)
 CHOICES = Choices(likelihood="attributes", alpha=5.0)
 HEAVY = (
     *("scipy", "torch", "pyarrow", "pandas", "tokenizers", "kbforge_plugins"),
-    *("kbforge.judge", "kbforge.kernel", "kbforge.models", "kbforge.jobs.cluster"),
+    *("kbforge.fit", "kbforge.kernel", "kbforge.models", "kbforge.jobs.cluster"),
 )
 
 

@@ -39,20 +39,20 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
-from kbforge.jobs.choose import choose
-from kbforge.judge.hypotheses import NAMES
-from kbforge.models.confidence import Reported
-from kbforge.models.defaults import list_defaults
-from kbforge.models.doubt.columns import (
+from kbforge.fit.choose import choose
+from kbforge.fit.columns import (
     ENTITY_FEATURES,
     LIKELIHOODS,
     PAIR_FEATURES,
     REPORTED,
     Described,
 )
-from kbforge.models.doubt.heard import Heard, ReadsPairs
-from kbforge.models.doubt.judgements import JUDGED_OF_CLAIMS, JUDGED_OF_FILES
-from kbforge.models.doubt.shipped import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.fit.confidence import Reported
+from kbforge.fit.heard import Heard, ReadsPairs
+from kbforge.fit.hypotheses import NAMES
+from kbforge.fit.judgements import JUDGED_OF_CLAIMS, JUDGED_OF_FILES
+from kbforge.fit.shipped import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled
 from kbforge_training.defaults.trees import fit_trees

@@ -23,8 +23,9 @@ import numpy as np
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
-from kbforge.judge.expected import Expected
-from kbforge.judge.hypotheses import (
+from kbforge.fit.expected import Expected
+from kbforge.fit.heard import PairOdds, ReadsPairs
+from kbforge.fit.hypotheses import (
     KINDS,
     NAMES,
     Hypothesis,
@@ -32,13 +33,12 @@ from kbforge.judge.hypotheses import (
     log_alphas_of,
     statistics_of,
 )
-from kbforge.judge.judging import looked_at
-from kbforge.judge.paths import merge_path
-from kbforge.judge.scorer import JUDGE_FILE, Scorer, worths
-from kbforge.judge.seen import see
-from kbforge.judge.statistics import ATTRIBUTES, agreement
+from kbforge.fit.judging import looked_at
+from kbforge.fit.paths import merge_path
+from kbforge.fit.scorer import JUDGE_FILE, Scorer, worths
+from kbforge.fit.seen import see
+from kbforge.fit.statistics import ATTRIBUTES, agreement
 from kbforge.models.defaults import list_defaults
-from kbforge.models.doubt.heard import PairOdds, ReadsPairs
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_plugins.models.pairs.odds import MODEL

@@ -10,10 +10,10 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.jobs.calibrate import CalibrationSettings, calibrate
-from kbforge.jobs.choices import Choices
+from kbforge.fit.calibrate import CalibrationSettings, calibrate
+from kbforge.fit.calibration import CALIBRATION_FILE, to_toml
+from kbforge.fit.choices import Choices
 from kbforge.models.bundle import add_file
-from kbforge.models.calibration import CALIBRATION_FILE, to_toml
 from kbforge_training.lm.sets import Entity
 
 _MOST_TO_CALIBRATE = 500

@@ -1,0 +1,1 @@
+"""What suits a file, and how sure it is: likelihood, alpha, confidence map, and why."""

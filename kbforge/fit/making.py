@@ -1,0 +1,239 @@
+"""Making: the plugins that choices name, still to be fitted or to take up what they had learned.
+
+`kbforge.fit.prepare` fits them to fragments; a store has kept what they had learned.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kbforge import registry
+from kbforge.contracts import (
+    CandidateIndex,
+    Clusterer,
+    ConjugateLikelihood,
+    Constraints,
+    Likelihood,
+    Problem,
+)
+from kbforge.errors import UsageError
+from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
+from kbforge.models.resolve import make_likelihood, make_surrogate, takes_device
+from kbforge.models.tempering import tempered
+
+if TYPE_CHECKING:
+    from kbforge.fit.confidence import Reading
+    from kbforge.fit.judging import Judged
+
+Plugin = TypeVar("Plugin")
+
+MANY = 2000
+"""With more fragments, a likelihood that brings no index gets one if there is one for it."""
+
+_OF_MANY = ("ngrams", "projection")
+_GREEDY_MAX_EVALS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What the choices name, fitted to the fragments at hand.
+
+    Attributes:
+        likelihood: before tempering.
+        surrogate: None if there is none.
+        index: which clusters to compare with; None is all.
+        max_evals: M.
+
+    """
+
+    likelihood: Likelihood
+    surrogate: ConjugateLikelihood | None
+    index: CandidateIndex | None
+    max_evals: int | None
+
+    def problem(self, alpha: float, choices: Choices) -> Problem:
+        """What to cluster by, at the temperature chosen."""
+        index = self.index
+        if index is not None and choices.exact:
+            index = copy(index)  # it may be the user's own; what it learned is shared
+            index.compared = 0
+        problem = Problem(self.likelihood, alpha, self.surrogate, self.max_evals, index)
+        linked = Constraints(link=choices.link)
+        return replace(tempered(problem, choices.temperature), constraints=linked)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A clusterer and its problem, ready for the fragments they were prepared on.
+
+    Attributes:
+        problem: at the temperature chosen.
+        alpha: the concentration before tempering.
+        confidence: the map that goes with the choices, if any.
+        likelihood: name of the likelihood, or the path of its bundle.
+        models: what the problem is made of.
+        judged: what was judged to suit the file, None if nothing had to be.
+        notes: sentences for the user: what was fitted, what was ignored.
+
+    """
+
+    clusterer: Clusterer
+    problem: Problem
+    alpha: float
+    confidence: Reading | None
+    likelihood: str
+    models: Models
+    judged: Judged | None
+    notes: tuple[str, ...]
+
+
+def make_models(
+    choices: Choices,
+    clusterer: Clusterer,
+    notes: list[str],
+    fitted: Likelihood | None = None,
+    many: bool = False,
+) -> Models:
+    """The plugins that the choices name, still to be fitted.
+
+    Args:
+        choices: name a likelihood.
+        clusterer: that will cluster by them.
+        notes: sentences for the user are added to them.
+        fitted: a likelihood to take instead.
+        many: whether there are so many fragments that a likelihood without an index gets one.
+
+    Raises:
+        KBForgeError: an unknown plugin or option, no usable GPU.
+
+    """
+    likelihood = fitted or _likelihood(choices, notes)
+    surrogate = _surrogate(choices, likelihood)
+    if surrogate is not None and choices.max_evals is None:
+        max_evals: int | None = clusterer.particles or _GREEDY_MAX_EVALS
+    else:
+        max_evals = choices.max_evals
+    index = _index(choices, likelihood, clusterer)
+    by_itself = choices.index is None and not choices.exact and not clusterer.unindexed
+    if index is None and many and by_itself:
+        index = _index_of_many(likelihood, notes)
+    return Models(likelihood, surrogate, index, max_evals)
+
+
+def default_options(name: str, defaults: str | None) -> dict[str, Any]:
+    """The options of a likelihood that the default takes: a model of the folder, if it has one."""
+    held = defaults is not None and (Path(defaults) / f"{name}.safetensors").is_file()
+    return {"model": defaults} if held else {}
+
+
+def make_clusterer(choices: Choices) -> Clusterer:
+    """The clusterer that the choices name.
+
+    Raises:
+        UsageError: it has no such option, or particles are given twice.
+
+    """
+    options = choices.of("clusterer")
+    if choices.particles is not None:
+        if "particles" in options:
+            raise UsageError("--particles and --set clusterer.particles mean the same; choose one")
+        options["particles"] = choices.particles
+    if not isinstance(choices.clusterer, str):
+        return _own(choices.clusterer, Clusterer, "clusterer", options)
+    made: Clusterer = registry.create("clusterers", choices.clusterer, options)
+    return made
+
+
+def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
+    options = choices.of("likelihood")
+    name = choices.likelihood or DEFAULT_LIKELIHOOD
+    if not isinstance(name, str):
+        return _own(name, Likelihood, "likelihood", options)
+    if choices.device != "cpu":
+        if takes_device(name):
+            options.setdefault("device", choices.device)
+        else:
+            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
+    return make_likelihood(name, options)
+
+
+def _surrogate(choices: Choices, likelihood: Likelihood) -> ConjugateLikelihood | None:
+    options = choices.of("surrogate")
+    if isinstance(choices.surrogate, str):
+        return make_surrogate(choices.surrogate, options)
+    if choices.surrogate is not None:
+        return _own(choices.surrogate, ConjugateLikelihood, "surrogate", options)
+    if options:
+        raise UsageError(
+            f"--set surrogate.{next(iter(options))}: there is no surrogate; "
+            "name one with --surrogate"
+        )
+    if likelihood.surrogate is not None:
+        return likelihood.surrogate
+    if choices.max_evals is not None:
+        raise UsageError(
+            "--max-evals limits what a surrogate proposes, but there is none; "
+            "name one with --surrogate"
+        )
+    return None
+
+
+def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> CandidateIndex | None:
+    chosen, options = choices.index, choices.of("index")
+    if options and chosen in (None, NO_INDEX):
+        raise UsageError(
+            f"--set index.{next(iter(options))}: there is no index; name one with --index"
+        )
+    if choices.exact and "compared" in options:
+        raise UsageError(
+            "--exact and --set index.compared both say how many clusters a fragment is compared "
+            "with; choose one"
+        )
+    if clusterer.unindexed:
+        if chosen not in (None, NO_INDEX):
+            raise UsageError(
+                f"--index {called(chosen)}: {choices.clusterer_name} compares with all clusters in "
+                "any case; leave out --index, or name another clusterer"
+            )
+        return None
+    if chosen is None:
+        return likelihood.index
+    if chosen == NO_INDEX:
+        return None
+    if not isinstance(chosen, str):
+        return _own(chosen, CandidateIndex, "index", options)
+    made: CandidateIndex = registry.create("indexes", chosen, options)
+    return made
+
+
+def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex | None:
+    """The index for a likelihood that brings none and is to cluster many fragments, if any."""
+    for name in _OF_MANY:
+        if name not in registry.names("indexes"):
+            continue
+        index: CandidateIndex | None = registry.load("indexes", name).suited(likelihood)
+        if index is not None:
+            notes.append(
+                f"index {name}, as there are more than {MANY:,} fragments: each is compared with "
+                f"at most {index.compared} clusters, those most like it; --exact compares with all"
+            )
+            return index
+    return None
+
+
+def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Plugin:
+    """An object of the user's own, in place of a plugin's name; it was made with its options."""
+    if not isinstance(given, base):
+        raise UsageError(
+            f"{kind}: expected a name or a {base.__name__}, got a {type(given).__name__}; "
+            f"give its class the base class kbforge.contracts.{base.__name__}"
+        )
+    if options:
+        raise UsageError(
+            f"--set {kind}.{next(iter(options))}: expected no options for a {kind} that is an "
+            "object; it was made with its own"
+        )
+    return given

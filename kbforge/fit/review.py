@@ -1,0 +1,224 @@
+"""Reviewing: questions about what a clustering doubts, with their evidence; answers are decisions.
+
+    reviewing = Reviewing(state, problem, questions)
+    while evidence := reviewing.question():
+        reviewing.answer(evidence, same=ask_somebody(evidence))
+
+`state` is whatever holds the session: a store, or memory. The questions are those of
+`kbforge.fit`. `kbforge.cli.asking` asks them at a terminal or line by line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, Touched
+from kbforge.errors import ContradictionError, LikelihoodError
+from kbforge.fit.label import without_label
+from kbforge.fit.questions import Question, Questions
+
+MOST_OTHERS = 4
+"""Other fragments of a cluster that evidence shows."""
+
+_MOST_COMPARED = 100
+
+
+class Reviewable(Protocol):
+    """What can be asked about, and decided."""
+
+    def subproblem(self, name: int) -> Subproblem:
+        """As `Session`."""
+        ...
+
+    def fragment(self, number: int) -> Fragment:
+        """A fragment by its number."""
+        ...
+
+    def decide(self, question: Question, same: bool) -> Touched:
+        """Put an answer in force as a decision and keep it; what changed.
+
+        Args:
+            question: about two fragments, by number.
+            same: whether the two are one entity.
+
+        Raises:
+            ContradictionError: it contradicts others; nothing has changed then.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+
+        """
+        ...
+
+    def undo(self) -> Touched:
+        """Take back the last of the decisions that `decide` made; what changed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two fragments of a question, and whom it is with by the point estimate.
+
+    Attributes:
+        fragment: that is asked about.
+        others: some fragments of its cluster, neither of the two that are asked about.
+        size: how many fragments the cluster has.
+
+    """
+
+    fragment: Fragment
+    others: tuple[Fragment, ...]
+    size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, without labels."""
+        return {
+            "fragment": without_label(self.fragment),
+            "others": [without_label(other) for other in self.others],
+            "size": self.size,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A question with what speaks for and against.
+
+    Attributes:
+        question: by numbers.
+        first: the one.
+        second: the other; if the two are together, its cluster is the same.
+        explanation: what speaks for the second one's being with the cluster of the first one, in
+            nats; None if the likelihood does not explain.
+        compared: how many fragments of that cluster it was compared with.
+        probability: whether the explanation is in nats; else it is in the points of a score.
+
+    """
+
+    question: Question
+    first: Side
+    second: Side
+    explanation: Explanation | None
+    compared: int
+    probability: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The question as one JSON object, without labels."""
+        asked = asdict(self.question)
+        for key in ("subproblem", "first", "second"):
+            del asked[key]
+        out = {"a": self.first.to_json(), "b": self.second.to_json(), "asked": asked}
+        if self.explanation is not None:
+            out["explanation"] = self.explanation.to_json()
+        return out
+
+
+class Reviewing:
+    """Questions about a clustering; their answers are decided, and change what is asked next.
+
+    Args:
+        state: the clustering.
+        problem: likelihood and alpha, which explain.
+        questions: the queue; it may be empty.
+        subproblems: to ask about beside those that the queue knows.
+
+    """
+
+    def __init__(
+        self,
+        state: Reviewable,
+        problem: Problem,
+        questions: Questions,
+        subproblems: Iterable[Subproblem] = (),
+    ) -> None:
+        self._state, self._problem, self._questions = state, problem, questions
+        self._said: list[tuple[Question, bool | None]] = []
+        questions.update(subproblems)
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were made, and not undone."""
+        return sum(same is not None for _, same in self._said)
+
+    def question(self) -> Evidence | None:
+        """What to ask next; None if nothing is left to ask."""
+        question = self._questions.next()
+        return None if question is None else self._evidence(question)
+
+    def answer(self, evidence: Evidence, same: bool | None) -> None:
+        """Decide; None says that nobody knows, and the question is asked no more.
+
+        Raises:
+            ContradictionError: the answer contradicts decisions; the question is asked no more.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+
+        """
+        question = evidence.question
+        if same is None:
+            self._questions.pass_over(question)
+        else:
+            try:
+                touched = self._state.decide(question, same)
+            except (ContradictionError, LikelihoodError):
+                self._questions.pass_over(question)
+                raise
+            self._questions.heard(question, same)
+            self._follow(touched)
+        self._said.append((question, same))
+
+    def undo(self) -> bool:
+        """Take back the last answer of this review; whether there was one."""
+        if not self._said:
+            return False
+        question, same = self._said[-1]
+        if same is None:
+            self._questions.ask_again(question)
+        else:
+            touched = self._state.undo()
+            self._questions.unheard()
+            self._follow(touched)
+        self._said.pop()
+        return True
+
+    def _follow(self, touched: Touched) -> None:
+        self._questions.gone(touched.gone)
+        self._questions.update(map(self._state.subproblem, touched.changed))
+
+    def _evidence(self, question: Question) -> Evidence:
+        clusters = self._state.subproblem(question.subproblem).clusters
+        pair = (question.first, question.second)
+        first, second = (next(c for c in clusters if number in c) for number in pair)
+        with_first = [number for number in first if number != question.second]
+        compared = [self._state.fragment(number) for number in with_first[:_MOST_COMPARED]]
+        why = None
+        if self._problem.likelihood.explains:
+            why = explained(self._problem, self._state.fragment(question.second), compared)
+        return Evidence(
+            question,
+            self._side(question.first, first, pair),
+            self._side(question.second, second, pair),
+            why,
+            len(compared),
+            self._problem.likelihood.probability,
+        )
+
+    def _side(self, number: int, cluster: Cluster, pair: tuple[int, int]) -> Side:
+        others = [other for other in cluster if other not in pair][:MOST_OTHERS]
+        return Side(
+            self._state.fragment(number),
+            tuple(self._state.fragment(other) for other in others),
+            len(cluster),
+        )
+
+
+def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
+    """What speaks for a fragment's being with others; the likelihood explains.
+
+    Args:
+        problem: likelihood and alpha.
+        x: the fragment.
+        cluster: the others; at least one.
+
+    """
+    prior = math.log(len(cluster)) - math.log(problem.alpha)
+    return Explanation(prior, dict(problem.likelihood.contributions(x, cluster)))

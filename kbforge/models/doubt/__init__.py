@@ -1,1 +1,0 @@
-"""What to make of a report on data that nobody has labelled: covariates and shipped maps."""

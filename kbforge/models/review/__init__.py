@@ -1,1 +1,0 @@
-"""Review: which pairs of fragments are worth asking about, given what a posterior doubts."""

@@ -1,0 +1,104 @@
+"""The verbs that cluster or explain make their choices by one function."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import typer
+
+from kbforge import registry
+from kbforge.cli.choices import choices_of
+from kbforge.errors import UsageError
+from kbforge.fit.choices import Choices
+
+VERBS = ("cluster", "calibrate", "reliability", "explain", "plot")
+
+
+def context_of(verb: str, *arguments: str) -> typer.Context:
+    """The context that Typer hands to the verb."""
+    command: Any = typer.main.get_command(registry.load("commands", verb))
+    needed = ["x.jsonl", *(["-o", "x.toml"] if verb == "calibrate" else [])]
+    made: typer.Context = command.make_context(verb, [*arguments, *needed])
+    return made
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_option_means_the_defaults(verb: str) -> None:
+    # a picture needs vectors, and so a numeric likelihood
+    likelihood = "gaussian" if verb == "plot" else None
+    found = choices_of(context_of(verb))
+    assert replace(found, options={}) == Choices(likelihood=likelihood)
+
+
+VALUES = {
+    "clusterer": "smc",
+    "likelihood": "bigram",
+    "surrogate": "trigram",
+    "index": "selective",
+    "exact": True,
+    "particles": 7,
+    "max_evals": 9,
+    "alpha": 2.5,
+    "calibration": "c.toml",
+    "confidence_map": "m.toml",
+    "defaults": "models/",
+    "answers": "a.jsonl",
+    "estimate": "average",
+    "entities": 3,
+    "alternatives": "all",
+    "link": "source",
+    "temperature": 1.5,
+    "seed": 3,
+    "device": "cuda",
+}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbforge.models.devices.require_device", lambda device: None)
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
+    declared = context_of(verb).params
+    values = {name: value for name, value in VALUES.items() if name in declared}
+    assert {"likelihood", "alpha"} & values.keys()
+    given = [
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
+    ]
+    found = choices_of(context_of(verb, *given))
+    assert replace(found, options={}) == Choices(**values)
+
+
+def test_the_values_cover_the_choices() -> None:
+    assert [*VALUES, "options"] == [field.name for field in fields(Choices)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "kinds"),
+    [
+        ("cluster", {"likelihood", "surrogate", "index", "clusterer", "executor"}),
+        ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
+        ("reliability", {"likelihood", "surrogate", "index", "clusterer"}),
+        ("explain", {"likelihood"}),
+        ("plot", {"likelihood", "surrogate", "clusterer"}),
+    ],
+)
+def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) -> None:
+    found = choices_of(context_of(verb, "--set", "likelihood.a-b=2"))
+    assert found.options.keys() == kinds
+    assert found.of("likelihood") == {"a_b": "2"}
+    with pytest.raises(UsageError, match='unknown kind "source"'):
+        choices_of(context_of(verb, "--set", "source.x=1"))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_gpu_is_a_device() -> None:
+    assert choices_of(context_of("cluster", "--gpu")).device == "cuda"
+    with pytest.raises(UsageError, match="--gpu and --device cpu contradict each other"):
+        choices_of(context_of("cluster", "--gpu", "--device", "cpu"))

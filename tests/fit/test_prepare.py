@@ -1,0 +1,57 @@
+"""What preparing costs: a model folder is read and hashed once a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kbforge import load
+from kbforge.errors import ModelError
+from kbforge.fit.choices import Choices
+from kbforge.fit.prepare import prepare
+from kbforge.models import bundle
+from tests.program import Run
+
+
+@pytest.fixture
+def model(program: Run, tmp_path: Path) -> Path:
+    lines = [f'{{"id": "p{n}", "properties": {{"name": ["ada {n % 3}"]}}}}\n' for n in range(9)]
+    (tmp_path / "people.jsonl").write_text("".join(lines))
+    ran = program("train-ngram", tmp_path / "people.jsonl", "-o", tmp_path / "model")
+    assert ran.code == 0, ran.err
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("surrogate", [False, True])
+def test_a_bundle_is_read_once_a_run(
+    model: Path, device: str, surrogate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: Counter[str] = Counter()
+    real = bundle._read_file
+
+    def counted(folder: Path, name: str, entry: object) -> bytes:
+        reads[name] += folder == model
+        return real(folder, name, entry)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bundle, "_read_file", counted)
+    monkeypatch.setattr("kbforge.fit.prepare.require_device", lambda device: None)
+    choices = Choices(
+        likelihood=str(model), surrogate=str(model) if surrogate else None, device=device
+    )
+    fragments = load(model.parent / "people.jsonl")
+    prepare(fragments, choices)
+    assert +reads == {"counts.json": 1}
+    prepare(fragments, choices)
+    assert +reads == {"counts.json": 2}  # the next run reads what is there then
+
+
+def test_what_was_read_once_is_checked_again_in_the_next_run(model: Path) -> None:
+    choices, fragments = Choices(likelihood=str(model)), load(model.parent / "people.jsonl")
+    prepare(fragments, choices)
+    counts = model / "counts.json"
+    counts.write_bytes(counts.read_bytes().replace(b"1", b"2", 1))
+    with pytest.raises(ModelError, match="is damaged"):
+        prepare(fragments, choices)

@@ -1,0 +1,134 @@
+"""The queue asks what decides, and finds the gold grouping where it is a candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.evaluation.scores import compare
+from kbforge.files.answers import AUDIT, INFORMATIVE
+from kbforge.fit.queue import Drawn, Queue
+from tests.fit.worlds import world
+
+
+def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0) -> Queue:
+    worth = np.zeros(len(groupings)) if gains is None else gains
+    return Queue(groupings, worth, np.arange(groupings.shape[1]), seed)
+
+
+def answered(queue: Queue, gold: IntArray, count: int) -> list[Drawn]:
+    """Ask so many questions, answered by gold."""
+    asked = []
+    for _ in range(count):
+        drawn = queue.next()
+        if drawn is None:
+            break
+        queue.add(drawn.first, drawn.second, bool(gold[drawn.first] == gold[drawn.second]))
+        asked.append(drawn)
+    return asked
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gold_among_the_candidates_is_found(seed: int) -> None:
+    groupings, gold = world(seed)
+    queue = queue_of(groupings, seed=seed)
+    answered(queue, groupings[gold], 40)
+    found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
+    assert found.bcubed_f1_item_mean > 0.97
+    # the candidates beside it are another matter
+    wrong = compare(groupings[0].tolist(), groupings[gold].tolist())
+    assert wrong.bcubed_f1_item_mean < 0.9
+
+
+def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers() -> None:
+    groupings, gold = world(3)
+    gains = np.where(np.arange(len(groupings)) < 7, 0.1, 0.0)
+    queue, rng = queue_of(groupings, gains), np.random.default_rng(0)
+    assert queue.best() < 7
+    for _ in range(60):
+        drawn = queue.next()
+        assert drawn is not None
+        same = bool(groupings[gold, drawn.first] == groupings[gold, drawn.second])
+        queue.add(drawn.first, drawn.second, same if rng.random() > 0.05 else not same)
+    found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
+    assert found.bcubed_f1_item_mean > 0.95
+
+
+def test_without_answers_the_prediction_decides() -> None:
+    groupings, _ = world(0)
+    gains = np.linspace(0, 0.1, len(groupings))
+    queue = queue_of(groupings, gains)
+    assert queue.best() == len(groupings) - 1
+    worth, _ = queue.scores()
+    assert worth == pytest.approx(gains)
+    # not to know is no answer
+    drawn = queue.next()
+    assert drawn is not None
+    queue.add(drawn.first, drawn.second, None)
+    assert queue.scores()[0] == pytest.approx(gains)
+
+
+def test_informative_questions_are_about_pairs_on_which_candidates_differ() -> None:
+    groupings, gold = world(1)
+    asked = answered(queue_of(groupings), groupings[gold], 30)
+    assert [drawn.how for drawn in asked[:6]] == [INFORMATIVE, INFORMATIVE, AUDIT] * 2
+    for drawn in asked:
+        if drawn.how == INFORMATIVE:
+            votes = groupings[:, drawn.first] == groupings[:, drawn.second]
+            assert 0 < votes.mean() < 1
+            assert drawn.joined == pytest.approx(votes.mean())  # equal gains are equal weights
+        assert 0 < drawn.share <= 1
+
+
+def test_no_two_questions_are_about_the_same() -> None:
+    groupings, gold = world(2)
+    alike = np.arange(groupings.shape[1]) // 2
+    queue = Queue(groupings, np.zeros(len(groupings)), alike)
+    asked = answered(queue, groupings[gold], 50)
+    pairs = [frozenset((alike[d.first], alike[d.second])) for d in asked]
+    assert len(set(pairs)) == len(pairs) == 50
+
+
+def test_undo_brings_the_question_back() -> None:
+    groupings, gold = world(4)
+    queue = queue_of(groupings)
+    answered(queue, groupings[gold], 4)
+    question, worth = queue.next(), queue.scores()[0]
+    answered(queue, groupings[gold], 1)
+    assert queue.next() != question
+    queue.undo()
+    assert queue.next() == question
+    assert np.array_equal(queue.scores()[0], worth)
+
+
+def test_same_seed_same_questions() -> None:
+    groupings, gold = world(5)
+    one, same, other = (
+        answered(queue_of(groupings, seed=seed), groupings[gold], 12) for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_nothing_to_ask() -> None:
+    assert queue_of(np.arange(6).reshape(2, 3)).next() is None
+    # all is asked after the only pair
+    queue = queue_of(np.array([[0, 0, 1], [0, 1, 2]]))
+    assert len(answered(queue, np.array([0, 0, 1]), 5)) == 1
+    assert queue.best() == 0
+
+
+def test_equal_fragments_without_end_are_asked_about_once() -> None:
+    groupings = np.zeros((60, 3_000), np.int64)
+    queue = Queue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
+    drawn = queue.next()
+    assert drawn is not None
+    assert drawn.joined == 1.0  # and no last bit more
+    queue.add(drawn.first, drawn.second, True)
+    assert queue.next() is None
+
+
+def test_one_candidate_is_best_whatever_is_answered() -> None:
+    queue = queue_of(np.array([[0, 0, 1, 1]]))
+    answered(queue, np.array([0, 1, 2, 3]), 2)
+    assert queue.best() == 0
