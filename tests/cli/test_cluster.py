@@ -307,7 +307,7 @@ def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
             if line.startswith(b"clustering"):
                 break
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=120)
+        out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert b"interrupted" in err
     assert b"Traceback" not in err

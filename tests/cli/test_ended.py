@@ -97,7 +97,7 @@ def test_a_run_without_a_result_ends_at_once_and_leaves_nothing(
         running.stdin.flush()
         wait_until_it_reads(running.pid)
         running.send_signal(number)
-        assert running.wait(timeout=60) == code
+        assert running.wait(timeout=300) == code
         assert running.stderr is not None
         assert running.stderr.read() == said
     assert list(tmp_path.iterdir()) == []
@@ -105,7 +105,7 @@ def test_a_run_without_a_result_ends_at_once_and_leaves_nothing(
 
 def wait_until_it_reads(pid: int) -> None:
     """Until the process waits for its input, and imports nothing any more."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     asleep_in = ""  # the system call and what it was given: a read of file 0
     while asleep_in.split()[1:2] != ["0x0"]:
         assert time.monotonic() < deadline
@@ -116,7 +116,7 @@ def wait_until_it_reads(pid: int) -> None:
 def wait_until_it_has_worked(pid: int, seconds: float) -> None:
     """Until the process has used so much processor time: imports take less than two seconds."""
     used = 0.0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while used < seconds:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -131,7 +131,7 @@ def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
     with started("cluster", people, "-o", out / "kb.jsonl") as running:
         wait_until_it_has_worked(running.pid, 3.0)
         running.send_signal(signal.SIGTERM)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
     assert running.returncode == 143
     assert err.endswith(b"interrupted by SIGTERM\n")
     assert list(out.iterdir()) == []
@@ -199,7 +199,7 @@ def test_a_result_that_does_not_fit_goes_elsewhere(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     with started("cluster", points, "-o", small / "kb.jsonl", *GAUSSIAN) as running:
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
     rescued = elsewhere / "rescued-1-kb.jsonl"
     assert running.returncode == 1
     assert err.decode().splitlines()[-1] == (
@@ -232,7 +232,7 @@ def test_where_nothing_can_be_written_it_says_so(tmp_path: Path) -> None:
     points = write_points(tmp_path / "points.jsonl")
     kb = tmp_path / "kb.jsonl"
     with started("cluster", points, "-o", kb, *GAUSSIAN, prepare=limited) as running:
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
     assert running.returncode == 1
     assert err.decode().splitlines()[-1] == f"kbforge: cannot write {kb}: file too large"
     assert [path.name for path in tmp_path.iterdir()] == ["points.jsonl"]

@@ -159,7 +159,7 @@ def test_a_program_can_drive_it_and_a_signal_loses_no_answer(
             running.stdin.flush()
         left = pair(json.loads(running.stdout.readline()))
         running.send_signal(number)
-        assert running.wait(timeout=60) == (143 if number == signal.SIGTERM else -number)
+        assert running.wait(timeout=300) == (143 if number == signal.SIGTERM else -number)
     assert [(a, b) for _, a, b, _ in listed(program, store)] == asked
     again = program("review", store, stdin=lines(QUIT)).lines
     assert pair(again[0]) not in asked

@@ -125,7 +125,7 @@ def test_ctrl_c_exits_130_and_keeps_what_was_done(program, pipeline):
         if line.startswith("[2] cluster: runs"):
             child.send_signal(signal.SIGINT)
             break
-    _, rest = child.communicate(timeout=60)
+    _, rest = child.communicate(timeout=300)
     assert child.returncode == 130
     assert "Traceback" not in rest
     assert rest.splitlines()[-1] == "kbforge: interrupted"

@@ -55,7 +55,7 @@ def python(
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)

@@ -81,5 +81,5 @@ def test_a_users_ctrl_c_in_a_plugin_is_an_interruption(tmp_path: Path) -> None:
             assert running.poll() is None
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (130, b"kbforge: interrupted\n")
