@@ -127,11 +127,14 @@ def test_elsewhere_a_long_stage_is_said_in_plain_lines(
 ) -> None:
     monkeypatch.setattr("kbforge.cli.console._Lines._SECONDS", 0.02)
     others = set(threading.enumerate())  # of earlier tests, which may end meanwhile
+    told_of = "choosing a likelihood: learning attributes (2 of 6): about 1 second so far"
+    said: list[str] = []
     with following() as told:
         told.on_stage(Stage("choosing a likelihood: learning attributes", 2, 6))
-        time.sleep(0.2)
+        deadline = time.monotonic() + 300
+        while told_of not in said:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+            said += capsys.readouterr().err.splitlines()
         told.on_step(Progress(7, 7, 1, 0.0, 9))
-    said = capsys.readouterr().err.splitlines()
-    told_of = "choosing a likelihood: learning attributes (2 of 6): about 1 second so far"
-    assert told_of in said
     assert set(threading.enumerate()) <= others
