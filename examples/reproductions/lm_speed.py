@@ -43,10 +43,9 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 from kbforge.models.bundle import read_bundle
-from kbforge_plugins.likelihoods.gpt import shipped_model
-from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
-from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.scoring import SequenceScorer
+from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
+from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, Shape, from_bundle
+from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
 from kbforge_training.lm.grammar_loss import states_of
 
 SET = "wd200_dev"

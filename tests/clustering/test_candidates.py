@@ -17,7 +17,7 @@ from kbforge.testing.examples import fragments as example_fragments
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from tests.people import people
 
 

@@ -19,7 +19,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
 from kbforge_plugins.clusterers.gibbs import Gibbs
 from kbforge_plugins.clusterers.metropolis import Metropolis
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -39,12 +39,12 @@ from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
-from kbforge_plugins.likelihoods.pairs import Pairs
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.resamplers.greedy import Greedy
 from kbforge_plugins.resamplers.optimal import Optimal
 from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet

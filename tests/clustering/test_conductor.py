@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.errors import KBForgeError, LikelihoodError
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.clustering.crews import HereExecutor
 from tests.clustering.test_candidates import Keys

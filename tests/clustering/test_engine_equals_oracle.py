@@ -18,7 +18,7 @@ from kbforge.contracts import (
     LiveClusters,
     Problem,
 )
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, bridging_stream, run_both
 from tests.clustering.oracle import SlowSmc, Target

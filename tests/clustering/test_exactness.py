@@ -16,13 +16,13 @@ from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.greedy import Greedy
 from kbforge_plugins.clusterers.smc import Smc
 from kbforge_plugins.clusterers.split_smc import SplitSmc
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
+from kbforge_plugins.likelihoods.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
-from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
-from kbforge_plugins.models.attributes.rates import AttributeRates
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
 

@@ -21,7 +21,7 @@ from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, st
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox
-from kbforge_plugins.likelihoods.attributes import Attributes
+from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.resamplers.greedy import Greedy
 from kbforge_plugins.resamplers.multinomial import Multinomial

@@ -8,7 +8,7 @@ import pytest
 from kbforge.models.resolve import make_likelihood
 from kbforge.testing import LikelihoodContract
 from kbforge.testing.examples import fragments
-from tests.models.gpt.language_models import small_model, write
+from tests.likelihoods.gpt.language_models import small_model, write
 from tests.models.supervised import models as supervised_models
 from tests.training import circles_models
 

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import Entity, Value
 from kbforge.errors import UsageError
-from kbforge_plugins.exporters.csv import COLUMNS, CsvExporter
+from kbforge_plugins.exporters.tables import VALUE_COLUMNS, CsvExporter
 from tests.exporters.exporting import exported
 
 
@@ -81,4 +81,4 @@ def test_formulas_are_guarded_and_numbers_are_not(value, guarded):
 
 
 def test_the_header_stands_alone_when_there_are_no_entities():
-    assert exported(CsvExporter(), []).decode() == '"' + '","'.join(COLUMNS) + '"\r\n'
+    assert exported(CsvExporter(), []).decode() == '"' + '","'.join(VALUE_COLUMNS) + '"\r\n'

@@ -14,12 +14,11 @@ from kbforge.contracts import Alternative, Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.kb.view import EntitiesView
 from kbforge_plugins.exporters.ftm import FtmExporter
-from kbforge_plugins.exporters.jsonld import JsonLdExporter
-from kbforge_plugins.exporters.kblam import KBLaMExporter
+from kbforge_plugins.exporters.jsonl import KBLaMExporter
 from kbforge_plugins.exporters.neo4j import Neo4jExporter
-from kbforge_plugins.exporters.nquads import NQuadsExporter
-from kbforge_plugins.exporters.pairs import PairsExporter
 from kbforge_plugins.exporters.parquet import ParquetExporter
+from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
+from kbforge_plugins.exporters.tables import PairsExporter
 from tests.exporters import neo4j_import, readers
 from tests.exporters.exporting import exported
 
@@ -228,7 +227,7 @@ def test_neo4j_attributes_have_names_of_their_own(tmp_path):
 
 
 def test_more_pairs_than_anyone_can_read(monkeypatch):
-    monkeypatch.setattr("kbforge_plugins.exporters.pairs._MOST_PAIRS", 2)
+    monkeypatch.setattr("kbforge_plugins.exporters.tables._MOST_PAIRS", 2)
     with pytest.raises(KBForgeError, match="expected at most 2 pairs, got more"):
         pairs([ADA, BOB])
     assert len(pairs([ADA, BOB], threshold=0.8)) == 1

@@ -6,7 +6,7 @@ import csv
 import io
 
 from kbforge.contracts import Entity
-from kbforge_plugins.exporters.members import COLUMNS, MembersExporter
+from kbforge_plugins.exporters.tables import MEMBER_COLUMNS, MembersExporter
 from tests.exporters.exporting import exported
 
 
@@ -15,7 +15,7 @@ def test_one_row_a_fragment():
     bob = Entity("e2", "Bob", {}, ("c",), 1.0, 4)
     written = exported(MembersExporter(), [ada, bob]).decode()
     assert list(csv.reader(io.StringIO(written, newline=""))) == [
-        list(COLUMNS),
+        list(MEMBER_COLUMNS),
         ["b", "e1", "Ada", "0.5", "0.75"],
         ["a", "e1", "Ada", "0.5", "0.75"],
         ["c", "e2", "Bob", "1.0", ""],

@@ -15,10 +15,9 @@ from kbforge.kb.entities import assemble
 from kbforge.kb.view import EntitiesView
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.exporters.ftm import FtmExporter
-from kbforge_plugins.exporters.jsonld import JsonLdExporter
 from kbforge_plugins.exporters.neo4j import Neo4jExporter
-from kbforge_plugins.exporters.nquads import NQuadsExporter
 from kbforge_plugins.exporters.parquet import ParquetExporter
+from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
 from tests.exporters import readers
 
 TEXTS = (

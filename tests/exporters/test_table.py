@@ -8,10 +8,7 @@ import io
 import pytest
 
 from kbforge.contracts import Entity, Value
-from kbforge_plugins.exporters.csv import CsvExporter
-from kbforge_plugins.exporters.members import MembersExporter
-from kbforge_plugins.exporters.table import safe
-from kbforge_plugins.exporters.wide import WideExporter
+from kbforge_plugins.exporters.tables import CsvExporter, MembersExporter, WideExporter, safe
 from tests.exporters.exporting import exported
 
 ALL = pytest.mark.parametrize("exporter", [CsvExporter, MembersExporter, WideExporter])

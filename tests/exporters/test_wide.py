@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import Entity, Value
 from kbforge.errors import KBForgeError, UsageError
-from kbforge_plugins.exporters.wide import COLUMNS, WideExporter
+from kbforge_plugins.exporters.tables import ENTITY_COLUMNS, WideExporter
 from tests.exporters.exporting import exported
 
 
@@ -36,7 +36,7 @@ BOB = entity(2, {"town": [("Rome", 1)], "name": [("Bob", 3)]})
 
 def test_one_row_an_entity_and_a_column_an_attribute():
     assert table([ADA, BOB]) == [
-        [*COLUMNS, "town", "name", "born"],
+        [*ENTITY_COLUMNS, "town", "name", "born"],
         ["e1", "N1", "0.75", "0.5", "3", "", "A.|Ada|Al\\|ce", "1815"],
         ["e2", "N2", "0.75", "", "3", "Rome", "Bob", ""],
     ]
@@ -60,7 +60,7 @@ def test_a_guarded_attribute_may_look_like_another():
 
 
 def test_no_entities_and_entities_without_properties():
-    assert table([]) == [list(COLUMNS)]
+    assert table([]) == [list(ENTITY_COLUMNS)]
     assert table([entity(1, {})])[1] == ["e1", "N1", "0.75", "", "3"]
 
 

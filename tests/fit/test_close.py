@@ -13,7 +13,7 @@ from kbforge.contracts import Fragment
 from kbforge.fit.close import close_ones
 from kbforge.fit.heard import PairOdds
 from kbforge.models.resolve import make_likelihood
-from kbforge_plugins.likelihoods.pairs import Pairs
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_training.defaults.families import generated
 
 

@@ -12,7 +12,7 @@ from kbforge.contracts import IntArray
 from kbforge.fit.expected import EXPECTED, Expected
 from kbforge.fit.heard import PairOdds
 from kbforge.models.resolve import make_likelihood
-from kbforge_plugins.likelihoods.pairs import Pairs
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
 
 

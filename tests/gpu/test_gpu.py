@@ -19,11 +19,11 @@ import torch
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
-from kbforge_plugins.likelihoods.gpt import Gpt, shipped_model
-from kbforge_plugins.models.gpt.language_model import from_bundle
-from kbforge_plugins.models.gpt.scoring import SequenceScorer
+from kbforge_plugins.likelihoods.gpt.likelihood import Gpt, shipped_model
+from kbforge_plugins.likelihoods.gpt.model import from_bundle
+from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
 from kbforge_training.fitting.loop import Loop, Step
-from tests.models.gpt.language_models import QUICKSTART, quickstart, random_sets
+from tests.likelihoods.gpt.language_models import QUICKSTART, quickstart, random_sets
 from tests.program import Run
 from tests.training.tiny import people, write_recipe
 

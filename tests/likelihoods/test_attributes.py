@@ -20,12 +20,12 @@ from kbforge.models.resolve import make_likelihood
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.testing.keeping import stored
 from kbforge_plugins.clusterers.split_smc import SplitSmc
-from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE, Attributes
-from kbforge_plugins.models.attributes import fitting
-from kbforge_plugins.models.attributes.fitting import Fitted, vocabularies_of
-from kbforge_plugins.models.attributes.kinds import stated
-from kbforge_plugins.models.attributes.rates import AttributeRates, to_toml
-from tests.models.attributes.toys import random_rates, urn_written_out
+from kbforge_plugins.likelihoods.attributes import fitting
+from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates, to_toml
+from kbforge_plugins.likelihoods.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.kinds import stated
+from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
+from tests.likelihoods.attributes.toys import random_rates, urn_written_out
 from tests.people import people
 
 

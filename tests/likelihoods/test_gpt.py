@@ -18,12 +18,12 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge.models.resolve import make_likelihood
-from kbforge_plugins.likelihoods.gpt import DEFAULT_ALPHA, Gpt, shipped_model
-from kbforge_plugins.models.gpt.language_model import LanguageModel, from_bundle
-from kbforge_plugins.models.gpt.scoring import SequenceScorer
-from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
-from tests.models.gpt.language_models import quickstart, random_sets, small_model, write
-from tests.models.gpt.reference import Reference
+from kbforge_plugins.likelihoods.gpt.likelihood import DEFAULT_ALPHA, Gpt, shipped_model
+from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
+from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
+from tests.likelihoods.gpt.language_models import quickstart, random_sets, small_model, write
+from tests.likelihoods.gpt.reference import Reference
 
 # nats a set, on average; those of dwie have hundreds, and are .10 off, twice what was wanted
 BF16 = {"wd50_dev": 0.05, "dwie50_dev": 0.15}

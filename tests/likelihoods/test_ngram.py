@@ -16,9 +16,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing.keeping import stored
-from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
-from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.models.ngram.text import END, START, normalised
+from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts, NgramPrior, Trigram
+from kbforge_plugins.likelihoods.ngram_text import END, START, normalised
 
 MODELS = {"bigram": Bigram, "trigram": Trigram}
 

@@ -12,8 +12,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_plugins.likelihoods.pairs import Pairs
-from kbforge_plugins.models.pairs.live_pairs import weight
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, weight
 
 
 def person(i: int, name: str, **others: str) -> Fragment:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError
-from kbforge_plugins.likelihoods.pairs import Pairs
-from kbforge_plugins.models.pairs.odds import APART
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+from kbforge_plugins.likelihoods.pairs.odds import APART
 from tests.likelihoods.test_pairs import _constant
 from tests.people import people
 

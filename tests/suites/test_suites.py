@@ -16,7 +16,7 @@ from kbforge.contracts.suite import TASK_NAME, Plan
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.describe import describe
 from kbforge.testing import SuiteContract
-from kbforge_plugins.likelihoods.gpt import Gpt
+from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
 from kbforge_plugins.suites.gauss import Gauss
 from kbforge_plugins.suites.text import Text
 from tests.bench.toys import plan, task

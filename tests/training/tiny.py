@@ -10,8 +10,7 @@ import torch
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
 from kbforge_training.fitting.loop import Loop, Settings
 from kbforge_training.lm.batches import Batches, dev_batches
 from kbforge_training.lm.bpe import train_bpe

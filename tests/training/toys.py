@@ -7,7 +7,7 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.likelihoods.gpt.model import SetTokenizer
 from kbforge_training.lm.bpe import train_bpe
 
 VALUES = (

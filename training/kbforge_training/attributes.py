@@ -20,16 +20,16 @@ from kbforge.fit.calibration import CALIBRATION_FILE, Calibration, fingerprint, 
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge_plugins.indexes.recall import IndexRecall, recall_of
 from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.likelihoods.attributes import RATES_FILE, VALUES_FILE
-from kbforge_plugins.models.attributes.fitting import (
+from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
+from kbforge_plugins.likelihoods.attributes.distortion import to_toml as rates_to_toml
+from kbforge_plugins.likelihoods.attributes.fitting import (
     Fitted,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,
 )
-from kbforge_plugins.models.attributes.kinds import KINDS, Kind
-from kbforge_plugins.models.attributes.rates import AttributeRates
-from kbforge_plugins.models.attributes.rates import to_toml as rates_to_toml
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
+from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE
 
 _OBJECTIVE = "expected entities"
 

@@ -25,8 +25,8 @@ from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.fit.calibration import fingerprint
 from kbforge.models.bundle import Bundle, write_bundle
-from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts, NgramPrior
-from kbforge_plugins.models.ngram.text import ngrams
+from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts, NgramPrior
+from kbforge_plugins.likelihoods.ngram_text import ngrams
 
 LIKELIHOOD_OF_ORDER: Mapping[int, str] = {2: "bigram", 3: "trigram"}
 

@@ -1,6 +1,6 @@
 // Gaussian clusters of points with a normal-inverse-gamma prior, dimensions independent.
 //
-// See kbforge_plugins/models/gaussian/live_clusters.py for the model and for what is kept of a
+// See kbforge_plugins/likelihoods/gaussian.py for the model and for what is kept of a
 // cluster. The order of every sum and product is the one there: the bits are the same.
 #pragma once
 

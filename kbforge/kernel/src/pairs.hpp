@@ -1,6 +1,6 @@
 // Clusters of the pair likelihood: how often each row was seen, and the sum over pairs of rows.
 //
-// See kbforge_plugins/models/pairs/live_pairs.py for the model. All is added as whole numbers.
+// See kbforge_plugins/likelihoods/pairs/likelihood.py for the model. All is added as whole numbers.
 #pragma once
 
 #include <cstdint>

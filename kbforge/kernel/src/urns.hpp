@@ -1,6 +1,6 @@
 // The attribute likelihood: an urn an attribute and cluster.
 //
-// See kbforge_plugins/models/attributes/urn.py for the model. Equal multisets are one urn, which
+// See kbforge_plugins/likelihoods/attributes/urn.py for the model. Equal multisets are one urn, which
 // lives as long as a cluster holds it. L depends on the multiset alone: logs are added as whole
 // numbers of a small unit.
 #pragma once

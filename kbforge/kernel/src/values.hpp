@@ -1,6 +1,6 @@
 // The values of one attribute: what a vocabulary says of each, and how one is made of another.
 //
-// G(u | v) is that of kbforge_plugins/models/attributes/distortion.py: a mixture of copies, slips of
+// G(u | v) is that of kbforge_plugins/likelihoods/attributes/distortion.py: a mixture of copies, slips of
 // the pen, features or words in common, and noise. What takes words of long texts is asked of the
 // Python side, which knows which texts have which words.
 #pragma once

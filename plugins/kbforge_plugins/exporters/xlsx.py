@@ -26,14 +26,13 @@ from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.io import open_output
 from kbforge.files.spreadsheets import require_openpyxl
-from kbforge_plugins.exporters.table import Joined, safe
-from kbforge_plugins.exporters.wide import COLUMNS, WideRows
+from kbforge_plugins.exporters.tables import ENTITY_COLUMNS, CellJoiner, WideRows, safe
 
 OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
 _MOST_ROWS = 1_048_576
 _MOST_CHARACTERS = 32_767
 """Of a cell, in UTF-16 units. Excel refuses a file with more of either."""
-_NUMBERS = range(COLUMNS.index("confidence"), len(COLUMNS))
+_NUMBERS = range(ENTITY_COLUMNS.index("confidence"), len(ENTITY_COLUMNS))
 _BEGINNING = datetime(2000, 1, 1)
 _ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)|[\x01-\x08\x0b-\x1f\ufffe\uffff]")
 _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
@@ -57,7 +56,7 @@ class XlsxExporter(Exporter):
 
         """
         require_openpyxl()
-        self._rows = WideRows(Joined(separator, "xlsx"), str)
+        self._rows = WideRows(CellJoiner(separator, "xlsx"), str)
 
     def export(self, view: View, target: str) -> None:
         """Write the two sheets.

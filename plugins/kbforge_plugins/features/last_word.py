@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbforge_plugins.features.texts import TextFeature
-from kbforge_plugins.models.attributes.kinds import words_of
+from kbforge_plugins.likelihoods.attributes.kinds import words_of
 
 
 class LastWord(TextFeature):

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from kbforge.contracts import FloatArray, Fragment
 from kbforge_plugins.features.texts import TextFeature
-from kbforge_plugins.models.attributes.kinds import words_of
+from kbforge_plugins.likelihoods.attributes.kinds import words_of
 
 
 class RareWords(TextFeature):

@@ -16,7 +16,7 @@ from rapidfuzz.process import cdist
 
 from kbforge.contracts import Feature, FloatArray, Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.models.attributes.kinds import normalised
+from kbforge_plugins.likelihoods.attributes.kinds import normalised
 
 ALL = "*"
 """In place of an attribute: the values of all of them."""

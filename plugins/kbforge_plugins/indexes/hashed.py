@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge_plugins.models.digests import digest_of
-from kbforge_plugins.models.ngram.text import END, START, normalised
+from kbforge_plugins.likelihoods.digests import digest_of
+from kbforge_plugins.likelihoods.ngram_text import END, START, normalised
 
 Hashes: TypeAlias = NDArray[np.uint64]
 

@@ -24,16 +24,22 @@ from kbforge.errors import UsageError, quoted
 from kbforge.kernel.library import kernel_library
 from kbforge.models.keeping import TakenUp
 from kbforge_plugins.indexes.compiled_keys import CompiledKeys
-from kbforge_plugins.models.attributes.counting import counts_stated
-from kbforge_plugins.models.attributes.kinds import (
+from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
+    counts_stated,
     features_of,
     kind_of,
     normalised,
     stated,
 )
-from kbforge_plugins.models.digests import LARGEST, Begun, begun_digest, digest_after, digest_of
+from kbforge_plugins.likelihoods.digests import (
+    LARGEST,
+    Begun,
+    begun_digest,
+    digest_after,
+    digest_of,
+)
 
 _PAIRED: Mapping[Kind, str] = {
     "text": "prefix",

@@ -33,8 +33,8 @@ from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArr
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import TakenUp
 from kbforge.numerics.arrays import capacity_for, grown
-from kbforge_plugins.models.digests import LARGEST, Places, digests_of, nowhere
-from kbforge_plugins.models.vectors import vector_of
+from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
+from kbforge_plugins.likelihoods.vectors import vector_of
 
 _UNKNOWN = -1
 

@@ -21,10 +21,10 @@ from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.score_memory import ScoreMemory
+from kbforge_plugins.likelihoods.vectors import vector_of
 from kbforge_plugins.models.diffusion.density import SetDensity, in_order
 from kbforge_plugins.models.diffusion.trained import SetDiffusion, from_bundle
-from kbforge_plugins.models.given_scores import GivenScores
-from kbforge_plugins.models.vectors import vector_of
 
 _BATCH_POINTS = 2_048
 _SURE = 1_000.0  # half the points that the surrogate's variance within a cluster is worth
@@ -63,7 +63,7 @@ class Diffusion(Likelihood):
         trained = from_bundle(read_bundle(path), quoted(str(path), 400))
         self.surrogate = _gaussian_as(trained)
         self._density = SetDensity(trained, steps, probes, _BATCH_POINTS)
-        self._given: GivenScores[bytes] = GivenScores(cache_mb)
+        self._given: ScoreMemory[bytes] = ScoreMemory(cache_mb)
 
     @classmethod
     def from_bundle(cls, path: Path, steps: int = 12, probes: int = 0, cache_mb: int = 64) -> Self:

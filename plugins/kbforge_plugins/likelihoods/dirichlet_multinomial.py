@@ -36,11 +36,9 @@ from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import TakenUp
-from kbforge_plugins.models.digests import LARGEST, Places, digests_of
-from kbforge_plugins.models.dirichlet.compiled import CompiledRows
-from kbforge_plugins.models.dirichlet.live_counts import LiveRows
-from kbforge_plugins.models.dirichlet.rows import DirichletRows, RowsOfSets
-from kbforge_plugins.models.vectors import vector_of
+from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
+from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of
+from kbforge_plugins.likelihoods.vectors import vector_of
 
 _UNSEEN_VALUES = 2.0**32
 _LARGEST_COUNT = 2**31

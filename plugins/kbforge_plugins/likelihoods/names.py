@@ -37,7 +37,7 @@ from kbforge.contracts import (
 from kbforge.errors import UsageError
 from kbforge.models.exact_names import exact_name
 from kbforge.models.keeping import TakenUp
-from kbforge_plugins.models.digests import LARGEST, Places, digest_of, digests_of, nowhere
+from kbforge_plugins.likelihoods.digests import LARGEST, Places, digest_of, digests_of, nowhere
 
 _LEAST, _MOST = 0.6, 0.98
 """What q may be."""

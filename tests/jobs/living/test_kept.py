@@ -19,8 +19,8 @@ from kbforge.store.codec import kept_from_bytes
 from kbforge.store.database import Database
 from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.store import Store, kept_row
-from kbforge_plugins.likelihoods.pairs import Pairs
-from kbforge_plugins.models.pairs.bags import Bags
+from kbforge_plugins.likelihoods.pairs.bags import Bags
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.likelihoods.test_kept_whole import spellings
 from tests.people import people
 

@@ -13,8 +13,8 @@ from safetensors.torch import load, save
 
 from kbforge.errors import ModelError
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
+from kbforge_plugins.likelihoods.weights import WEIGHTS
 from kbforge_plugins.models.diffusion.trained import SetDiffusion, from_bundle, to_bundle
-from kbforge_plugins.models.weights import WEIGHTS
 from tests.training.circles_models import diffusion, random_model, write
 
 GOOD = to_bundle(diffusion(random_model()), {"simulated": "circles"}, {"metrics.jsonl": b"{}\n"})

@@ -16,8 +16,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
+from kbforge_plugins.likelihoods.weights import WEIGHTS
 from kbforge_plugins.models.diffusion.trained import from_bundle
-from kbforge_plugins.models.weights import WEIGHTS
 from kbforge_plugins.suites.circle import Circles
 from kbforge_training.diffusion.recipe import read_diffusion_recipe
 from kbforge_training.diffusion.train import train_diffusion

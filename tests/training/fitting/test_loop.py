@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import KBForgeError, ModelError
-from kbforge_plugins.models.gpt.network import GPT
+from kbforge_plugins.likelihoods.gpt.model import GPT
 from kbforge_training.fitting import loop as loop_module
 from kbforge_training.fitting.checkpoint import CHECKPOINT, read_progress
 from kbforge_training.fitting.loop import METRICS, Step

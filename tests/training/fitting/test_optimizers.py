@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge_plugins.models.gpt.network import GPT, Shape
+from kbforge_plugins.likelihoods.gpt.model import GPT, Shape
 from kbforge_training.fitting.optimizers import OPTIMIZERS, make_optimizer, moments, orthogonalised
 
 SHAPE = Shape(n_tokens=11, d_model=8, n_layers=2, n_heads=2, d_ff=24, context=16)

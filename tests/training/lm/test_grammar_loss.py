@@ -8,11 +8,11 @@ import torch
 
 from kbforge.contracts import Fragment
 from kbforge.grammar.token_table import TokenTable
-from kbforge_plugins.models.gpt.network import GPT
+from kbforge_plugins.likelihoods.gpt.model import GPT
 from kbforge_training.lm.batches import Batch
 from kbforge_training.lm.grammar_loss import GrammarLoss, states_of
 from kbforge_training.lm.sets import by_entity
-from tests.models.gpt.reference import Reference
+from tests.likelihoods.gpt.reference import Reference
 from tests.training.tiny import model, people, tokenizer
 
 CPU = torch.device("cpu")

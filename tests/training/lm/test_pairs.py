@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
 from kbforge_training.lm.batches import cut
 from kbforge_training.lm.grammar_loss import GrammarLoss
 from kbforge_training.lm.pairs import PairLoss, Pairs

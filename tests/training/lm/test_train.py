@@ -19,8 +19,8 @@ from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.calibration import fingerprint
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge.models.resolve import make_likelihood
-from kbforge_plugins.models.gpt.language_model import from_bundle
-from kbforge_plugins.models.ngram.prior import NgramCounts
+from kbforge_plugins.likelihoods.gpt.model import from_bundle
+from kbforge_plugins.likelihoods.ngram import NgramCounts
 from kbforge_training.cli.train_lm import _shown
 from kbforge_training.fitting import loss_plot
 from kbforge_training.fitting.loop import METRICS, Loop, Step

@@ -41,7 +41,7 @@ from kbforge.fit.statistics import ATTRIBUTES, agreement
 from kbforge.models.defaults import list_defaults
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
-from kbforge_plugins.models.pairs.odds import MODEL
+from kbforge_plugins.likelihoods.pairs.odds import MODEL
 from kbforge_training.defaults.families import (
     FAMILIES,
     LabelledFile,

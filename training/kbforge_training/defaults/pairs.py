@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_plugins.models.pairs.description import FEATURES, File
-from kbforge_plugins.models.pairs.odds import MODEL, asked
-from kbforge_plugins.models.pairs.records import statement_of
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
+from kbforge_plugins.likelihoods.pairs.odds import MODEL, asked
+from kbforge_plugins.likelihoods.pairs.table import statement_of
 from kbforge_training.defaults.families import FAMILIES, Family, resampled
 from kbforge_training.defaults.trees import fit_trees
 

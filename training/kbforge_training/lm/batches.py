@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.likelihoods.gpt.model import SetTokenizer
 from kbforge_training.fitting.checkpoint import Place
 from kbforge_training.lm.sets import Entity, SetRule, draw
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tokenizers import Tokenizer, pre_tokenizers, trainers
 
-from kbforge_plugins.models.gpt.tokenizer import untrained
+from kbforge_plugins.likelihoods.gpt.model import untrained
 
 
 def train_bpe(values: Iterable[str], size: int) -> Tokenizer:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge_plugins.models.gpt.language_model import LanguageModel
+from kbforge_plugins.likelihoods.gpt.model import LanguageModel
 from kbforge_training.lm.sets import Entity, by_entity
 
 # of the entities, when no validation file is given: 2 %, more of few, but never too many

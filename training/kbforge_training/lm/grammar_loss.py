@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kbforge.grammar.token_table import TokenTable
-from kbforge_plugins.models.gpt.network import GPT
+from kbforge_plugins.likelihoods.gpt.model import GPT
 from kbforge_training.lm.batches import Batch
 
 

@@ -21,8 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.models.gpt.network import GPT
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
+from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer
 from kbforge_training.lm.batches import Batch, Tokens, cut, encoded
 from kbforge_training.lm.grammar_loss import GrammarLoss
 from kbforge_training.lm.sets import Entity, SetRule, viewed

@@ -30,11 +30,16 @@ from kbforge.files.io import open_output, require_writable
 from kbforge.fit.calibration import fingerprint
 from kbforge.models.bundle import Bundle, read_bundle, require_place, write_bundle
 from kbforge.models.devices import require_device
-from kbforge_plugins.models.gpt.language_model import TOKENIZER, LanguageModel, to_bundle
-from kbforge_plugins.models.gpt.network import GPT, Shape
-from kbforge_plugins.models.gpt.tokenizer import SetTokenizer
-from kbforge_plugins.models.ngram.prior import COUNTS_FILE, NgramCounts
-from kbforge_plugins.models.weights import weights_of
+from kbforge_plugins.likelihoods.gpt.model import (
+    GPT,
+    TOKENIZER,
+    LanguageModel,
+    SetTokenizer,
+    Shape,
+    to_bundle,
+)
+from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
+from kbforge_plugins.likelihoods.weights import weights_of
 from kbforge_training.fitting.checkpoint import read_progress
 from kbforge_training.fitting.loop import Loop, Settings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture

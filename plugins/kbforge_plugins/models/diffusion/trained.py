@@ -21,15 +21,15 @@ import torch
 
 from kbforge.errors import ModelError, quoted
 from kbforge.models.bundle import Bundle
-from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
-from kbforge_plugins.models.diffusion.standard import Standard
-from kbforge_plugins.models.weights import (
+from kbforge_plugins.likelihoods.weights import (
     WEIGHTS,
     read_weights,
     require_sizes,
     require_weights,
     weights_of,
 )
+from kbforge_plugins.models.diffusion.network import SetDenoiser, Shape
+from kbforge_plugins.models.diffusion.standard import Standard
 
 PLUGIN = "diffusion"
 

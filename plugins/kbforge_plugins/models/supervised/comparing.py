@@ -20,7 +20,7 @@ from kbforge import registry
 from kbforge.contracts import Feature, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge_plugins.features.texts import ALL
-from kbforge_plugins.models.attributes.kinds import Kind, kind_of, stated
+from kbforge_plugins.likelihoods.attributes.kinds import Kind, kind_of, stated
 
 MOST_ATTRIBUTES = 8
 """Attributes that are compared by default, those that most fragments have."""

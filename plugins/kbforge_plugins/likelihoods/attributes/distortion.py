@@ -1,0 +1,299 @@
+"""G(u | v): how probable an observed value u is if the true value is v, and the rates of its parts.
+
+A mixture of ways a value can come about, each a distribution of its own over u:
+
+    copy            u = v
+    substitution    one letter replaced, or two neighbours swapped, each place and letter alike
+    edit            one letter more or less
+    two edits       two of these
+    a feature       a value of the vocabulary other than v that shares a feature of this name with
+                    v, drawn from the base distribution; if v has several, each is as probable to
+                    be the one kept
+    a retention     of titles, in place of features: so many of the words of v (`Titles`)
+    noise           any value other than v, drawn from the base distribution
+
+The mixing weights are the attribute's rates. Slips sum to at most 1 over all strings u, and the
+other components over the values counted (a feature that no other value has, or an edit that has two
+shortest paths, leaves a little less). Slips write letters of the vocabulary only, and in dates and
+numbers digits only. G(v | v) is the weight of copies, nothing else.
+
+*Rates* are the readable part of a model:
+
+    format = 2
+
+    [attributes."birth place"]
+    kind = "text"
+    concentration = 3.2          # small: records repeat each other's variants
+    discount = 0.8               # 1: no other attribute predicts this one's values
+    [attributes."birth place".weights]
+    copy = 0.81                  # and so on, one number a component; they sum to 1
+
+Reading is strict: a field that is missing, unknown or out of range is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from rapidfuzz.distance import OSA
+
+from kbforge.errors import ModelError, quoted
+from kbforge.files.records import Record
+from kbforge.files.toml import parse_toml, toml_value
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
+from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
+
+COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
+SLIPS = ("copy", "substitution", "edit", "two edits")
+NOISE = "noise"
+MOST_SLIPS = 2
+_LONGEST_COMPARED = 120
+"""Characters of the longest value that can be a slip of another."""
+_LEAST_REST = 1e-12
+"""Base probability that is more than rounding, so that other values do have the feature."""
+
+
+def component_names(kind: Kind) -> tuple[str, ...]:
+    """The mixture's components in order: slips of the pen, features, noise."""
+    kept = [name for name, *_ in RETENTIONS] if kind == "title" else feature_names(kind)
+    return (*SLIPS, *kept, NOISE)
+
+
+def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
+    """The probability of value u under each component, if the true value is v, in order."""
+    out = [0.0] * len(component_names(vocabulary.kind))
+    if u == v:
+        out[COPY] = 1.0
+        return out
+    out[-1] = vocabulary.base[u]
+    component, probability = slip(vocabulary, u, v)
+    out[component] = probability
+    if not vocabulary.counted(u):
+        return out
+    if vocabulary.titles is not None:
+        kept = words_kept(vocabulary, u, v)
+        out[len(SLIPS) : -1] = [vocabulary.base[u] * share for share in kept]
+        return out
+    shares = shares_kept(vocabulary, v)
+    for name, feature in vocabulary.features[u]:
+        out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
+    return out
+
+
+def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
+    """By feature of v: how probable it is to be the one kept, over what else has it.
+
+    Times base(u) this is the probability of u, a value of the vocabulary, under the feature's name.
+    The mass of what else has it is raised to the power of the discount.
+    """
+    theirs = vocabulary.features[v]
+    several: dict[int, int] = {}
+    for name, _ in theirs:
+        several[name] = several.get(name, 0) + 1
+    own = vocabulary.base[v] if vocabulary.counted(v) else 0.0
+    out = {}
+    for name, feature in theirs:
+        rest = vocabulary.shared_mass(feature) - own
+        if rest > _LEAST_REST:
+            out[feature] = 1.0 / (rest**discount * several[name])
+    return out
+
+
+def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
+    """By retention: how probable u, a title that was counted, is to be made of v, over base(u).
+
+    The mass of what else has the words is raised to the power of the discount.
+    """
+    assert vocabulary.titles is not None, "the values are not titles"
+    theirs = vocabulary.words[v]
+    common = vocabulary.words[u] & theirs
+    if not common:
+        return (0.0,) * len(RETENTIONS)
+    rest = vocabulary.titles.mass(common)
+    if vocabulary.counted(v):
+        rest -= vocabulary.base[v]
+    if rest <= _LEAST_REST:
+        return (0.0,) * len(RETENTIONS)
+    rest **= discount
+    return tuple(share / rest for share in vocabulary.titles.kept(common, theirs))
+
+
+def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
+    """The fewest slips that make u of v or v of u; more than `MOST_SLIPS` are not told apart."""
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    shorter, longer = sorted((len(observed), len(true)))
+    if longer - shorter > MOST_SLIPS or longer > _LONGEST_COMPARED:
+        return MOST_SLIPS + 1
+    return OSA.distance(observed, true, score_cutoff=MOST_SLIPS)
+
+
+def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
+    """Which slip of the pen makes u of v, and its probability; 0 if none does.
+
+    A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
+    n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
+    """
+    distance = slips_between(vocabulary, u, v)
+    observed, true = vocabulary.values[u], vocabulary.values[v]
+    n = len(true)
+    if distance > MOST_SLIPS or not n or not _writes_the_alphabet(vocabulary, u, v):
+        return SUBSTITUTION, 0.0
+    letters, alphabet = vocabulary.letters, vocabulary.alphabet
+    within = n if _all_letters(vocabulary, v) else sum(letter in letters for letter in true)
+    # a letter from elsewhere can be replaced by any, but digits replace nothing but digits
+    ways = within * (alphabet - 1) + (0 if vocabulary.numeric else (n - within) * alphabet)
+    substitutions = max(ways + n - 1, 1)
+    edits = n + (n + 1) * alphabet
+    if distance == 2:
+        # each of the two may be any; unordered pairs of places make half as many results
+        return TWO_EDITS, 1.0 / (substitutions + edits) ** 2
+    if len(observed) == n:
+        return SUBSTITUTION, 1.0 / substitutions
+    return EDIT, 1.0 / edits
+
+
+def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
+    """Whether a value is known to be written in the alphabet, without looking at it."""
+    return vocabulary.counted(number) and not vocabulary.numeric
+
+
+def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
+    """Whether what is new in u is of the alphabet: how many other letters there are is unknown."""
+    if _all_letters(vocabulary, u):
+        return True
+    observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])
+    letters = vocabulary.letters
+    if not all(letter in letters for letter in observed - true):
+        return False
+    # a sign that is gone from a date or number was deleted: nothing was put in its place
+    gone = sum(n for letter, n in (true - observed).items() if letter not in letters)
+    return not vocabulary.numeric or gone <= max(true.total() - observed.total(), 0)
+
+
+FORMAT = 2
+_TOLERANCE = 1e-3
+_LEAST, _LARGEST = 1e-3, 1e6
+_COPY, _NOISE = 0.75, 0.1
+_COPY_OF_TITLE, _NOISE_OF_TITLE, _SLIPS_OF_TITLE = 0.42, 0.02, 0.04
+_CONCENTRATION = 10.0
+_LEAST_DISCOUNT = 0.01
+_LEAST_WEIGHT = 1e-7
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRates:
+    """The rates of one attribute.
+
+    Attributes:
+        kind: which features its values have.
+        mixture: component -> weight, all of the kind's, positive, summing to 1.
+        concentration: c of the urn.
+        discount: power of the base probabilities, above 0 and at most 1 (`dependence`).
+
+    """
+
+    kind: Kind
+    mixture: Mapping[str, float]
+    concentration: float
+    discount: float = 1.0
+
+    @classmethod
+    def prior(cls, kind: Kind) -> AttributeRates:
+        """What is assumed before any data are seen."""
+        names = component_names(kind)
+        if kind == "title":
+            return cls(kind, _prior_of_titles(names), _CONCENTRATION)
+        rest = (1 - _COPY - _NOISE) / (len(names) - 2)
+        mixture = dict.fromkeys(names, rest) | {"copy": _COPY, NOISE: _NOISE}
+        return cls(kind, mixture, _CONCENTRATION)
+
+    @classmethod
+    def of(
+        cls, kind: Kind, weights: list[float], concentration: float, discount: float = 1.0
+    ) -> AttributeRates:
+        """From weights in the order of `component_names`; they are normalised.
+
+        What is normalised already stays as it is, to the last bit.
+        """
+        if abs(sum(weights) - 1) > _ROUNDING:
+            weights = _normalised(weights)
+        if min(weights) < _LEAST_WEIGHT / 2:
+            weights = _normalised([max(weight, _LEAST_WEIGHT) for weight in weights])
+        mixture = dict(zip(component_names(kind), weights, strict=True))
+        return cls(kind, mixture, min(max(concentration, _LEAST), _LARGEST), discount)
+
+    def weights(self) -> tuple[float, ...]:
+        """The mixture in the order of `component_names`."""
+        return tuple(self.mixture[name] for name in component_names(self.kind))
+
+
+def _prior_of_titles(names: tuple[str, ...]) -> dict[str, float]:
+    """A title is copied half as often as a name; who writes it anew keeps some of its words."""
+    slips, kept = SLIPS[1:], names[len(SLIPS) : -1]
+    rest = (1 - _COPY_OF_TITLE - _NOISE_OF_TITLE - _SLIPS_OF_TITLE) / len(kept)
+    mixture = dict.fromkeys(slips, _SLIPS_OF_TITLE / len(slips)) | dict.fromkeys(kept, rest)
+    return {"copy": _COPY_OF_TITLE} | mixture | {NOISE: _NOISE_OF_TITLE}
+
+
+Rates: TypeAlias = Mapping[str, AttributeRates]
+"""The rates of all attributes."""
+
+
+def to_toml(rates: Rates) -> bytes:
+    """The content of a rates file."""
+    lines = [
+        "# How records of one entity differ, an attribute a table. A copy of this file can be",
+        "# edited and used with --set likelihood.rates=FILE; weights sum to 1.",
+        f"format = {FORMAT}",
+    ]
+    for name, attribute in sorted(rates.items()):
+        table = f"attributes.{toml_value(name)}"
+        lines += ["", f"[{table}]", f'kind = "{attribute.kind}"']
+        lines += [f"concentration = {attribute.concentration!r}"]
+        lines += [f"discount = {attribute.discount!r}", f"[{table}.weights]"]
+        lines += [f"{toml_value(part)} = {weight!r}" for part, weight in attribute.mixture.items()]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def from_toml(content: bytes, where: str) -> Rates:
+    """Read strictly.
+
+    Raises:
+        ModelError: not TOML, or not rates; says where and what.
+
+    """
+
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        return ModelError(f"{where}: {quoted(field)}: expected {expected}, got {got}")
+
+    top = Record(parse_toml(content, where, ModelError), wrong).only("format", "attributes")
+    top.version(FORMAT)
+    attributes = top.table("attributes", "a table an attribute")
+    if not list(attributes):
+        raise top.wrong("attributes", "at least one table", "none")
+    return {name: _attribute(attributes.table(name)) for name in attributes}
+
+
+def _attribute(entry: Record) -> AttributeRates:
+    entry.only("kind", "concentration", "discount", "weights")
+    kind = cast(Kind, entry.choice("kind", KINDS))
+    names = component_names(kind)
+    weights = entry.table("weights").only(*names)
+    mixture = [weights.within(part, 0.0, 1.0) for part in names]
+    if abs(sum(mixture) - 1) > _TOLERANCE:
+        raise entry.wrong("weights", "weights that sum to 1", f"a sum of {sum(mixture):.6g}")
+    return AttributeRates.of(
+        kind,
+        mixture,
+        entry.within("concentration", _LEAST, _LARGEST),
+        entry.within("discount", _LEAST_DISCOUNT, 1.0),
+    )
+
+
+def _normalised(weights: list[float]) -> list[float]:
+    total = sum(weights)
+    return [weight / total for weight in weights]

@@ -1,0 +1,548 @@
+"""Rates and alpha from unlabelled fragments: expectation maximisation over a greedy clustering.
+
+    vocabulary and kind of each attribute          from all fragments
+    a sample: fragments and all that resemble them
+    repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
+            have each value, and alpha
+
+Clusters of a clustering are not labels, so two thirds of every weight are the prior's
+(`AttributeRates.prior`) and a third is learned. The sample is chosen by hashes of the fragments'
+ids, so that the result depends on the set of fragments and not on their order.
+
+*Rates.* The hidden facts are the true value of each cluster, how often each value was drawn afresh
+and did not repeat an earlier one (the tables of the Chinese restaurant: a value seen n times with
+a = c G(u|v) sits at a (psi(a + n) - psi(a)) of them on average, Antoniak 1974), and the component
+that made each fresh draw. Given their expectations, the weights are the components' shares of the
+fresh draws, and c solves a fixed point: fresh draws = c (psi(c + n) - psi(c)) summed over clusters
+(Minka 2000).
+
+*Discounts* make an agreement worth less where other attributes agree already. Records of two
+products of one line share the brand, words of the title and often the price. Added up as if these
+were independent, they say that the products are one. How often they go together is seen in near
+misses: records of different clusters that have a rare key of some other attribute in common. One
+pair of records votes for a pair of clusters. With
+
+    q = share of near misses that agree on the attribute
+    m = share of pairs of one cluster that do
+    e = mean evidence of such an agreement, in nats
+
+the evidence is multiplied by a discount d, so that agreement is worth what its frequency among near
+misses warrants: q exp(d e) = 1, as the mean of a likelihood ratio is 1 among pairs that do not
+match.
+
+Some near misses are entities that were split. They agree on all attributes nearly as often as pairs
+of one cluster do, while dependence raises q of some only. So the share of split entities is
+estimated by the lower quartile of q / m over the attributes, and m times as much is subtracted from
+every q first. So entities with many records, of which some stay apart, are hardly mistaken for
+dependence; nor is a file discounted whose records state one attribute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from math import exp, log
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.sample import neighbourhoods
+from kbforge.contracts import CandidateIndex, Cluster, FloatArray, IntArray, Problem
+from kbforge.contracts.fragment import Fragment
+from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.likelihoods.attributes.distortion import (
+    COPY,
+    AttributeRates,
+    Rates,
+    components,
+)
+from kbforge_plugins.likelihoods.attributes.kinds import Contents, Kind, counts_of, kind_of
+from kbforge_plugins.likelihoods.attributes.model import AttributeModel, Encoder, Record
+from kbforge_plugins.likelihoods.attributes.urn import Urns
+from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
+
+Counts: TypeAlias = dict[int, int]
+"""A cluster's values of one attribute by number, and how often each was seen."""
+
+_ROUNDS = 40
+_CONVERGED = 1e-4
+_PSEUDO_DRAWS = 4.0
+_PSEUDO_CLUSTERS = 2.0
+_MOST_VALUES = 24
+_SMALLEST = 1e-300
+"""What a probability that rounds to zero is taken for, so that logs are finite."""
+
+
+def learn_rates(
+    vocabulary: Vocabulary, clusters: Sequence[Counts], prior: AttributeRates, doubt: float = 0.0
+) -> AttributeRates:
+    """The most probable rates, with the prior worth a few draws, and more if clusters are doubted.
+
+    Args:
+        vocabulary: of the attribute.
+        clusters: what each holds of the attribute; those with one observation say nothing.
+        prior: where to start, and what to believe without data.
+        doubt: what the prior's weights are worth beside that, in draws for each draw of the data.
+
+    """
+    data = _Data.of(vocabulary, [c for c in clusters if sum(c.values()) > 1])
+    if data is None:
+        return prior
+    believed = np.array(prior.weights())
+    weights, concentration = believed, prior.concentration
+    for _ in range(_ROUNDS):
+        drawn, fresh = data.expected(weights, concentration)
+        new = drawn + (_PSEUDO_DRAWS + doubt * drawn.sum()) * believed
+        new /= new.sum()
+        spread = (digamma(concentration + data.sizes) - digamma(concentration)).sum()
+        concentration = float(
+            (fresh + _PSEUDO_CLUSTERS) / (spread + _PSEUDO_CLUSTERS / prior.concentration)
+        )
+        moved = float(np.abs(new - weights).max())
+        weights = new
+        if moved < _CONVERGED:
+            break
+    return AttributeRates.of(vocabulary.kind, weights.tolist(), concentration)
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """All clusters, flat: a cell for each cluster, true value v and value u of it.
+
+    Attributes:
+        parts: G's components of each cell, shape [cells, components].
+        count: how often u was seen, shape [cells].
+        row_start: where the cells of each (cluster, v) begin.
+        log_base: of each row's v.
+        row_cluster: of each row.
+        base: of each (cluster, u), shape [pairs].
+        pair_count: how often u was seen, shape [pairs].
+        pair_start: where the pairs of each cluster begin.
+        sizes: observations of each cluster.
+
+    """
+
+    parts: FloatArray
+    count: FloatArray
+    row_start: IntArray
+    log_base: FloatArray
+    row_cluster: IntArray
+    base: FloatArray
+    pair_count: FloatArray
+    pair_start: IntArray
+    sizes: FloatArray
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, clusters: Sequence[Counts]) -> _Data | None:
+        if not clusters:
+            return None
+        kept = [_most_seen(counts) for counts in clusters]
+        lengths = np.array([len(counts) for counts in kept])
+        rows = [(i, v) for i, counts in enumerate(kept) for v in counts]
+        cells = [(u, v, n) for counts in kept for v in counts for u, n in counts.items()]
+        base = np.array(vocabulary.base)
+        pairs = [(u, n) for counts in kept for u, n in counts.items()]
+        row_lengths = np.repeat(lengths, lengths)
+        return cls(
+            parts=np.array([components(vocabulary, u, v) for u, v, _ in cells]),
+            count=np.array([n for *_, n in cells], dtype=float),
+            row_start=np.cumsum(row_lengths) - row_lengths,
+            log_base=np.log(base[[v for _, v in rows]]),
+            row_cluster=np.array([i for i, _ in rows]),
+            base=base[[u for u, _ in pairs]],
+            pair_count=np.array([n for _, n in pairs], dtype=float),
+            pair_start=np.cumsum(lengths) - lengths,
+            sizes=np.array([sum(counts.values()) for counts in kept], dtype=float),
+        )
+
+    def expected(self, weights: FloatArray, concentration: float) -> tuple[FloatArray, float]:
+        """Expected fresh draws by component, shape [components], and in all.
+
+        Args:
+            weights: of the components, shape [components].
+            concentration: c.
+
+        """
+        mixed = np.maximum(self.parts @ weights, _SMALLEST)
+        a = concentration * mixed
+        log_rows = self.log_base + np.add.reduceat(_log_rising(a, self.count), self.row_start)
+        chance = np.maximum(concentration * (1 - weights[COPY]) * self.base, _SMALLEST)
+        log_chance = np.add.reduceat(_log_rising(chance, self.pair_count), self.pair_start)
+        top = log_chance.copy()
+        np.maximum.at(top, self.row_cluster, log_rows)
+        of_rows = np.exp(log_rows - top[self.row_cluster])
+        of_chance = np.exp(log_chance - top)
+        total = of_chance + np.bincount(self.row_cluster, of_rows, minlength=len(top))
+        of_rows /= total[self.row_cluster]
+        of_chance /= total
+
+        cells_in_row = np.diff(np.append(self.row_start, len(a)))
+        fresh = _tables(a, self.count) * np.repeat(of_rows, cells_in_row)
+        drawn = ((fresh / mixed)[:, None] * self.parts * weights).sum(axis=0)
+        pairs_in_cluster = np.diff(np.append(self.pair_start, len(chance)))
+        by_chance = (
+            _tables(chance, self.pair_count) * np.repeat(of_chance, pairs_in_cluster)
+        ).sum()
+        # a true value that was not seen: all observations are distorted, nobody knows how
+        others = np.array(weights)
+        others[COPY] = 0.0
+        drawn += by_chance * others / others.sum()
+        return drawn, float(fresh.sum() + by_chance)
+
+
+def _log_rising(a: FloatArray, n: FloatArray) -> FloatArray:
+    return np.asarray(gammaln(a + n) - gammaln(a))
+
+
+def _tables(a: FloatArray, n: FloatArray) -> FloatArray:
+    """Expected fresh draws of a value seen n times; a (psi(a + n) - psi(a)) without its 0/0."""
+    return np.where(n == 1, 1.0, a * (digamma(a + n) - digamma(a)))
+
+
+def _most_seen(counts: Counts) -> Counts:
+    if len(counts) <= _MOST_VALUES:
+        return counts
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return dict(ranked[:_MOST_VALUES])
+
+
+_LEAST_EVIDENCE = 1.0
+"""Nats from which on two values agree."""
+_MOST_HOLDERS = 12
+"""A key that more records of the sample have is not rare."""
+_MOST_NEAR_MISSES = 4_000
+_FEWEST_VOTES = 30
+_PSEUDO_VOTES = 10.0
+_USUAL_AGREEMENT = 0.75
+_LEAST_DISCOUNT = 0.1
+
+
+def discounts_of(
+    urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
+) -> list[float]:
+    """The discount of each attribute's evidence, above 0 and at most 1, by its index.
+
+    Args:
+        urns: of each attribute, without a discount.
+        records: what was clustered.
+        clusters: of the records, by place.
+
+    """
+    apart = [_Votes() for _ in urns]
+    for i, j, shared in _near_misses(urns, records, clusters):
+        _vote(apart, urns, records[i], records[j], shared)
+    together = [_Votes() for _ in urns]
+    for cluster in clusters:
+        for i, j in pairwise(cluster):
+            _vote(together, urns, records[i], records[j], None)
+    usual = [
+        (votes.agreeing + _PSEUDO_VOTES * _USUAL_AGREEMENT) / (votes.all + _PSEUDO_VOTES)
+        for votes in together
+    ]
+    shares = sorted(
+        (votes.agreeing + 1) / (votes.all + 1) / m
+        for votes, m in zip(apart, usual, strict=True)
+        if votes.all >= _FEWEST_VOTES
+    )
+    split = shares[(len(shares) - 1) // 4] if shares else 1.0
+    return [votes.discount(split * m) for votes, m in zip(apart, usual, strict=True)]
+
+
+class _Votes:
+    """Pairs of records that both state an attribute.
+
+    Attributes:
+        all: pairs.
+        agreeing: those that agree.
+        evidence: sum over these, in nats.
+
+    """
+
+    def __init__(self) -> None:
+        self.all = self.agreeing = 0
+        self.evidence = 0.0
+
+    def discount(self, split: float) -> float:
+        """With this share of all pairs taken out, for they agree as one entity."""
+        if self.all < _FEWEST_VOTES or not self.agreeing:
+            return 1.0
+        mean = self.evidence / self.agreeing
+        agreeing = max(self.agreeing - split * self.all, 0.0)
+        q = (agreeing + _PSEUDO_VOTES * exp(-mean)) / (self.all + _PSEUDO_VOTES)
+        return min(max(-log(q) / mean, _LEAST_DISCOUNT), 1.0)
+
+
+def _vote(
+    votes: list[_Votes], urns: Sequence[Urns], x: Record, y: Record, shared: set[int] | None
+) -> None:
+    others = dict(y)
+    for index, u in x:
+        v = others.get(index)
+        if v is None or (shared is not None and not shared - {index}):
+            continue
+        first, second = urns[index].single(min(u, v)), max(u, v)
+        evidence = first.gain(second) - urns[index].single(second).log_marginal
+        votes[index].all += 1
+        if evidence > _LEAST_EVIDENCE:
+            votes[index].agreeing += 1
+            votes[index].evidence += evidence
+
+
+def _near_misses(
+    urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
+) -> list[tuple[int, int, set[int]]]:
+    """Pairs of records, and the attributes of which they have a rare key in common."""
+    of_record = {i: number for number, cluster in enumerate(clusters) for i in cluster}
+    holders: dict[tuple[int, int, int], list[int]] = {}
+    for i, record in enumerate(records):
+        for index, u in record:
+            holders.setdefault((index, -1, u), []).append(i)
+            for name, feature in urns[index].vocabulary.features[u]:
+                holders.setdefault((index, name, feature), []).append(i)
+    shared: dict[tuple[int, int], set[int]] = {}
+    for (index, _, _), held in holders.items():
+        if len(held) <= _MOST_HOLDERS:
+            for pair in combinations(held, 2):
+                if of_record[pair[0]] != of_record[pair[1]]:
+                    shared.setdefault(pair, set()).add(index)
+    voted: dict[tuple[int, int], tuple[int, int, set[int]]] = {}
+    for (i, j), attributes in sorted(shared.items()):
+        first, second = sorted((of_record[i], of_record[j]))
+        voted.setdefault((first, second), (i, j, attributes))
+        if len(voted) >= _MOST_NEAR_MISSES:
+            break
+    return list(voted.values())
+
+
+_MOST_ATTRIBUTES = 200
+_SAMPLE = 2000
+_MOST_ROUNDS = 4
+_SETTLED = 0.03
+"""A change of the number of entities that ends the rounds."""
+_DOUBT = 2.0
+"""Draws that the prior is worth for each draw of the clusters that were found: different things
+that are alike, once together, would make rates that put more of them together."""
+_START_SIZE = 2.0
+"""Fragments an entity, before anything is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What was learned.
+
+    Attributes:
+        vocabularies: by attribute.
+        rates: of the attributes.
+        alpha: the concentration that gives as many entities as were found.
+        sample: fragments that were clustered (or labelled).
+
+    """
+
+    vocabularies: dict[str, Vocabulary]
+    rates: Rates
+    alpha: float
+    sample: int
+
+
+def vocabularies_of(
+    fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
+) -> dict[str, Vocabulary]:
+    """Every attribute's values; the rarest attributes of very many are left out.
+
+    Args:
+        fragments: to count.
+        kinds: attribute -> its kind, where that is known better than the values tell.
+
+    """
+    counts = counts_of(fragments)
+    common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
+    given = kinds or {}
+    return {
+        a: Vocabulary(given[a] if a in given else kind_of(counts[a]), counts[a])
+        for a in sorted(common)
+    }
+
+
+def fit_unlabelled(
+    fragments: Sequence[Fragment],
+    vocabularies: dict[str, Vocabulary],
+    index: CandidateIndex,
+    given: Rates | None = None,
+) -> Fitted:
+    """Learn from the fragments that will be clustered.
+
+    Args:
+        fragments: at least one.
+        vocabularies: of the attributes to learn about.
+        index: fitted to the fragments.
+        given: attribute -> rates that are known and stay as they are.
+
+    """
+    drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
+    seeds, sample = drawn.seeds, drawn.fragments
+    known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
+    rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
+    contents = Contents(fragments)
+    most = most_entities(contents)
+    entities = min(len(fragments) / _START_SIZE, most)
+    alpha = concentration_for(len(fragments), entities)
+    # equal fragments, such as bare names, are one entity or can not be told apart
+    vocabularies = by_record = _counted_by_content(vocabularies, contents)
+    del contents
+    encoder = Encoder(vocabularies)
+    records = [encoder.encode(fragment) for fragment in sample]
+    for _ in range(_MOST_ROUNDS):
+        problem = Problem(AttributeModel(vocabularies, rates), alpha, index=index)
+        clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
+        vocabularies = counted_by_entity(by_record, records, clusters)
+        rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
+        rates = discounted(vocabularies, rates, records, clusters) | known
+        size_of = {i: len(cluster) for cluster in clusters for i in cluster}
+        before = entities
+        found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
+        entities = min(found, most)
+        alpha = concentration_for(len(fragments), entities)
+        if abs(entities - before) < _SETTLED * before:
+            break
+    return Fitted(vocabularies, rates, alpha, len(sample))
+
+
+def fit_labelled(
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    vocabularies: dict[str, Vocabulary],
+) -> Fitted:
+    """Learn from gold clusters of the fragments."""
+    encoder = Encoder(vocabularies)
+    records = [encoder.encode(fragment) for fragment in fragments]
+    vocabularies = counted_by_entity(vocabularies, records, clusters)
+    rates = rates_of(vocabularies, records, clusters)
+    n = sum(map(len, clusters))
+    return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
+
+
+def most_entities(contents: Contents) -> float:
+    """More entities than this are not believed, whatever a clustering says.
+
+    Of n fragments D are different. Every one is stated n / D times word for word, and an entity is
+    taken to have at least as many different ones: D / (n / D). Where nothing repeats that is n and
+    bounds nothing. Without it, a grouping that leaves all fragments alone would confirm itself
+    where they have little more than a name: with an alpha above n no agreement on one attribute
+    outweighs a new entity.
+    """
+    return contents.different**2 / contents.fragments
+
+
+def _counted_by_content(
+    vocabularies: dict[str, Vocabulary], contents: Contents
+) -> dict[str, Vocabulary]:
+    """The vocabularies with fragments that state the same counted once.
+
+    Counted by fragment, a bare name that fifty of them have looks common. Its agreement looks weak
+    then, the fifty stay apart, and each round of learning confirms that they are.
+    """
+    counts = contents.counts()
+    return {
+        name: vocabulary.recounted({**vocabulary.counts, **counts.get(name, {})})
+        for name, vocabulary in vocabularies.items()
+    }
+
+
+def counted_by_entity(
+    vocabularies: dict[str, Vocabulary],
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, Vocabulary]:
+    """The vocabularies with each value counted once an entity, as far as the clusters tell.
+
+    What the base distribution is of are the true values of entities. Counted by record, the value
+    of an entity with many records looks common, and agreement on it weak. Values that are not in
+    the clusters are counted as others are on average. Of titles, of which an entity may have as
+    many variants as records, all variants of an entity are counted once together.
+    """
+    titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
+    of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
+    of_entities: list[dict[int, float]] = [{} for _ in vocabularies]
+    for cluster in clusters:
+        held = Counter(pair for i in cluster for pair in records[i])
+        of_attribute = Counter(index for i in cluster for index, _ in records[i])
+        for (index, value), n in held.items():
+            of_records[index][value] += n
+            share = n / of_attribute[index] if titles[index] else 1.0
+            of_entities[index][value] = of_entities[index].get(value, 0.0) + share
+    out = {}
+    for index, (attribute, vocabulary) in enumerate(vocabularies.items()):
+        seen, entities = of_records[index], of_entities[index]
+        usual = sum(entities.values()) / max(seen.total(), 1)
+        least = LEAST_COUNT if titles[index] else 1.0
+        counts = {
+            value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
+            for u, (value, n) in enumerate(vocabulary.counts.items())
+        }
+        out[attribute] = vocabulary.recounted(counts)
+    return out
+
+
+def rates_of(
+    vocabularies: dict[str, Vocabulary],
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+    doubt: float = 0.0,
+) -> dict[str, AttributeRates]:
+    """Each attribute's rates from clusters of records; `doubt` is `learn_rates`'s."""
+    held: list[list[Counts]] = [[] for _ in vocabularies]
+    for cluster in clusters:
+        of_cluster: dict[int, Counts] = {}
+        for i in cluster:
+            for index, value in records[i]:
+                counts = of_cluster.setdefault(index, {})
+                counts[value] = counts.get(value, 0) + 1
+        for index, counts in of_cluster.items():
+            held[index].append(counts)
+    return {
+        attribute: learn_rates(
+            vocabulary, held[index], AttributeRates.prior(vocabulary.kind), doubt
+        )
+        for index, (attribute, vocabulary) in enumerate(vocabularies.items())
+    }
+
+
+def discounted(
+    vocabularies: dict[str, Vocabulary],
+    rates: Rates,
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
+) -> dict[str, AttributeRates]:
+    """The rates with each attribute's discount, as clusters and near misses show it."""
+    urns = [Urns(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
+    found = discounts_of(urns, records, clusters)
+    return {
+        name: replace(rates[name], discount=discount)
+        for name, discount in zip(vocabularies, found, strict=True)
+    }
+
+
+def concentration_for(fragments: int, entities: float) -> float:
+    """The alpha under which so many fragments are expected to form so many entities."""
+    from scipy.optimize import brentq  # .2 s to import, and what takes up a model does not fit
+
+    low, high = -10.0, 30.0
+    target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
+
+    def excess(log_alpha: float) -> float:
+        return DirichletProcess(float(np.exp(log_alpha))).expected_clusters(fragments) - target
+
+    if excess(low) >= 0:
+        return float(np.exp(low))
+    if excess(high) <= 0:
+        return float(np.exp(high))
+    return float(np.exp(brentq(excess, low, high)))
+
+
+def _digest(fragment: Fragment) -> bytes:
+    return hashlib.blake2b(fragment.id.encode(), digest_size=8).digest()

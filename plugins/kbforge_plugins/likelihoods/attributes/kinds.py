@@ -1,0 +1,346 @@
+"""Kinds of attributes: what sort of values they have, and which features two values may share.
+
+A feature is a part of a value that survives when the rest is distorted: a word of a name, the
+year of a date, the district of a postcode. `distortion` draws a variant of a value from all values
+that have a feature in common with it.
+
+| kind | features |
+|---|---|
+| text | first letter, first three letters, words, all words in any order, a word and an initial |
+| title | words, pairs of neighbouring words, the two longest words; codes count as words |
+| date | year and month, year and day, month and day, year |
+| code | what stands before the first gap, the leading letters or digits |
+| number | its two leading digits and magnitude |
+| category | none |
+| set | members, words |
+
+An attribute with several values a record (authors, aliases, types) is read as one value, the set:
+its members come together, so they are no separate evidence. The counts of a file's values normalise
+each different list of values once.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Literal, TypeAlias, get_args
+
+from kbforge.contracts.fragment import Fragment
+
+Kind: TypeAlias = Literal["text", "title", "date", "code", "number", "category", "set"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Features: TypeAlias = dict[str, tuple[str, ...]]
+"""Feature name -> the value's features of that name, distinct."""
+
+LONGEST_VALUE = 400
+"""Characters of a value that are read; what is longer is cut."""
+
+_MOST_WORDS = 32
+_MOST_MEMBERS = 32
+_BETWEEN = "\n"  # no normalised value has a line break
+_WORD = re.compile(r"\w+")
+_GAP = re.compile(r"[\s/._-]+")
+_CODE_IN_TITLE = re.compile(r"[^\W_]+(?:[-./_][^\W_]+)+")
+_LEADING = re.compile(r"[^\W\d_]+|\d+")
+_ISO_DATE = re.compile(r"(-?\d{3,4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:t.*)?\Z")
+_DAY_FIRST = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.](\d{4})\Z")
+_IN_WORDS = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([a-z]{3,9})\.?,? (?:(\d{1,2}),? )?(\d{4})\Z"
+)
+_NUMBER = re.compile(r"[-+]?[$£€]?\s?\d[\d,]*(?:\.\d+)?\s?%?\Z")
+_PHONE = re.compile(r"(?:\+|00)([1-9](?:(?: ?\(0\)|[ ()/.-]*)\d){6,14})", re.ASCII)
+_GROUPED = re.compile(r"([-+]?[$£€]?)(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?", re.ASCII)
+# zeros at the end say nothing, but in a version, 1.10, they do
+_DECIMAL = re.compile(r"([-+]?[$£€]?)(\d{3,}(?=\.)|\d+(?=\.0+\Z))\.(\d+)", re.ASCII)
+_PART_OF_NAME = r"([^\W\d_][^\d,;:&/]*)"
+_SURNAME_FIRST = re.compile(f"{_PART_OF_NAME}, {_PART_OF_NAME}")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_SAMPLE = 5000
+_FEW_VALUES = 60
+_SHARE_OF_DATES, _SHARE_OF_NUMBERS, _SHARE_OF_CODES, _SHARE_OF_SETS = 0.8, 0.9, 0.6, 0.1
+_LONGEST_CODE = 24
+_WORDS_OF_A_TITLE = 4.0
+
+
+@lru_cache(maxsize=1 << 16)
+def normalised(value: str) -> str:
+    """A value as it is compared.
+
+    In compatibility form, with folded case, single spaces and bounded length; and spelled as others
+    that mean the same: +49 174 1234567 as 00491741234567, 1,234.50 as 1234.5, 12.0 as 12, "Ohlsson,
+    Margarethe" as "Margarethe Ohlsson". Knowledge bases keep the values as they were written.
+    """
+    folded = unicodedata.normalize("NFKC", value[:LONGEST_VALUE]).casefold()
+    return _meant(" ".join(folded.split())[:LONGEST_VALUE])
+
+
+def _meant(value: str) -> str:
+    """One spelling for those that mean the same number, phone number or name."""
+    if value[:1] in "+0" and (found := _PHONE.fullmatch(value)):
+        return "+" + re.sub(r"\(0\)|\D", "", found[1])
+    if found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value):
+        sign, whole, fraction = found.groups(default="")
+        return f"{sign}{whole.replace(',', '')}.{fraction}".rstrip("0").removesuffix(".")
+    if found := _SURNAME_FIRST.fullmatch(value):
+        return f"{found[2]} {found[1]}"
+    return value
+
+
+def stated(values: Iterable[str]) -> str:
+    """What a record says of an attribute as one value: its values normalised, each once, sorted.
+
+    Blank values are missing; "" if all are.
+    """
+    parts = sorted({*map(normalised, values)} - {""})
+    return _BETWEEN.join(parts[:_MOST_MEMBERS])
+
+
+def kind_of(counts: Mapping[str, int]) -> Kind:
+    """The kind of an attribute from its values, as `stated`, and how often each occurs."""
+    several = sum(n for value, n in counts.items() if _BETWEEN in value)
+    if several and several >= _SHARE_OF_SETS * sum(counts.values()):
+        return "set"
+    values = sorted(counts)[:: max(1, len(counts) // _SAMPLE)]
+    if not values:
+        return "category"
+    if _share(values, _is_full_date) >= _SHARE_OF_DATES:
+        return "date"
+    if len(counts) <= _FEW_VALUES and sum(counts.values()) >= 20 * len(counts):
+        return "category"
+    if _share(values, lambda value: bool(_NUMBER.match(value))) >= _SHARE_OF_NUMBERS:
+        return "number"
+    if _share(values, _is_code) >= _SHARE_OF_CODES:
+        return "code"
+    words = sum(len(words_of(value)) for value in values) / len(values)
+    return "title" if words > _WORDS_OF_A_TITLE else "text"
+
+
+def words_of(value: str) -> list[str]:
+    """Runs of letters, digits and marks on them, such as the vowels of Indic scripts."""
+    if value.isascii():
+        return _WORD.findall(value)
+    return "".join(c if _is_of_word(c) else " " for c in value).split()
+
+
+def _is_of_word(character: str) -> bool:
+    return bool(_WORD.match(character)) or unicodedata.category(character).startswith("M")
+
+
+def features_of(kind: Kind, value: str) -> Features:
+    """The features of a normalised value, by name; names without any are left out."""
+    return {name: keys for name, keys in _FEATURES[kind](value).items() if keys}
+
+
+def feature_names(kind: Kind) -> tuple[str, ...]:
+    """The names of a kind's features."""
+    return _NAMES[kind]
+
+
+def parse_date(value: str) -> tuple[str, str, str] | None:
+    """(year, month, day) as digits, "" where not given; None if it is no date.
+
+    Digits are not checked against the calendar: a slip of the pen makes months of 86.
+    """
+    if found := _ISO_DATE.match(value):
+        year, month, day = found.groups()
+        return year, (month or "").zfill(2) if month else "", (day or "").zfill(2) if day else ""
+    if found := _DAY_FIRST.match(value):
+        day, month, year = found.groups()
+        return year, month.zfill(2), day.zfill(2)
+    if (found := _IN_WORDS.match(value)) and found[2][:3] in _MONTHS:
+        month = f"{_MONTHS.index(found[2][:3]) + 1:02}"
+        return (
+            found[4],
+            month,
+            (found[1] or found[3] or "").zfill(2) if found[1] or found[3] else "",
+        )
+    return None
+
+
+def _share(values: Collection[str], test: Callable[[str], bool]) -> float:
+    return sum(map(test, values)) / len(values)
+
+
+def _is_full_date(value: str) -> bool:
+    parsed = parse_date(value)
+    # a bare number of four digits is a year only among dates
+    return parsed is not None and (bool(parsed[1]) or len(value) == 4)
+
+
+def has_digit(word: str) -> bool:
+    """Whether some character is a digit."""
+    return any(c.isdigit() for c in word)
+
+
+def _is_code(value: str) -> bool:
+    return has_digit(value) and len(value) <= _LONGEST_CODE and len(value.split()) <= 3
+
+
+def _text(value: str) -> Features:
+    words = tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS]
+    with_initial = {
+        f"{word} {other[0]}" for word in words[:4] for other in words[:4] if word != other
+    }
+    return {
+        "initial": (value[0],) if value else (),
+        "prefix": (value[:3],) if len(value) > 3 else (),
+        "word": words,
+        "words": (" ".join(sorted(words)),) if len(words) > 1 else (),
+        "word and initial": tuple(sorted(with_initial)),
+    }
+
+
+def _title(value: str) -> Features:
+    words = tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS]
+    # a code is one word, whichever way it is written: WRT-54G, WRT54G
+    joined = (re.sub(r"[-./_]", "", found) for found in _CODE_IN_TITLE.findall(value))
+    codes = tuple(dict.fromkeys(filter(has_digit, joined)))[:_MOST_WORDS]
+    longest = sorted(words, key=lambda word: (-len(word), word))[:2]
+    return {
+        "word": tuple(dict.fromkeys((*words, *codes))),
+        "pair": tuple(dict.fromkeys(" ".join(pair) for pair in pairwise(words))),
+        "longest": (" ".join(longest),) if len(longest) == 2 else (),
+    }
+
+
+def _date(value: str) -> Features:
+    parsed = parse_date(value)
+    if parsed is None:
+        return {}
+    year, month, day = parsed
+    return {
+        "year and month": (f"{year}-{month}",) if month else (),
+        "year and day": (f"{year}--{day}",) if day else (),
+        "month and day": (f"{month}-{day}",) if month and day else (),
+        "year": (year,),
+    }
+
+
+def _code(value: str) -> Features:
+    stem = _GAP.split(value, maxsplit=1)[0]
+    leading = _LEADING.match(value)
+    return {
+        "stem": (stem,) if stem not in ("", value) else (),
+        "leading": (leading[0],) if leading and leading[0] not in (stem, value) else (),
+    }
+
+
+def _number(value: str) -> Features:
+    digits = re.sub(r"[^\d.]", "", value)
+    whole = digits.split(".")[0].lstrip("0")
+    return {"magnitude": (f"{whole[:2]}e{len(whole)}",) if whole else ()}
+
+
+def _set(value: str) -> Features:
+    members = tuple(dict.fromkeys(filter(None, value.split(_BETWEEN))))
+    return {
+        "member": members,
+        "word": tuple(dict.fromkeys(words_of(value)))[:_MOST_WORDS],
+    }
+
+
+def _category(value: str) -> Features:
+    return {}
+
+
+_FEATURES: Mapping[Kind, Callable[[str], Features]] = {
+    "text": _text,
+    "title": _title,
+    "date": _date,
+    "code": _code,
+    "number": _number,
+    "category": _category,
+    "set": _set,
+}
+_NAMES: Mapping[Kind, tuple[str, ...]] = {
+    "text": ("initial", "prefix", "word", "words", "word and initial"),
+    "title": ("word", "pair", "longest"),
+    "date": ("year and month", "year and day", "month and day", "year"),
+    "code": ("stem", "leading"),
+    "number": ("magnitude",),
+    "category": (),
+    "set": ("member", "word"),
+}
+
+
+def counts_stated(
+    fragments: Sequence[Fragment], attributes: Container[str] = ()
+) -> dict[str, Counter[str]]:
+    """By attribute, how many fragments state each value as of `stated`, "" for blank ones.
+
+    Args:
+        fragments: to count.
+        attributes: those to count; none counts all.
+
+    """
+    raw: dict[str, dict[tuple[str, ...], int]] = {}
+    for fragment in fragments:
+        for attribute, values in fragment.properties.items():
+            held = raw.get(attribute)
+            if held is None:
+                held = raw[attribute] = {}
+            held[values] = held.get(values, 0) + 1
+    counts: dict[str, Counter[str]] = {}
+    for attribute, held in raw.items():
+        if attributes and attribute not in attributes:
+            continue
+        counter = counts[attribute] = Counter()
+        for values, n in held.items():
+            counter[stated(values)] += n
+    return counts
+
+
+def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
+    """By attribute, how many fragments state each value; blank ones are missing."""
+    counts = counts_stated(fragments)
+    for counter in counts.values():
+        del counter[""]
+    return {attribute: counter for attribute, counter in counts.items() if counter}
+
+
+class Contents:
+    """The different things that fragments state; what two state word for word is one of them.
+
+    Args:
+        fragments: to be told apart.
+
+    Attributes:
+        fragments: how many they are.
+        different: how many different things they state.
+
+    """
+
+    def __init__(self, fragments: Sequence[Fragment]) -> None:
+        numbers: dict[tuple[str, str], int] = {}
+        of_raw: dict[str, dict[tuple[str, ...], int]] = {}
+        found: set[tuple[int, ...]] = set()
+        for fragment in fragments:
+            said = []
+            for attribute, values in fragment.properties.items():
+                known = of_raw.get(attribute)
+                if known is None:
+                    known = of_raw[attribute] = {}
+                number = known.get(values)
+                if number is None:
+                    number = numbers.setdefault((attribute, stated(values)), len(numbers))
+                    known[values] = number
+                said.append(number)
+            said.sort()
+            found.add(tuple(said))
+        self._numbers, self._found = numbers, found
+        self.fragments, self.different = len(fragments), len(found)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """By attribute, how many of the different things state each value; without blank ones."""
+        often = Counter(chain.from_iterable(self._found))
+        out: dict[str, dict[str, int]] = {}
+        for (attribute, value), number in self._numbers.items():
+            if value:
+                out.setdefault(attribute, {})[value] = often[number]
+        return out

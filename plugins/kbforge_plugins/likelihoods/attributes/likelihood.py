@@ -1,0 +1,283 @@
+"""The attribute likelihood: records with several noisy attributes, trained without labels.
+
+Every attribute of an entity has a true value; a record's value is a copy of it, a slip of the pen,
+a variant that shares something with it, or unrelated. The family is Copas and Hilton's hit-miss
+model (1990) as Steorts (2015) and Marchant et al. (2021) use it for entity resolution, with
+records that repeat each other's variants (`urn`). Attributes are independent given the entity, and
+a missing value says nothing:
+
+    L(C) = sum over attributes of L_a(values of C)
+
+Agreement on a rare value counts for more than on a common one, through the base probabilities, and
+for less where other attributes predict it (`fitting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import CDLL
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, Kept
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.files.io import called, read_small
+from kbforge.models.bundle import read_bundle
+from kbforge.models.keeping import TakenUp, together
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.attributes.distortion import Rates, from_toml, to_toml
+from kbforge_plugins.likelihoods.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.kinds import counts_of, normalised
+from kbforge_plugins.likelihoods.attributes.model import (
+    AttributeModel,
+    AttributeTable,
+    CompiledUrns,
+)
+from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Vocabulary
+
+RATES_FILE, VALUES_FILE = "rates.toml", "values.json"
+_MOST_RATES_BYTES = 1 << 22
+_UNFITTED_ALPHA = 1.0
+_CALLED = "likelihood attributes"
+_LEAST_ALPHA, _MOST_ALPHA = 1e-300, 1e300
+
+
+class Attributes(ConjugateLikelihood):
+    """Records with several noisy attributes: names, dates, places, codes, numbers.
+
+    Without a trained model it learns from the fragments that are clustered, without labels.
+
+    Args:
+        attributes: the attributes to read; none reads all.
+        rates: a rates file to use in place of the model's, such as an edited copy of it.
+
+    Raises:
+        UsageError: an attribute named twice.
+        ModelError: the rates file is not one.
+
+    """
+
+    explains = loads_bundles = alpha_from_file = keeps = True
+
+    def __init__(self, attributes: tuple[str, ...] = (), rates: str | None = None) -> None:
+        if len(set(attributes)) < len(attributes):
+            raise UsageError("likelihood attributes: an attribute is named twice")
+        self._read = attributes
+        self._given = _read_rates(rates) if rates is not None else {}
+        self._trained = False
+        self.default_alpha = _UNFITTED_ALPHA
+        self.index: CandidateIndex = Selective(attributes=attributes)
+        self._trained_on: dict[str, Vocabulary] = {}
+        self._use({}, {})
+
+    def _use(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
+        self.vocabularies, self.rates = vocabularies, {**rates, **self._given}
+        self._names = tuple(vocabularies)
+        self._model = AttributeModel(vocabularies, self.rates)
+
+    @classmethod
+    def trained(cls, fitted: Fitted) -> Self:
+        """A model of which `fit` leaves the rates as they are."""
+        model = cls()
+        model.default_alpha = fitted.alpha
+        model._keep(fitted.vocabularies, fitted.rates)
+        return model
+
+    def _keep(self, vocabularies: dict[str, Vocabulary], rates: Rates) -> None:
+        self._use(vocabularies, rates)
+        self._trained, self._trained_on = True, vocabularies
+        self.index = Selective(attributes=self._names)
+
+    @classmethod
+    def from_bundle(
+        cls, path: Path, attributes: tuple[str, ...] = (), rates: str | None = None
+    ) -> Self:
+        """Load what `kbforge train-attributes` wrote.
+
+        Args:
+            path: the bundle's folder.
+            attributes: some of the bundle's attributes; none takes all of them.
+            rates: a rates file to use in place of the bundle's.
+
+        Raises:
+            ModelError: the bundle is damaged or not of this kind, or lacks an attribute.
+            UsageError: an attribute named twice.
+
+        """
+        bundle = read_bundle(path)
+        where = quoted(str(path), 400)
+        for name in (RATES_FILE, VALUES_FILE):
+            if name not in bundle.files:
+                raise ModelError(f"{where} has no {name}: it is not an attribute model")
+        read = from_toml(bundle.files[RATES_FILE], f"{where}/{RATES_FILE}")
+        counts = _read_values(bundle.files[VALUES_FILE], where)
+        for name in sorted(read.keys() ^ counts.keys()):
+            lacking = VALUES_FILE if name in read else RATES_FILE
+            raise ModelError(f'{where}/{lacking} lacks the attribute "{quoted(name)}"')
+        model = cls(attributes, rates)
+        for name in attributes:
+            if name not in read:
+                raise ModelError(f'{where} was not trained on the attribute "{quoted(name)}"')
+        for name in model._given:
+            if name not in read:
+                raise ModelError(f'{where} has no attribute "{quoted(name)}" of the rates file')
+        chosen = {**read, **model._given}
+        kept = sorted(attributes or read)
+        model._keep(
+            {name: Vocabulary(chosen[name].kind, counts[name]) for name in kept},
+            {name: chosen[name] for name in kept},
+        )
+        return model
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Without a trained model, learn from the input.
+
+        The index always does, and a trained model counts the values that it was not trained on,
+        so that they have base probabilities, and features in common with others.
+
+        Returns:
+            One sentence for the user; None for a trained model, unless it has nothing to read.
+
+        Raises:
+            UsageError: the fragments lack an attribute that was named, or have none at all.
+
+        """
+        if isinstance(self.index, Selective):
+            self.index.fit(fragments)
+        if self._trained:
+            return self._count_new(fragments)
+        self._require(fragments)
+        if self._read:
+            fragments = [_only(fragment, self._read) for fragment in fragments]
+        kinds = {name: rates.kind for name, rates in self._given.items()}
+        vocabularies = vocabularies_of(fragments, kinds)
+        fitted = fit_unlabelled(fragments, vocabularies, self.index, self._given)
+        self.default_alpha = fitted.alpha
+        self._use(fitted.vocabularies, fitted.rates)
+        return (
+            f"attributes: rates are learned from {fitted.sample:,} of the "
+            f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
+        )
+
+    def kept(self) -> Kept:
+        """Vocabularies, rates and alpha, and what the index learned."""
+        rates = {name: self.rates[name] for name in self._names}
+        own = Kept(
+            {
+                "trained": self._trained,
+                "alpha": self.default_alpha,
+                "attributes": list(self._names),
+                "rates": to_toml(rates).decode() if rates else "",
+            }
+        )
+        parts = {f"values_{i}": v.kept() for i, v in enumerate(self.vocabularies.values())}
+        return together(own, index=self.index.kept(), **parts)
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, _CALLED)
+        names = read.fields.texts("attributes")
+        parts = [f"values_{i}" for i in range(len(names))]
+        fields = read.only("trained", "alpha", "attributes", "rates", "index", *parts)
+        if fields.get("trained", bool, "true or false") != self._trained:
+            raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
+        alpha, toml = fields.within("alpha", _LEAST_ALPHA, _MOST_ALPHA), fields.get("rates", str)
+        rates = from_toml(toml.encode(), f"{_CALLED}: what was kept") if names else {}
+        if len(set(names)) < len(names) or rates.keys() != {*names}:
+            raise read.wrong("rates", "those of its attributes", ", ".join(rates) or "none")
+        vocabularies = {
+            name: Vocabulary.taken_up(rates[name].kind, read.part(part), f"{_CALLED}: {part}")
+            for name, part in zip(names, parts, strict=True)
+        }
+        self.index.take_up(read.part("index"))
+        self.default_alpha = alpha
+        self._use(vocabularies, rates)
+
+    def _require(self, fragments: Sequence[Fragment]) -> None:
+        wanted = {*self._read, *self._given}
+        present: set[str] = set()
+        for fragment in fragments:
+            for attribute, values in fragment.properties.items():
+                if attribute not in present and any(map(normalised, values)):
+                    present.add(attribute)
+            if present and present >= wanted:
+                return
+        if not present:
+            raise UsageError("likelihood attributes: the fragments have no attributes to read")
+        for names, whose in ((self._read, ""), (self._given, " of the rates file")):
+            for name in names:
+                if name not in present:
+                    said = f'no fragment has the attribute "{quoted(name)}"{whose}'
+                    raise UsageError(f"likelihood attributes: {said}")
+
+    def _count_new(self, fragments: Sequence[Fragment]) -> str | None:
+        counts, known = counts_of(fragments), self._trained_on
+        new = {
+            name: {value: n for value, n in counts.get(name, {}).items() if value not in v.counts}
+            for name, v in known.items()
+        }
+        self._use(
+            {
+                name: Vocabulary(v.kind, {**v.counts, **new[name]}) if new[name] else v
+                for name, v in known.items()
+            },
+            self.rates,
+        )
+        if counts.keys() & known.keys():
+            return None
+        names = quoted(", ".join(known))
+        return f"attributes: no fragment has an attribute that the model reads ({names})"
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), nats, shape [len(clusters)]."""
+        return self._model.log_marginal(clusters)
+
+    def live_clusters(self) -> AttributeTable:
+        """A new, empty table."""
+        return self._model.live_clusters()
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledUrns | None:
+        """See `kbforge.contracts.likelihood`."""
+        return self._model.compiled_clusters(kernel)
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What each attribute says for the fragment's joining the cluster, in nats.
+
+        Of attributes that both have: L_a(C + x) - L_a(C) - L_a({x}); the sum over attributes is
+        L(C + x) - L(C) - L({x}).
+        """
+        table = self.live_clusters()
+        values = table.contributions(table.encode(fragment), [table.encode(f) for f in cluster])
+        return {self._names[index]: value for index, value in values.items()}
+
+
+def _only(fragment: Fragment, attributes: tuple[str, ...]) -> Fragment:
+    kept = {name: fragment.properties[name] for name in attributes if name in fragment.properties}
+    return Fragment(fragment.id, kept)
+
+
+def _read_rates(path: str) -> Rates:
+    content = read_small(path, "a rates file", _MOST_RATES_BYTES, ModelError)
+    return from_toml(content, quoted(called(path), 400))
+
+
+def _read_values(content: bytes, where: str) -> dict[str, dict[str, float]]:
+    """By attribute: value -> how often it occurs."""
+    where = f"{where}/{VALUES_FILE}"
+    try:
+        table = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ModelError(f"{where} is not JSON ({error})") from None
+    if not isinstance(table, dict):
+        raise ModelError(f"{where}: expected an object of attributes, got {quoted(table)}")
+    for attribute, counts in table.items():
+        place = f"{where}: {quoted(attribute)}"
+        if not isinstance(counts, dict) or not counts:
+            raise ModelError(f"{place}: expected an object of values, got {quoted(counts)}")
+        for value, count in counts.items():
+            if type(count) not in (int, float) or count < LEAST_COUNT:
+                said = f"expected a number of at least {LEAST_COUNT}, got {quoted(count)}"
+                raise ModelError(f"{place}: {quoted(value)}: {said}")
+    return table

@@ -1,0 +1,580 @@
+"""An attribute's values as numbers, each with its base probability.
+
+    base(v) = (n_v - d) / (N + 1) + (d D + 1) / (N + 1) * spelling(v)         v seen
+    base(v) = (1 - d) / (N + 1)                                               otherwise
+
+of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
+and Kneser 1994) that leaves room for values never seen, spelled letter by letter: `spelling` draws
+letters by their share of the vocabulary until an end sign. It is a distribution over all strings
+of the vocabulary's letters and a thousand others. An unseen value counts as if it had been seen
+once: its spelling is far less probable than that, and two unrelated records that agree on a new
+town would be one entity for certain. Titles may be counted less than once: then d n_v is subtracted
+from them.
+
+The facts about a value are computed on first use and do not depend on earlier uses.
+
+*Kept vocabularies* are arrays in which a value or a feature is found by its digest: which values
+were counted, their base probabilities, the mass of each feature, the titles with each word. The
+features of a value, which follow from it alone, are not kept. Reading computes nothing for all
+values: apart from one look at the arrays, a file of a million records is read as fast as one of a
+thousand.
+
+*Titles.* How many words of a long text another keeps. Whoever writes a variant of a text v keeps
+each word with probability r, a word with a digit with another, and fills in the rest from an
+existing text that has the kept words. With S the words that u and v have in common,
+
+    G(u | v) = base(u) * product over S of r * product over v without S of (1 - r) / mass(S)
+
+    mass(S) = base probability of all texts other than v that have every word of S
+
+The mass is of the words together. Words that come together, such as those of a brand and its
+product line, are no separate evidence. Summed over u it is at most 1: u is drawn with S as the kept
+words, and S is only one of the sets of kept words that u may have been drawn with. How much is kept
+differs between texts, so there are four such components (`RETENTIONS`).
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import chain
+from math import fsum
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts.kept import Kept
+from kbforge.models.keeping import TakenUp
+from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
+from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
+
+_MOST_VALUES = 2**31 - 1
+_LAST_LETTER = 0x10FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What base probabilities are made of.
+
+    Attributes:
+        letters: how often each occurs in the values, each value once.
+        values: how many there are.
+        observed: sum of their counts.
+        discounted: sum of what is taken off these.
+
+    """
+
+    letters: Mapping[str, int]
+    values: int
+    observed: float
+    discounted: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Values and their features by digest.
+
+    Attributes:
+        values: of each value.
+        number: of each of these, shape [values].
+        base: base probability by number, shape [values].
+        features: of each feature.
+        mass: of each of these, shape [features].
+        starts: where the holders of each feature begin, and where all end, shape [features + 1]; of
+            titles, else empty.
+        holders: numbers of the values that have a word, feature after feature, each ascending.
+
+    """
+
+    values: Places
+    number: NDArray[np.int32]
+    base: FloatArray
+    features: Places
+    mass: FloatArray
+    starts: IntArray
+    holders: NDArray[np.int32]
+
+    def holding(self, feature: int) -> list[int]:
+        """The numbers of the titles that have the word at this place."""
+        held: list[int] = self.holders[self.starts[feature] : self.starts[feature + 1]].tolist()
+        return held
+
+
+NO_TABLES = Tables(
+    nowhere(),
+    np.zeros(0, np.int32),
+    np.zeros(0),
+    nowhere(),
+    np.zeros(0),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int32),
+)
+"""Of a vocabulary that was not taken up."""
+
+
+def feature_text(name: int, key: str) -> str:
+    """What the digest of a feature is of."""
+    return f"{name}\0{key}"
+
+
+def tables_of(
+    values: Sequence[str],
+    base: Sequence[float],
+    features: Mapping[tuple[int, str], float],
+    holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
+) -> Tables:
+    """The tables of a vocabulary.
+
+    Args:
+        values: by number.
+        base: by number.
+        features: the mass of each.
+        holders: of titles, the values that have each word.
+
+    """
+    digests = digests_of(values)
+    order = np.argsort(digests, kind="stable")
+    of_features = digests_of(feature_text(*feature) for feature in features)
+    ranked = np.argsort(of_features, kind="stable")
+    starts, held = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    if holders is not None:
+        known = list(features)
+        lists = [sorted(holders.get(known[i], ())) for i in ranked.tolist()]
+        starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        held = np.fromiter((u for part in lists for u in part), np.int32, int(starts[-1]))
+    return Tables(
+        Places(digests[order]),
+        order.astype(np.int32),
+        np.array(base, np.float64),
+        Places(of_features[ranked]),
+        np.fromiter(features.values(), np.float64, len(features))[ranked],
+        starts,
+        held,
+    )
+
+
+def to_kept(totals: Totals, tables: Tables) -> Kept:
+    """Totals and tables as they are stored."""
+    letters = sorted(totals.letters.items())
+    return Kept(
+        {"observed": totals.observed, "discounted": totals.discounted},
+        {
+            "letters": np.array([ord(letter) for letter, _ in letters], np.int32),
+            "letter_counts": np.array([n for _, n in letters], np.int64),
+            "values": tables.values.digests,
+            "number": tables.number,
+            "base": tables.base,
+            "features": tables.features.digests,
+            "mass": tables.mass,
+            "starts": tables.starts,
+            "holders": tables.holders,
+        },
+    )
+
+
+def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[Totals, Tables]:
+    """What `to_kept` made.
+
+    Args:
+        kept: by someone of whom nothing is known.
+        titles: whether the values are titles.
+        whose: vocabulary, for errors.
+
+    Raises:
+        ModelError: it is damaged, or something else.
+
+    """
+    read = TakenUp(kept, whose)
+    fields = read.only("observed", "discounted")
+    letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
+    letter_counts = read.array("letter_counts", np.int64, len(letters), least=1, most=2**53)
+    values = read.array("values", np.int64, least=0, most=LARGEST, ascending=True)
+    n = len(values)
+    number = read.array("number", np.int32, n, least=0, most=n - 1)
+    if n and np.bincount(number, minlength=n).max() > 1:
+        raise read.wrong("number", "each number once", "one of them twice")
+    base = read.array("base", np.float64, n, least=np.finfo(np.float64).tiny, most=1.0)
+    features = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
+    mass = read.array("mass", np.float64, len(features), least=0.0, most=max(n, 1))
+    starts = read.array(
+        "starts", np.int64, len(features) + 1 if titles else 0, least=0, ascending=True
+    )
+    if titles and starts[0]:
+        raise read.wrong("starts", "0 as the first one", str(starts[0]))
+    total = int(starts[-1]) if titles else 0
+    holders = read.array("holders", np.int32, total, least=0, most=n - 1)
+    return (
+        Totals(
+            dict(zip(map(chr, letters.tolist()), letter_counts.tolist(), strict=True)),
+            n,
+            fields.within("observed", 0.0, 2.0**53),
+            fields.within("discounted", 0.0, 2.0**53),
+        ),
+        Tables(Places(values), number, base, Places(features), mass, starts, holders),
+    )
+
+
+RETENTIONS = (
+    ("nearly all words", 0.92, 0.95),
+    ("most words", 0.8, 0.9),
+    ("many words", 0.65, 0.85),
+    ("some words", 0.5, 0.5),
+)
+"""Name, probability of a word to be kept, and of one with a digit."""
+_MOST_SETS = 1 << 20
+"""Remembered masses."""
+
+
+class Titles:
+    """The texts of one attribute by their words.
+
+    Args:
+        base: base probability of each text that was counted, by its number.
+        digits: the words that have a digit, by number; there may be more later.
+        holding: the texts with a word that is not among `holders`.
+        holders: by word, the numbers of the texts that have it.
+
+    Attributes:
+        holders: as given, and what was found since.
+
+    """
+
+    def __init__(
+        self,
+        base: list[float],
+        digits: set[int],
+        holding: Callable[[int], Iterable[int]],
+        holders: Mapping[int, set[int]] | None = None,
+    ) -> None:
+        self._base, self._digits, self._holding = base, digits, holding
+        self.holders = dict(holders or {})
+        self._mass: dict[frozenset[int], float] = {}
+        self._kept: dict[tuple[int, int, int, int], tuple[float, ...]] = {}
+
+    def count(self, words: Sequence[frozenset[int]]) -> None:
+        """These are the words of each text, by its number."""
+        for number, held in enumerate(words):
+            for word in held:
+                self.holders.setdefault(word, set()).add(number)
+
+    def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
+        """Probability, by component, that of a text's words these and no others are kept."""
+        digits = self._digits
+        common_digits, all_digits = len(common & digits), len(words & digits)
+        plain = len(common) - common_digits
+        counts = (plain, len(words) - all_digits - plain, common_digits, all_digits - common_digits)
+        found = self._kept.get(counts)
+        if found is None:
+            a, b, c, d = counts
+            found = self._kept[counts] = tuple(
+                r**a * (1 - r) ** b * of_digits**c * (1 - of_digits) ** d
+                for _, r, of_digits in RETENTIONS
+            )
+        return found
+
+    def mass(self, common: frozenset[int]) -> float:
+        """The base probability of all texts counted that have these words, at least one."""
+        found = self._mass.get(common)
+        if found is None:
+            holders = sorted(map(self._held, common), key=len)
+            base = self._base
+            found = fsum(base[number] for number in holders[0].intersection(*holders[1:]))
+            if len(self._mass) >= _MOST_SETS:
+                self._mass.clear()
+            self._mass[common] = found
+        return found
+
+    def _held(self, word: int) -> set[int]:
+        found = self.holders.get(word)
+        if found is None:
+            found = self.holders[word] = set(self._holding(word))
+        return found
+
+
+_NUMERIC: tuple[Kind, ...] = ("date", "number")
+_DIGITS = "0123456789"
+_DISCOUNT = 0.6
+LEAST_COUNT = 0.02
+"""Of a value that many others of an entity vary."""
+_UNSEEN_LETTERS = 1000.0
+"""Letters outside the vocabulary share the probability of one, as if there were so many."""
+
+
+class Vocabulary:
+    """The values of one attribute.
+
+    Args:
+        kind: says which features values have.
+        counts: value -> how often it occurs, at least `LEAST_COUNT`.
+
+    Attributes:
+        kind: as given.
+        counts: as given, by ascending value; none of a vocabulary that was taken up.
+        values: by number: those counted, ascending, then others as they were met. Of a vocabulary
+            that was taken up "" stands for those that were not asked for yet.
+        base: base probability by number.
+        features: by number, the value's features as (index of the feature's name, its number).
+        numeric: whether slips of the pen concern digits.
+        letters: what a slip of the pen may write: all letters of the values, or all digits.
+        alphabet: number of these, at least 2.
+        mass: base probability of all counted values that have a feature, by its number.
+        words: of titles, by number, the features that are words.
+        titles: of titles, the values counted by their words.
+
+    """
+
+    counts: dict[str, float]
+    values: list[str]
+    base: list[float]
+    features: list[tuple[tuple[int, int], ...]]
+    words: list[frozenset[int]]
+    mass: list[float]
+    titles: Titles | None
+    _names: dict[str, int]
+    _number: dict[str, int]
+    _spelling: array[float]
+    _stated: _Stated
+    _pairs: list[tuple[int, int]]
+
+    def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
+        self.counts = dict(sorted(counts.items()))
+        letters = Counter(chain.from_iterable(self.counts))
+        self._begin(kind, _totals(letters, self.counts), NO_TABLES)
+        self.values = list(self.counts)
+        self._number = {value: number for number, value in enumerate(self.values)}
+        self.features = list(map(self._numbered, self.values))
+        if kind == "title":
+            self.words = list(map(self._words_among, self.features))
+        self._spelling = array("d", map(self._spelled, self.values))
+        self.base = list(map(self._counted_base, self.counts.values(), self._spelling))
+        self._stated = _Stated.of(self.features)
+        self.mass = self._stated.masses(self.base, len(self._feature_number))
+        if kind == "title":
+            word = self._names["word"]
+            for (index, key), feature in self._feature_number.items():
+                if index == word and has_digit(key):
+                    self._digits.add(feature)
+            self.titles = Titles(self.base, self._digits, self._holding)
+            self.titles.count(self.words)
+
+    def recounted(self, counts: Mapping[str, float]) -> Self:
+        """The same values, counted otherwise.
+
+        Args:
+            counts: of all values that are counted here, and no others.
+
+        """
+        vocabulary, n = type(self).__new__(type(self)), self._n_counted
+        assert len(counts) == n
+        vocabulary.counts = {value: counts[value] for value in self.counts}
+        vocabulary._begin(self.kind, _totals(self._totals.letters, vocabulary.counts), NO_TABLES)
+        vocabulary.values, vocabulary.features = self.values[:n], self.features[:n]
+        vocabulary.words = self.words[:n]
+        vocabulary._number = {value: number for number, value in enumerate(vocabulary.values)}
+        vocabulary._feature_number = self._counted_features()
+        vocabulary._place = [-1] * len(vocabulary._feature_number)
+        vocabulary._pairs = self._pairs[: len(vocabulary._feature_number)]
+        # letters are counted by value, so that spellings are as probable as before
+        vocabulary._spelling = self._spelling
+        counted = vocabulary.counts.values()
+        vocabulary.base = list(map(vocabulary._counted_base, counted, self._spelling))
+        vocabulary._stated = self._stated
+        vocabulary.mass = self._stated.masses(vocabulary.base, len(vocabulary._feature_number))
+        if self.titles is not None:
+            vocabulary._digits = {*self._digits}
+            vocabulary.titles = Titles(
+                vocabulary.base, vocabulary._digits, vocabulary._holding, self.titles.holders
+            )
+        return vocabulary
+
+    @classmethod
+    def taken_up(cls, kind: Kind, kept: Kept, whose: str) -> Self:
+        """One that says what the vocabulary does that kept this.
+
+        Args:
+            kind: of both.
+            kept: as of `kept`.
+            whose: vocabulary it is, for errors.
+
+        Raises:
+            ModelError: it is damaged, or not of a vocabulary.
+
+        """
+        vocabulary = cls.__new__(cls)
+        vocabulary.counts = {}
+        totals, tables = read_kept(kept, kind == "title", whose)
+        vocabulary._begin(kind, totals, tables)
+        n = totals.values
+        vocabulary.values, vocabulary.features = [""] * n, [()] * n
+        vocabulary.base = tables.base.tolist()
+        if kind == "title":
+            vocabulary.words = [frozenset()] * n
+            vocabulary.titles = Titles(vocabulary.base, vocabulary._digits, vocabulary._holding)
+        return vocabulary
+
+    def kept(self) -> Kept:
+        """What was learned of the values counted; nothing of those met since."""
+        tables = self._tables
+        if tables is NO_TABLES:
+            n = self._n_counted
+            number = self._counted_features()
+            counted = {feature: self.mass[i] for feature, i in number.items()}
+            holders = None
+            if self.titles is not None:
+                held = self.titles.holders
+                holders = {f: held[number[f]] for f in counted if number[f] in held}
+            tables = tables_of(self.values[:n], self.base[:n], counted, holders)
+        return to_kept(self._totals, tables)
+
+    def _begin(self, kind: Kind, totals: Totals, tables: Tables) -> None:
+        self.kind, self._totals, self._tables = kind, totals, tables
+        self.values = []
+        self.base = []
+        self.features = []
+        self.words = []
+        self.mass = []
+        self.titles = None
+        self._number = {}
+        self._spelling, self._stated = array("d"), _Stated.of(())
+        self._pairs = []
+        self._feature_number: dict[tuple[int, str], int] = {}
+        self._place: list[int] = []
+        self._digits: set[int] = set()
+        self._names = {name: index for index, name in enumerate(feature_names(kind))}
+        self._n_counted, letters = totals.values, totals.letters
+        ends = max(totals.values, 1)
+        total = sum(letters.values()) + ends + 1
+        self._log_letter = {letter: math.log(n / total) for letter, n in letters.items()}
+        self._log_end = math.log(ends / total)
+        self._log_other = -math.log(total * _UNSEEN_LETTERS)
+        self.numeric = kind in _NUMERIC
+        digits = {*_DIGITS, *(letter for letter in letters if letter.isdigit())}
+        self.letters = frozenset(digits if self.numeric else letters)
+        self.alphabet = max(len(self.letters), 2)
+        self._unseen = (totals.discounted + 1) / (totals.observed + 1)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def number(self, value: str) -> int:
+        """The number of a normalised value; one never seen gets the next."""
+        number = self._number.get(value)
+        if number is None:
+            number = self._number[value] = self._met(value)
+        return number
+
+    def counted(self, number: int) -> bool:
+        """Whether a value is one of those counted, or only has a number."""
+        return number < self._n_counted
+
+    def shared_mass(self, feature: int) -> float:
+        """The base probability of all values of the vocabulary that have a feature."""
+        return self.mass[feature]
+
+    def _met(self, value: str) -> int:
+        """What is told of a value is worked out; its number."""
+        features = self._numbered(value)
+        place = self._tables.values.of(value)
+        if place >= 0:
+            number = int(self._tables.number[place])
+            self.values[number], self.features[number] = value, features
+            if self.kind == "title":
+                self.words[number] = self._words_among(features)
+            return number
+        self.values.append(value)
+        self.base.append(self._base(value))
+        self.features.append(features)
+        if self.kind == "title":
+            self.words.append(self._words_among(features))
+        return len(self.values) - 1
+
+    def _words_among(self, features: tuple[tuple[int, int], ...]) -> frozenset[int]:
+        word = self._names["word"]
+        return frozenset(feature for name, feature in features if name == word)
+
+    def _base(self, value: str) -> float:
+        n = self.counts.get(value, 0.0)
+        if not n:
+            return (1 - _DISCOUNT) / (self._totals.observed + 1)
+        return self._counted_base(n, self._spelled(value))
+
+    def _counted_base(self, n: float, spelled: float) -> float:
+        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
+        return seen + self._unseen * spelled
+
+    def _spelled(self, value: str) -> float:
+        log_letter, other = self._log_letter, self._log_other
+        spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
+        return math.exp(max(spelling, -700.0))
+
+    def _numbered(self, value: str) -> tuple[tuple[int, int], ...]:
+        out = []
+        for name, keys in features_of(self.kind, value).items():
+            index = self._names[name]
+            for key in keys:
+                number = self._feature_number.get((index, key))
+                number = self._number_of_new(index, key) if number is None else number
+                out.append(self._pairs[number])
+        return tuple(out)
+
+    def _number_of_new(self, index: int, key: str) -> int:
+        number = self._feature_number[index, key] = len(self._feature_number)
+        self._pairs.append((index, number))
+        place = self._tables.features.of(feature_text(index, key))
+        self._place.append(place)
+        self.mass.append(float(self._tables.mass[place]) if place >= 0 else 0.0)
+        if (
+            place >= 0
+            and self.titles is not None
+            and index == self._names["word"]
+            and has_digit(key)
+        ):
+            self._digits.add(number)
+        return number
+
+    def _counted_features(self) -> dict[tuple[int, str], int]:
+        """The numbers of the features that a counted value has; others have no mass."""
+        return {feature: i for feature, i in self._feature_number.items() if self.mass[i]}
+
+    def _holding(self, feature: int) -> list[int]:
+        """Of a vocabulary that was taken up, the titles counted that have a word."""
+        place = self._place[feature]
+        return self._tables.holding(place) if place >= 0 else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stated:
+    """The features of counted values, value after value.
+
+    Attributes:
+        features: their numbers.
+        sizes: how many each value has, shape [values].
+
+    """
+
+    features: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, features: Sequence[tuple[tuple[int, int], ...]]) -> _Stated:
+        sizes = np.fromiter(map(len, features), np.int32, len(features))
+        flat = (number for of_value in features for _, number in of_value)
+        return cls(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
+
+    def masses(self, base: Sequence[float], features: int) -> list[float]:
+        """The sum of base probabilities over the values that have each feature."""
+        weights = np.repeat(np.array(base, np.float64), self.sizes)
+        summed = np.bincount(self.features, weights, features)
+        masses: list[float] = summed.astype(np.float64).tolist()
+        return masses
+
+
+def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> Totals:
+    discounts = (min(n, 1.0) * _DISCOUNT for n in counts.values())
+    return Totals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))

@@ -1,0 +1,708 @@
+"""Dirichlet-multinomial counts: rows of features with their log factors, and clusters of counts.
+
+A cluster is a bag of draws, each from one of several categorical distributions (one for every
+history of an n-gram model, one for every attribute of a table) with Dirichlet priors. Its log
+marginal is a sum over categories c and distributions h of
+
+    F(n) = + lgamma(n + alpha[h, c]) - lgamma(alpha[h, c])       for n draws of c from h
+    F(n) = - lgamma(n + alpha[h]) + lgamma(alpha[h])             for n draws from h
+
+with alpha[h] the sum over c of alpha[h, c]. So categories and distributions are rows of one kind: a
+pseudo-count and a sign. No multinomial coefficient: the draws were observed one by one.
+
+*Exact sums.* F is rounded to multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats
+in size have no rounding error at all in float64, so a value never depends on the order of
+additions: neither on how a table stores its clusters, nor on which other clusters there are, nor
+on the order in which fragments came. The rounding is part of the model's definition.
+
+*Live clusters.* L(C + x) - L(C) = L({x}) + sum over the rows that C and x share of a gain, so only
+clusters that share a row with x differ from the base value L({x}). The table keeps an inverted
+index, from rows to the clusters that have them, in one of two forms:
+
+    sparse row   postings (cell, count, gain of one more) in a pool shared by all sparse rows
+    dense row    one count a cell, and for each multiplicity asked for one gain a cell, so that a
+                 query adds a whole array (single-character histories are in most names)
+
+A *cell* is one cluster's place in the index. A cell is written once and never reused: a released
+slot forgets its cell, and a slot that is used again gets a new one, so nothing of its former
+cluster remains. When enough cells are dead the index is rebuilt from the living.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from ctypes import CDLL
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from kbforge.contracts import Encoded, Fragment
+from kbforge.contracts.exponential import SparseCounts
+from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
+from kbforge.kernel.binding import FACTORS, address
+from kbforge.numerics.arrays import capacity_for, grown
+
+_GRID = 2.0**34
+_TABULATED = 32  # counts below this are looked up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCounts:
+    """A fragment as the model sees it: distinct rows and how often it counts in each, shape [n].
+
+    `log_marginal` is L({x}), in nats; `pairs` are (row, count) as Python numbers.
+    """
+
+    rows: IntArray
+    counts: IntArray
+    pairs: Sequence[tuple[int, int]]
+    log_marginal: float
+
+
+class Entries(NamedTuple):
+    """Of several fragments: where each one's begin, shape [n + 1], and all rows and counts."""
+
+    starts: IntArray
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+class DirichletRows:
+    """The rows met so far and their factors F. Subclasses make rows of fragments."""
+
+    def __init__(self) -> None:
+        self._pseudo_counts = np.zeros(0)
+        self._signs = np.zeros(0)
+        self._factors = np.zeros((0, _TABULATED))
+        self._gains_of_one = np.zeros((0, _TABULATED))
+        self._settled = 0
+        self._unsettled: list[tuple[float, float]] = []
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self._settled + len(self._unsettled)
+
+    def count(self, fragment: Fragment) -> Mapping[int, int]:
+        """How often a fragment counts in rows; new rows are made as needed, by `_made`."""
+        raise NotImplementedError
+
+    def encode(self, fragment: Fragment) -> RowCounts:
+        """The rows and counts of a fragment."""
+        return self._counted(self.pairs_of((fragment,))[0])
+
+    def pairs_of(self, fragments: Sequence[Fragment]) -> list[list[tuple[int, int]]]:
+        """By fragment, its (row, count), ascending."""
+        pairs = [sorted(self.count(fragment).items()) for fragment in fragments]
+        self._settle()
+        return pairs
+
+    def entries_of(self, fragments: Sequence[Fragment]) -> Entries:
+        """The rows and counts of all fragments, one after another."""
+        held = self.pairs_of(fragments)
+        starts = np.zeros(len(held) + 1, dtype=np.int64)
+        np.cumsum([len(pairs) for pairs in held], out=starts[1:])
+        flat = chain.from_iterable(chain.from_iterable(held))
+        both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
+        rows, counts = both.T.copy()
+        return Entries(starts, rows, counts)
+
+    def family_of(self, fragments: Sequence[Fragment]) -> SparseCounts:
+        """The fragments for samplers of exponential families."""
+        starts, rows, counts = self.entries_of(fragments)
+        n = self._settled
+        return SparseCounts(starts, rows, counts, self._pseudo_counts[:n], self._signs[:n])
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), shape [len(clusters)]: the closed form."""
+        out = np.zeros(len(clusters))
+        encoded = [(i, self.encode(f)) for i, c in enumerate(clusters) for f in c]
+        if encoded:
+            owners = np.repeat([i for i, _ in encoded], [len(x.rows) for _, x in encoded])
+            rows = np.concatenate([x.rows for _, x in encoded])
+            counts = np.concatenate([x.counts for _, x in encoded])
+            owners, rows, counts = merged(owners, rows, counts, self.size)
+            np.add.at(out, owners, self.factors(rows, counts))
+        return out
+
+    def set_marginals(self, fragments: Sequence[Fragment]) -> RowsOfSets:
+        """These fragments' rows, read once."""
+        return RowsOfSets(self, [self.encode(fragment) for fragment in fragments])
+
+    def _counted(self, pairs: Sequence[tuple[int, int]]) -> RowCounts:
+        both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        rows, numbers = both[:, 0].copy(), both[:, 1].copy()
+        return RowCounts(rows, numbers, pairs, float(self.factors(rows, numbers).sum()))
+
+    def _made(self, pseudo_count: float, sign: float) -> int:
+        """The number of a new row."""
+        self._unsettled.append((pseudo_count, sign))
+        return self.size - 1
+
+    def _settle(self) -> None:
+        """Have the factors of all rows; those of several are worked out at once."""
+        if not self._unsettled:
+            return
+        begin, end = self._settled, self.size
+        if end > len(self._signs):
+            capacity = capacity_for(end, len(self._signs))
+            self._pseudo_counts = grown(self._pseudo_counts, capacity)
+            self._signs = grown(self._signs, capacity)
+            self._factors = grown(self._factors, capacity)
+            self._gains_of_one = grown(self._gains_of_one, capacity)
+        pseudo_counts, signs = zip(*self._unsettled, strict=True)
+        self._pseudo_counts[begin:end] = pseudo_counts
+        self._signs[begin:end] = signs
+        factors = self._compute(np.arange(begin, end)[:, None], np.arange(_TABULATED + 1))
+        self._factors[begin:end] = factors[:, :-1]
+        self._gains_of_one[begin:end] = factors[:, 1:] - factors[:, :-1] - factors[:, 1:2]
+        self._settled, self._unsettled = end, []
+
+    def _compute(self, rows: IntArray, counts: IntArray) -> FloatArray:
+        a = self._pseudo_counts[rows]
+        factors = self._signs[rows] * (gammaln(counts + a) - gammaln(a))
+        rounded: FloatArray = np.rint(factors * _GRID) / _GRID
+        return rounded
+
+    def factors(self, rows: IntArray, counts: IntArray) -> FloatArray:
+        """F of rows at counts, broadcast against each other; exact multiples of 2^-34 nats."""
+        if not counts.size or int(counts.max()) < _TABULATED:
+            return self._factors.ravel().take(rows * _TABULATED + counts)
+        rows, counts = np.broadcast_arrays(rows, counts)
+        large = counts >= _TABULATED
+        out = self._factors.ravel().take(rows * _TABULATED + np.where(large, 0, counts))
+        out[large] = self._compute(rows[large], counts[large])
+        return out
+
+    def gains(self, rows: IntArray, counts: IntArray, more: IntArray | int) -> FloatArray:
+        """F(counts + more) - F(counts) - F(more): what a shared row adds to a predictive."""
+        extra = np.asarray(more)
+        joined = self.factors(rows, counts + extra)
+        joined -= self.factors(rows, counts)
+        joined -= self.factors(rows, extra)
+        return joined
+
+    def gains_of_one(self, rows: IntArray, counts: IntArray) -> FloatArray:
+        """`gains` for one more, rows and counts of one shape."""
+        if counts.size and int(counts.max()) >= _TABULATED:
+            return self.gains(rows, counts, 1)
+        return self._gains_of_one.ravel().take(rows * _TABULATED + counts)
+
+
+class RowsOfSets:
+    """L of sets of fragments of which the rows are known; the same bits as `log_marginal`.
+
+    Args:
+        rows: scores them.
+        encoded: all fragments.
+
+    """
+
+    def __init__(self, rows: DirichletRows, encoded: Sequence[RowCounts]) -> None:
+        self._rows = rows
+        none = [np.zeros(0, dtype=np.int64)]
+        self._numbers = np.concatenate([*none, *(x.rows for x in encoded)])
+        self._counts = np.concatenate([*none, *(x.counts for x in encoded)])
+        self._lengths = np.array([len(x.rows) for x in encoded], dtype=np.int64)
+        self._starts = self._lengths.cumsum() - self._lengths
+
+    def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
+        """See `kbforge.contracts.likelihood`."""
+        out = np.zeros(len(sets))
+        if not sets:
+            return out
+        members = np.concatenate(sets)
+        owners = np.arange(len(sets)).repeat([len(of_one) for of_one in sets])
+        lengths = self._lengths[members]
+        at = ranges(self._starts[members], lengths)
+        owners, rows, counts = merged(
+            owners.repeat(lengths), self._numbers[at], self._counts[at], self._rows.size
+        )
+        np.add.at(out, owners, self._rows.factors(rows, counts))
+        return out
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: one flat index."""
+    ends = lengths.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    flat: IntArray = np.arange(total) + (starts - ends + lengths).repeat(lengths)
+    return flat
+
+
+def merged(
+    owners: IntArray, rows: IntArray, counts: IntArray, n_rows: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Add up the counts of equal (owner, row) pairs; sorted by owner, then row."""
+    if not len(rows):
+        return owners, rows, counts
+    keys = owners * n_rows + rows
+    order = keys.argsort()
+    keys = keys.take(order)
+    is_first = np.empty(len(keys), dtype=bool)
+    is_first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    first = is_first.nonzero()[0]
+    keys = keys.take(first)
+    owner = keys // n_rows
+    return owner, keys - owner * n_rows, np.add.reduceat(counts.take(order), first)
+
+
+_DENSE_SHARE = 8  # a row is dense if more than one cell in so many holds it
+_DENSE_LEAST = 128  # and more cells than this
+_SPARE_CELLS = 1024  # cells beyond 1.5 times the living before a rebuild
+_KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to so often
+
+
+class LiveRows(LiveClusters):
+    """The clusters of one run. Slot s is at index s + 1 of the slot map; cell 0 is empty."""
+
+    editable = mergeable = True
+
+    def __init__(self, rows: DirichletRows) -> None:
+        self._rows = rows
+        self._cell_of = np.zeros(0, dtype=np.int64)
+        self._out = np.zeros(0)
+        self._store = _CellStore()
+        self._sparse = _SparseRows(rows)
+        self._dense = _DenseRows(rows, 0)
+        self._n_cells = 1
+        self._cells_limit = 0
+        self._rebuild(0)
+
+    def encode(self, fragment: Fragment) -> RowCounts:
+        """The rows and counts of a fragment's values."""
+        return self._rows.encode(fragment)
+
+    def log_predictive_new(self, x: RowCounts) -> float:
+        """L({x}), in nats."""
+        return x.log_marginal
+
+    def log_predictive(self, x: RowCounts, slots: int) -> FloatArray:
+        """L(C + x) - L(C) for slots 0..slots-1, shape [slots]."""
+        self._fit_slots(slots)
+        by_cell = self._sparse.gains(x, self._dense.number_of, self._n_cells)
+        self._dense.add_gains(x, by_cell)
+        by_cell += x.log_marginal
+        # "clip" lets NumPy write straight into `out`; cells are never out of range
+        return by_cell.take(self._cell_of[1 : slots + 1], out=self._out[:slots], mode="clip")
+
+    def log_predictive_of(self, x: RowCounts, slots: IntArray) -> FloatArray:
+        """L(C + x) - L(C) of these slots: the rows that x and each of them share."""
+        shared = self._shared_gains(x.rows, x.counts, slots)
+        return shared + x.log_marginal
+
+    def extend(self, x: RowCounts, parents: IntArray, children: IntArray) -> None:
+        """Make cluster children[k] := parents[k] + x, all k at once."""
+        k = len(children)
+        if not k:
+            return
+        self._reserve(k)
+        self._fit_slots(int(children.max()) + 1)
+        owners, rows, counts = self._store.read(self._cell_of.take(parents + 1))
+        owners = np.concatenate([owners, np.arange(k).repeat(len(x.rows))])
+        rows = np.concatenate([rows, *[x.rows] * k])
+        counts = np.concatenate([counts, *[x.counts] * k])
+        self._write(children, *merged(owners, rows, counts, self._rows.size))
+
+    def gather(self, xs: Sequence[RowCounts], slot: int) -> None:
+        """C := all of xs, whose counts are added up at once."""
+        self._reserve(1)
+        self._fit_slots(slot + 1)
+        rows = np.concatenate([x.rows for x in xs])
+        counts = np.concatenate([x.counts for x in xs])
+        owners = np.zeros(len(rows), dtype=np.int64)
+        self._write(np.array([slot]), *merged(owners, rows, counts, self._rows.size))
+
+    def _reserve(self, cells: int) -> None:
+        """Make room for that many new cells; a rebuild renumbers the old ones."""
+        if self._n_cells + cells > self._cells_limit:
+            self._rebuild(cells)
+
+    def _write(self, slots: IntArray, owners: IntArray, rows: IntArray, counts: IntArray) -> None:
+        """Give slots new cells with these entries, sorted by owner (position in `slots`)."""
+        k = len(slots)
+        self._store.append(np.bincount(owners, minlength=k), rows, counts)
+        self._index(owners + self._n_cells, rows, counts)
+        self._cell_of[slots + 1] = np.arange(self._n_cells, self._n_cells + k)
+        self._n_cells += k
+
+    def release(self, slots: IntArray) -> None:
+        """Forget these clusters."""
+        self._cell_of[slots + 1] = 0
+
+    def log_predictive_held(self, x: RowCounts, slot: int) -> float:
+        """L(C) - L(C - x), in nats."""
+        rows, counts = self._held(slot)
+        before = counts.take(rows.searchsorted(x.rows)) - x.counts
+        return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum())
+
+    def add(self, x: RowCounts, slot: int) -> None:
+        """C := C + x: the slot moves on to a new cell. Counts are whole: nothing drifts."""
+        slots = np.array([slot])
+        self.extend(x, slots, slots)
+
+    def remove(self, x: RowCounts, slot: int) -> None:
+        """C := C - x: the slot moves on to a new cell."""
+        self._reserve(1)
+        rows, counts = self._held(slot)
+        counts[rows.searchsorted(x.rows)] -= x.counts
+        left = counts.nonzero()[0]
+        owners = np.zeros(len(left), dtype=np.int64)
+        self._write(np.array([slot]), owners, rows.take(left), counts.take(left))
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and every D, shape [slots]."""
+        return self.log_merge_ratio_of(slot, np.arange(slots))
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and these D: the rows that both have."""
+        self._fit_slots(int(slots.max(initial=-1)) + 1)
+        return self._shared_gains(*self._held(slot), slots)
+
+    def _shared_gains(self, rows: IntArray, counts: IntArray, slots: IntArray) -> FloatArray:
+        """What the rows that each cluster has in common with these counts add, shape [slots]."""
+        own = np.zeros(self._rows.size, dtype=np.int64)
+        own[rows] = counts
+        owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))
+        more = own.take(theirs)
+        shared = more.nonzero()[0]
+        gains = self._rows.gains(theirs.take(shared), held.take(shared), more.take(shared))
+        summed: Any = np.bincount(owners.take(shared), gains, minlength=len(slots))
+        ratio: FloatArray = summed
+        return ratio
+
+    def merge(self, slot: int, into: int) -> None:
+        """D := D + C; D's slot moves on to a new cell, C's is released."""
+        self._reserve(1)
+        _, rows, counts = self._store.read(self._cell_of.take([into + 1, slot + 1]))
+        owners = np.zeros(len(rows), dtype=np.int64)
+        self._write(np.array([into]), *merged(owners, rows, counts, self._rows.size))
+        self._cell_of[slot + 1] = 0
+
+    def _held(self, slot: int) -> tuple[IntArray, IntArray]:
+        """The rows of a slot's cluster, ascending, and their counts."""
+        _, rows, counts = self._store.read(self._cell_of[slot + 1 : slot + 2])
+        return rows, counts
+
+    def _fit_slots(self, slots: int) -> None:
+        if slots + 1 > len(self._cell_of):
+            capacity = capacity_for(slots + 1, len(self._cell_of))
+            self._cell_of = grown(self._cell_of, capacity)
+            self._out = np.empty(capacity)
+
+    def _index(self, cells: IntArray, rows: IntArray, counts: IntArray) -> None:
+        """Enter counts of new cells; rows that have become common turn dense first."""
+        self._dense.fit_rows(self._rows.size)
+        self._sparse.fit_rows(self._rows.size)
+        numbers = self._dense.number_of.take(rows)
+        sparse = (numbers < 0).nonzero()[0]
+        grouped = _Grouped.by_row(rows.take(sparse), sparse)
+        threshold = max(_DENSE_LEAST, (self._n_cells + len(cells)) // _DENSE_SHARE)
+        common = self._sparse.lengths.take(grouped.rows) + grouped.sizes > threshold
+        if common.any():
+            for row in grouped.rows[common].tolist():
+                self._dense.add_row(row, *self._sparse.remove_row(row))
+            numbers = self._dense.number_of.take(rows)
+            sparse = (numbers < 0).nonzero()[0]
+            grouped = _Grouped.by_row(rows.take(sparse), sparse)
+        dense = (numbers >= 0).nonzero()[0]
+        self._dense.enter(numbers.take(dense), cells.take(dense), counts.take(dense))
+        self._sparse.enter(grouped, cells, counts)
+
+    def _rebuild(self, more: int) -> None:
+        """Keep only living cells, renumbered from 1, with room for at least `more` new ones."""
+        slots = self._cell_of.nonzero()[0]
+        owners, rows, counts = self._store.read(self._cell_of.take(slots))
+        n = len(slots)
+        self._cells_limit = max(n + n // 2 + _SPARE_CELLS, n + 1 + more)
+        self._cell_of[slots] = np.arange(1, n + 1)
+        self._n_cells = n + 1
+
+        self._store = _CellStore()
+        self._store.append(np.bincount(owners, minlength=n), rows, counts)
+        totals = np.bincount(rows, minlength=self._rows.size)
+        common = (totals > max(_DENSE_LEAST, n // _DENSE_SHARE)).nonzero()[0]
+        self._dense = _DenseRows(self._rows, self._cells_limit)
+        self._dense.fit_rows(self._rows.size)
+        empty = np.zeros(0, dtype=np.int64)
+        for row in common.tolist():
+            self._dense.add_row(row, empty, empty)
+        self._sparse = _SparseRows(self._rows)
+        self._index(owners + 1, rows, counts)
+
+
+class _Grouped:
+    """Entries grouped by row: which entries, and the groups' rows, first positions and sizes."""
+
+    __slots__ = ("entries", "first", "rows", "sizes")
+
+    def __init__(self, entries: IntArray, rows: IntArray, first: IntArray, sizes: IntArray) -> None:
+        self.entries, self.rows, self.first, self.sizes = entries, rows, first, sizes
+
+    @classmethod
+    def by_row(cls, rows: IntArray, entries: IntArray) -> _Grouped:
+        if not len(rows):
+            return cls(entries, rows, rows, rows)
+        order = rows.argsort()
+        rows = rows.take(order)
+        is_first = np.empty(len(rows), dtype=bool)
+        is_first[0] = True
+        np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+        first = is_first.nonzero()[0]
+        sizes = np.empty_like(first)
+        np.subtract(first[1:], first[:-1], out=sizes[:-1])
+        sizes[-1] = len(rows) - first[-1]
+        return cls(entries.take(order), rows.take(first), first, sizes)
+
+
+class _CellStore:
+    """What each cell holds, cell after cell: the source of children and of rebuilds."""
+
+    def __init__(self) -> None:
+        self._rows: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._end = 0
+        self._starts = np.zeros(1, dtype=np.int64)
+        self._lengths = np.zeros(1, dtype=np.int64)
+        self._cells = 1  # cell 0 holds nothing
+
+    def append(self, lengths: IntArray, rows: IntArray, counts: IntArray) -> None:
+        """Add cells of these lengths, whose entries follow each other."""
+        end = self._end + len(rows)
+        if end > len(self._rows):
+            capacity = capacity_for(end, len(self._rows))
+            self._rows, self._counts = grown(self._rows, capacity), grown(self._counts, capacity)
+        self._rows[self._end : end] = rows
+        self._counts[self._end : end] = counts
+        cells = self._cells + len(lengths)
+        if cells > len(self._starts):
+            capacity = capacity_for(cells, len(self._starts))
+            self._starts, self._lengths = (
+                grown(self._starts, capacity),
+                grown(self._lengths, capacity),
+            )
+        self._starts[self._cells : cells] = self._end + lengths.cumsum() - lengths
+        self._lengths[self._cells : cells] = lengths
+        self._end, self._cells = end, cells
+
+    def read(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """(position in `cells`, row, count) of every entry of these cells."""
+        lengths = self._lengths.take(cells)
+        entries = ranges(self._starts.take(cells), lengths)
+        owners = np.arange(len(cells)).repeat(lengths)
+        rows = self._rows.take(entries).astype(np.int64)
+        return owners, rows, self._counts.take(entries).astype(np.int64)
+
+
+class _SparseRows:
+    """Postings of rows that few cells hold: row r owns pool[start[r] : start[r] + length[r]]."""
+
+    def __init__(self, rows: DirichletRows) -> None:
+        self._rows = rows
+        self._cells = np.zeros(0, dtype=np.int64)
+        self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._gains = np.zeros(0)  # of one more, which is what most queries ask for
+        self._end = 0
+        self._starts = np.zeros(0, dtype=np.int64)
+        self._capacities = np.zeros(0, dtype=np.int64)
+        self.lengths = np.zeros(0, dtype=np.int64)
+
+    def fit_rows(self, n_rows: int) -> None:
+        """Know at least rows 0..n_rows-1."""
+        if n_rows > len(self.lengths):
+            capacity = capacity_for(n_rows, len(self.lengths))
+            self._starts = grown(self._starts, capacity)
+            self._capacities = grown(self._capacities, capacity)
+            self.lengths = grown(self.lengths, capacity)
+
+    def gains(self, x: RowCounts, dense: IntArray, n_cells: int) -> FloatArray:
+        """The sum of the sparse rows' gains for each cell, a new array of shape [n_cells]."""
+        cells, gains = [], []
+        known = len(self.lengths)
+        for row, multiplicity in x.pairs:
+            if row >= known or dense[row] >= 0:
+                continue
+            begin = self._starts[row]
+            end = begin + self.lengths[row]
+            if begin == end:
+                continue
+            cells.append(self._cells[begin:end])
+            if multiplicity == 1:
+                gains.append(self._gains[begin:end])
+            else:
+                held = self._counts[begin:end].astype(np.int64)
+                gains.append(self._rows.gains(np.array([row]), held, multiplicity))
+        if not cells:
+            return np.zeros(n_cells)
+        total: Any = np.bincount(np.concatenate(cells), np.concatenate(gains), minlength=n_cells)
+        summed: FloatArray = total
+        return summed
+
+    def enter(self, grouped: _Grouped, cells: IntArray, counts: IntArray) -> None:
+        """Append the grouped entries to their rows' postings."""
+        if not len(grouped.rows):
+            return
+        lengths = self.lengths.take(grouped.rows)
+        needed = lengths + grouped.sizes
+        full = needed > self._capacities.take(grouped.rows)
+        if full.any():
+            self._move(grouped.rows[full], 2 * needed[full])
+        rows = grouped.rows.repeat(grouped.sizes)
+        begin = self._starts.take(grouped.rows) + lengths - grouped.first
+        at = np.arange(len(rows)) + begin.repeat(grouped.sizes)
+        counts = counts.take(grouped.entries)
+        self._cells[at] = cells.take(grouped.entries)
+        self._counts[at] = counts
+        self._gains[at] = self._rows.gains_of_one(rows, counts)
+        self.lengths[grouped.rows] = needed
+
+    def _move(self, rows: IntArray, capacities: IntArray) -> None:
+        """Give rows larger places at the end of the pool; the old ones are lost until a rebuild."""
+        begin, self._end = self._end, self._end + int(capacities.sum())
+        if self._end > len(self._cells):
+            size = capacity_for(self._end, len(self._cells))
+            self._cells, self._counts = grown(self._cells, size), grown(self._counts, size)
+            self._gains = grown(self._gains, size)
+        lengths = self.lengths.take(rows)
+        source = ranges(self._starts.take(rows), lengths)
+        starts = begin + capacities.cumsum() - capacities
+        target = ranges(starts, lengths)
+        for column in (self._cells, self._counts, self._gains):
+            column[target] = column.take(source)
+        self._starts[rows], self._capacities[rows] = starts, capacities
+
+    def remove_row(self, row: int) -> tuple[IntArray, IntArray]:
+        """Take out a row; returns its cells and counts."""
+        begin = int(self._starts[row])
+        end = begin + int(self.lengths[row])
+        self.lengths[row] = 0
+        return self._cells[begin:end].copy(), self._counts[begin:end].astype(np.int64)
+
+
+class _DenseRows:
+    """Rows that many cells hold: counts [number, cell], and gains by (number, multiplicity)."""
+
+    def __init__(self, rows: DirichletRows, cells_limit: int) -> None:
+        self._rows = rows
+        self.number_of = np.full(0, -1, dtype=np.int64)
+        self._counts: NDArray[np.int32] = np.zeros((0, cells_limit), dtype=np.int32)
+        self._row_of: list[int] = []
+        # gains of (number, multiplicity): one line each, filled for the first `_filled` cells
+        self._gains = np.zeros((0, cells_limit))
+        self._line_of: dict[tuple[int, int], int] = {}
+        self._line_rows = np.zeros((0, 1), dtype=np.int64)
+        self._line_numbers = np.zeros(0, dtype=np.int64)
+        self._line_multiplicities = np.zeros((0, 1), dtype=np.int64)
+        self._filled = 0
+
+    def fit_rows(self, n_rows: int) -> None:
+        """Know at least rows 0..n_rows-1."""
+        known = len(self.number_of)
+        if n_rows > known:
+            self.number_of = grown(self.number_of, capacity_for(n_rows, known))
+            self.number_of[known:] = -1
+
+    def add_row(self, row: int, cells: IntArray, counts: IntArray) -> None:
+        """Make a row dense, with the counts it has in these cells."""
+        number = len(self._row_of)
+        if number >= len(self._counts):
+            self._counts = grown(self._counts, capacity_for(number + 1, 0))
+        self._row_of.append(row)
+        self.number_of[row] = number
+        self._counts[number, cells] = counts
+
+    def enter(self, numbers: IntArray, cells: IntArray, counts: IntArray) -> None:
+        """Set counts of new cells."""
+        if len(numbers):
+            self._counts[numbers, cells] = counts
+
+    def add_gains(self, x: RowCounts, by_cell: FloatArray) -> None:
+        """Add the dense rows' gains to each cell, shape [n_cells], in place."""
+        n_cells, known = len(by_cell), len(self.number_of)
+        lines = []
+        for row, multiplicity in x.pairs:
+            number = int(self.number_of[row]) if row < known else -1
+            if number < 0:
+                continue
+            if multiplicity <= _KEPT_MULTIPLICITY:
+                line = self._line_of.get((number, multiplicity))
+                lines.append(self._new_line(number, multiplicity) if line is None else line)
+            else:
+                held = self._counts[number, :n_cells].astype(np.int64)
+                by_cell += self._rows.gains(np.array([row]), held, multiplicity)
+        if lines:
+            self._fill(n_cells)
+            for line in lines:
+                by_cell += self._gains[line, :n_cells]
+
+    def _new_line(self, number: int, multiplicity: int) -> int:
+        line = len(self._line_of)
+        if line >= len(self._gains):
+            self._gains = grown(self._gains, capacity_for(line + 1, 0))
+        self._line_of[number, multiplicity] = line
+        lines = np.array(list(self._line_of), dtype=np.int64)
+        self._line_numbers = lines[:, 0]
+        self._line_rows = np.array(self._row_of, dtype=np.int64)[lines[:, :1]]
+        self._line_multiplicities = lines[:, 1:]
+        held = self._counts[number, : self._filled].astype(np.int64)
+        self._gains[line, : self._filled] = self._rows.gains(
+            self._line_rows[line], held, multiplicity
+        )
+        return line
+
+    def _fill(self, n_cells: int) -> None:
+        """Bring all lines up to cell n_cells - 1. Cells are written once, so the rest stands."""
+        if self._filled < n_cells:
+            new = slice(self._filled, n_cells)
+            held = self._counts[self._line_numbers, new].astype(np.int64)
+            self._gains[: len(self._line_of), new] = self._rows.gains(
+                self._line_rows, held, self._line_multiplicities
+            )
+            self._filled = n_cells
+
+
+_TOLD = 24
+"""Counts of a row whose factors the kernel is told at first; it asks for those of larger ones."""
+
+
+class CompiledRows:
+    """See `kbforge.contracts.CompiledClusters`.
+
+    Args:
+        kernel: the library.
+        rows: of the fragments, which no fragment counts in 2^31 times.
+
+    Attributes:
+        handle: address of the kernel's table.
+
+    """
+
+    def __init__(self, kernel: CDLL, rows: DirichletRows) -> None:
+        self._kernel, self._rows = kernel, rows
+        self._asked = FACTORS(self._more)  # the kernel calls it as long as the table lives
+        self.handle: int = kernel.kb_counts_new(self._asked)
+        self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
+        self._told = 0
+
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+        """See `kbforge.contracts.CompiledClusters`."""
+        starts, rows, counts = self._rows.entries_of(fragments)
+        first, self._told = self._told, self._rows.size
+        new = np.arange(first, self._told)[:, None]
+        factors = self._rows.factors(new, np.arange(_TOLD))
+        return Encoded(starts, rows, counts, (first, factors))
+
+    def tell(self, encoded: Encoded) -> None:
+        """See `kbforge.contracts.CompiledClusters`."""
+        first, factors = encoded.new
+        self._kernel.kb_counts_rows(self.handle, first, *factors.shape, address(factors))
+
+    def _more(self, row: int, begin: int, n: int, out: Any) -> None:
+        factors = self._rows.factors(np.array(row), np.arange(begin, begin + n))
+        np.ctypeslib.as_array(out, (n,))[:] = factors

@@ -1,0 +1,1 @@
+"""The language model of sets of fragments: its `model`, its `scoring` and the `likelihood`."""

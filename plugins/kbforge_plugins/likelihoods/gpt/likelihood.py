@@ -1,0 +1,201 @@
+"""The language model's likelihood: how probable is the text of a set of fragments?
+
+    L(C) = log p(canonical text of C), a sum over tokens of log-probabilities renormalised over
+    the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)
+
+The end of the text is not scored: a set is scored as a prefix of larger ones. How many fragments a
+cluster has is the Dirichlet process's business, and a model of training sets whose sizes a rule
+drew would count it a second time, wrongly. A fragment without properties has no text and
+contributes nothing.
+
+With a weight w, the surrogate votes too, a product of experts (Hinton 2002):
+
+    L(C) = log p(text of C) + w log p(names of C by the surrogate)
+
+which is a score of sets like any other, but no longer the log of a probability of text. A text has
+one model's view of how common a name is; bigrams, for which a long name is always rare, tell by it
+more readily whether two observations share a name by accident.
+
+A score costs milliseconds, and most joins are hopeless. So the model brings an index: a fragment is
+compared with the clusters that share values or parts of values with it, fitted to the file. Scores
+stay as they are; most are not asked for. What is lost are joins of fragments that share nothing,
+which an alpha too small for the file would make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import torch
+
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Kept, Likelihood
+from kbforge.errors import ModelError, UsageError, quoted
+from kbforge.fit.calibration import CALIBRATION_FILE, read_calibration
+from kbforge.models.bundle import Bundle, read_bundle
+from kbforge.models.keeping import TakenUp, together
+from kbforge_plugins.indexes.selective import Selective
+from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
+from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
+from kbforge_plugins.likelihoods.score_memory import ScoreMemory
+
+DEFAULT_ALPHA = 1000.0
+
+_MEBIBYTE = 1 << 20
+
+
+class Gpt(Likelihood):
+    """A transformer that reads sets of fragments; the default model ships with the package.
+
+    Args:
+        device: "cpu" or "cuda".
+        precision: "fp32", "bf16", or "auto" for whichever is faster here.
+        batch_tokens: most tokens read at once; 0 is the device's default.
+        cache_mb: memory for scores already given, in MiB.
+        reading_mb: memory for what was read, in MiB: sets that begin like earlier ones are not
+            read from the beginning.
+        surrogate_weight: how much the bundle's bigrams vote; 0 is the model alone.
+
+    Raises:
+        UsageError: an option out of range, or no usable GPU.
+        ModelError: the model is damaged.
+
+    """
+
+    takes_device = loads_bundles = alpha_from_file = keeps = True
+
+    def __init__(
+        self,
+        device: Literal["cpu", "cuda"] = "cpu",
+        precision: Literal["auto", "fp32", "bf16"] = "auto",
+        batch_tokens: int = 0,
+        cache_mb: int = 64,
+        reading_mb: int = 512,
+        surrogate_weight: float = 1.0,
+    ) -> None:
+        self._load(
+            shipped_model(),
+            device,
+            precision,
+            batch_tokens,
+            cache_mb,
+            reading_mb,
+            surrogate_weight,
+        )
+
+    @classmethod
+    def from_bundle(
+        cls,
+        path: Path,
+        device: Literal["cpu", "cuda"] = "cpu",
+        precision: Literal["auto", "fp32", "bf16"] = "auto",
+        batch_tokens: int = 0,
+        cache_mb: int = 64,
+        reading_mb: int = 512,
+        surrogate_weight: float = 1.0,
+    ) -> Self:
+        """Load what `kbforge train-lm` wrote; the options are the constructor's.
+
+        Raises:
+            ModelError: the bundle is damaged or does not fit this installation, with what differs.
+
+        """
+        model = cls.__new__(cls)
+        model._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
+        return model
+
+    @property
+    def precision(self) -> str:
+        """What the weights are in memory: "fp32" or "bf16"."""
+        return self._scorer.precision
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Fit the index to the fragments; the model stays as it was trained."""
+        return self.index.fit(fragments)
+
+    def kept(self) -> Kept:
+        """What the index learned; the model and its surrogate are in the bundle."""
+        return together(Kept(), index=self.index.kept())
+
+    def take_up(self, kept: Kept) -> None:
+        """See `kbforge.contracts.likelihood`."""
+        read = TakenUp(kept, "likelihood gpt")
+        read.only("index")
+        self.index.take_up(read.part("index"))
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C) of every cluster, in nats, shape [len(clusters)]."""
+        texts = [self._text(cluster) for cluster in clusters]
+        # what was read before moves the last bits of a score, too
+        known = self._given.of(dict(zip(texts, clusters, strict=True)), self._score)
+        return np.array([known[text] for text in texts], dtype=np.float64)
+
+    def _score(self, clusters: Mapping[str, Sequence[Fragment]]) -> FloatArray:
+        """L(C) of clusters by their texts."""
+        scores = self._scorer.score([self._tokens(text) for text in clusters])
+        if self.surrogate is None or not self._surrogate_weight:
+            return scores
+        votes = self.surrogate.log_marginal(list(clusters.values()))
+        return scores + self._surrogate_weight * votes
+
+    def _tokens(self, text: str) -> list[int]:
+        # the grammar's texts hold at least one object; no fragments have probability one
+        return self._tokenizer.encode(text) if text else []
+
+    def _text(self, cluster: Sequence[Fragment]) -> str:
+        # a fragment may have a vector alone; it has no text
+        return self._tokenizer.text([fragment for fragment in cluster if fragment.properties])
+
+    def _load(
+        self,
+        path: Path,
+        device: str,
+        precision: str,
+        batch_tokens: int,
+        cache_mb: int,
+        reading_mb: int,
+        surrogate_weight: float,
+    ) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise UsageError("likelihood gpt: device: there is no usable GPU")
+        if min(batch_tokens, cache_mb, reading_mb) < 0:
+            raise UsageError(
+                "likelihood gpt: batch_tokens, cache_mb and reading_mb cannot be negative"
+            )
+        if not 0 <= surrogate_weight < math.inf:
+            raise UsageError("likelihood gpt: surrogate_weight: expected 0 or more")
+        where = quoted(str(path), 400)
+        bundle = read_bundle(path)
+        model: LanguageModel = from_bundle(bundle, where)
+        self._tokenizer = model.tokenizer
+        self._scorer = SequenceScorer(
+            model, torch.device(device), precision, batch_tokens or None, reading_mb * _MEBIBYTE
+        )
+        self._given: ScoreMemory[str] = ScoreMemory(cache_mb)
+        self.surrogate = _surrogate(bundle, where)
+        self.index: CandidateIndex = Selective()
+        self._surrogate_weight = surrogate_weight
+        calibrated = CALIBRATION_FILE in bundle.files
+        self.default_alpha = (
+            read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA
+        )
+
+
+def shipped_model() -> Path:
+    """The folder of the default model."""
+    return Path(str(files("kbforge_plugins").joinpath("bundles/gpt")))
+
+
+def _surrogate(bundle: Bundle, where: str) -> Bigram | None:
+    content = bundle.files.get(COUNTS_FILE)
+    if content is None:
+        return None
+    counts = NgramCounts.from_bytes(content, where)
+    if counts.order != Bigram.order:
+        raise ModelError(f"{where}: {COUNTS_FILE} holds n-grams of order {counts.order}, not 2")
+    return Bigram.trained(counts, tuple(counts.by_attribute))

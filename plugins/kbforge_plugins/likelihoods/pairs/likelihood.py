@@ -1,0 +1,561 @@
+"""The pair likelihood: trained on other kinds of data, it reads any attributes without training.
+
+A model that ships scores whether two fragments are the same entity, from numbers that need no
+schema: how near their names are, how rare what they share, which attributes agree or conflict, and
+whether each is the other's best. A cluster's likelihood is the sum of the clipped log odds of its
+pairs, in which repeated statements have less weight. The file that is clustered decides what a
+pair is worth.
+
+A row that was seen n times weighs w_n = sqrt(n), so that fifty equal mentions do not outvote all
+other evidence, but outweigh the prior's preference for large clusters however many there are:
+
+    L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
+
+with o the clipped log odds of a pair. All sums are of whole numbers, so that L depends on the
+multiset alone, to the last bit.
+
+*Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
+gets the change of the mean of the leaves from the node to the child (Saabas 2014), which adds up
+exactly. Features of agreement and of all words are shared out over the attributes that both rows
+state, by how much the nearness of their values tells in this file; all other features describe the
+name.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import CDLL
+from hashlib import sha256
+from math import isqrt
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    Encoded,
+    FloatArray,
+    Fragment,
+    IntArray,
+    LiveClusters,
+)
+from kbforge.contracts.kept import Kept
+from kbforge.errors import ModelError, quoted
+from kbforge.files.io import read_small
+from kbforge.fit.heard import UNREAD, PairOdds
+from kbforge.kernel.binding import address
+from kbforge.models.defaults import default_folder, read_default
+from kbforge.models.trees import Trees, read_trees
+from kbforge.numerics.arrays import capacity_for
+from kbforge_plugins.likelihoods.pairs.features import AGREEMENT_FEATURES, SOUP_FEATURES
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, Rows
+from kbforge_plugins.likelihoods.pairs.keeping import Reading, Writing, starts_of
+from kbforge_plugins.likelihoods.pairs.odds import (
+    APART,
+    MODEL,
+    MOST,
+    UNITS,
+    Nearby,
+    Odds,
+    Row,
+    leading_of,
+)
+
+_ONE = 1 << 8
+"""The weight of a row that was seen once."""
+_SCALE = float(UNITS * _ONE * _ONE)
+
+
+def weight(n: int) -> int:
+    """w_n in units of which a row seen once has 256."""
+    return isqrt(n * _ONE * _ONE)
+
+
+class Members:
+    """One cluster: how often each row was seen.
+
+    Attributes:
+        counts: by row.
+        weight: the sum of the rows' weights.
+
+    """
+
+    __slots__ = ("counts", "weight")
+
+    def __init__(self, counts: dict[Row, int], total: int) -> None:
+        self.counts, self.weight = counts, total
+
+    def joined(self, x: Row, more: int) -> Members:
+        """With one observation of x more (1) or less (-1)."""
+        counts = dict(self.counts)
+        before = counts.pop(x, 0)
+        if before + more:
+            counts[x] = before + more
+        return Members(counts, self.weight + weight(before + more) - weight(before))
+
+
+def nats(units: int) -> float:
+    """A sum over pairs, in nats."""
+    return units / _SCALE
+
+
+def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> int:
+    """What one x more adds to the cluster's sum, or the last x did.
+
+    Args:
+        odds: of pairs.
+        members: of the cluster.
+        x: the row.
+        before: how often x was seen without that one, if the cluster holds it.
+
+    """
+    here = members.counts.get(x, 0)
+    n = here if before is None else before
+    step = weight(n + 1) - weight(n)
+    near = odds.near(x)
+    total = APART * (members.weight - weight(here))
+    total += _shared(near, members.counts, x)
+    return step * total + ((APART + near[x]) * _ONE * _ONE if n else 0)
+
+
+def _shared(near: Mapping[Row, int], counts: Mapping[Row, int], x: Row) -> int:
+    """The sum over candidates of x among the members, x left out."""
+    if len(near) < len(counts):
+        return sum(
+            above * weight(counts[row]) for row, above in near.items() if row in counts and row != x
+        )
+    return sum(weight(n) * near[row] for row, n in counts.items() if row in near and row != x)
+
+
+def sum_of(odds: Odds, members: Members) -> int:
+    """L of a cluster, in units."""
+    squares = sum(weight(n) ** 2 for n in members.counts.values())
+    total = APART * ((members.weight**2 - squares) // 2)
+    twice = 0
+    for row, n in members.counts.items():
+        near = odds.near(row)
+        twice += weight(n) * _shared(near, members.counts, row)
+        total += (n - 1) * (APART + near[row]) * _ONE * _ONE
+    return total + twice // 2
+
+
+def counted(rows: Iterable[Row]) -> Members:
+    """The cluster of some observations."""
+    counts: dict[Row, int] = {}
+    for row in rows:
+        counts[row] = counts.get(row, 0) + 1
+    return Members(counts, sum(map(weight, counts.values())))
+
+
+class PairTable(LiveClusters):
+    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can merge.
+
+    Args:
+        odds: of pairs; shared by all tables of a likelihood.
+
+    """
+
+    editable = mergeable = True
+
+    def __init__(self, odds: Odds) -> None:
+        self._odds = odds
+        self._clusters: list[Members | None] = []
+        self._holders: dict[Row, set[int]] = {}
+        self._weights = np.zeros(0, dtype=np.int64)
+        self._out: FloatArray = np.zeros(0)
+
+    def encode(self, fragment: Fragment) -> Row:
+        return self._odds.encode(fragment)
+
+    def log_predictive(self, x: Row, slots: int) -> FloatArray:
+        out = self._apart(slots, weight(1))
+        for slot in self._touched((*self._odds.near(x), x)):
+            if slot < slots:
+                out[slot] = nats(gain_of(self._odds, self._held(slot), x))
+        return out
+
+    def log_predictive_of(self, x: Row, slots: IntArray) -> FloatArray:
+        odds = self._odds
+        return np.array([nats(gain_of(odds, self._held(s), x)) for s in slots.tolist()])
+
+    def log_predictive_new(self, x: Row) -> float:
+        return 0.0
+
+    def extend(self, x: Row, parents: IntArray, children: IntArray) -> None:
+        top = int(children.max(initial=-1))
+        if top >= len(self._clusters):
+            self._clusters.extend([None] * (top + 1 - len(self._clusters)))
+        empty = Members({}, 0)
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            members = self._held(parent) if parent >= 0 else empty
+            self._forget(child)
+            self._keep(child, members.joined(x, 1))
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            self._forget(slot)
+
+    def log_predictive_held(self, x: Row, slot: int) -> float:
+        held = self._held(slot)
+        return nats(gain_of(self._odds, held, x, held.counts[x] - 1))
+
+    def add(self, x: Row, slot: int) -> None:
+        self._replace(slot, self._held(slot).joined(x, 1))
+
+    def remove(self, x: Row, slot: int) -> None:
+        self._replace(slot, self._held(slot).joined(x, -1))
+
+    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
+        held = self._held(slot)
+        out = self._apart(slots, held.weight)
+        near = {other for row in held.counts for other in (*self._odds.near(row), row)}
+        for other in self._touched(near):
+            if other < slots and other != slot:
+                out[other] = nats(self._merge_gain(held, self._held(other)))
+        return out
+
+    def merge(self, slot: int, into: int) -> None:
+        members = self._both(self._held(slot), self._held(into))
+        self._forget(slot)
+        self._replace(into, members)
+
+    def _apart(self, slots: int, weight_of_one: int) -> FloatArray:
+        """What joining is worth where no row is a candidate of another."""
+        if len(self._out) < slots:
+            self._out = np.zeros(capacity_for(slots, len(self._out)))
+        self._fit_weights(slots)
+        np.divide(self._weights[:slots] * (APART * weight_of_one), _SCALE, out=self._out[:slots])
+        return self._out[:slots]
+
+    def _touched(self, rows: Iterable[Row]) -> set[int]:
+        holders = self._holders
+        return {slot for row in rows for slot in holders.get(row, ())}
+
+    def _merge_gain(self, one: Members, other: Members) -> int:
+        if not one.counts.keys().isdisjoint(other.counts):
+            both = self._both(one, other)
+            return sum_of(self._odds, both) - sum_of(self._odds, one) - sum_of(self._odds, other)
+        if len(one.counts) > len(other.counts):
+            one, other = other, one
+        shared = sum(
+            weight(n) * _shared(self._odds.near(row), other.counts, row)
+            for row, n in one.counts.items()
+        )
+        return APART * one.weight * other.weight + shared
+
+    @staticmethod
+    def _both(one: Members, other: Members) -> Members:
+        counts = dict(one.counts)
+        for row, n in other.counts.items():
+            counts[row] = counts.get(row, 0) + n
+        return Members(counts, sum(map(weight, counts.values())))
+
+    def _held(self, slot: int) -> Members:
+        members = self._clusters[slot]
+        assert members is not None, f"slot {slot} is free"
+        return members
+
+    def _replace(self, slot: int, members: Members) -> None:
+        self._forget(slot)
+        self._keep(slot, members)
+
+    def _keep(self, slot: int, members: Members) -> None:
+        self._clusters[slot] = members
+        self._fit_weights(slot + 1)
+        self._weights[slot] = members.weight
+        for row in members.counts:
+            self._holders.setdefault(row, set()).add(slot)
+
+    def _forget(self, slot: int) -> None:
+        members = self._clusters[slot]
+        if members is not None:
+            for row in members.counts:
+                self._holders[row].discard(slot)
+            self._clusters[slot] = None
+
+    def _fit_weights(self, slots: int) -> None:
+        if len(self._weights) < slots:
+            wider = np.zeros(capacity_for(slots, len(self._weights)), dtype=np.int64)
+            wider[: len(self._weights)] = self._weights
+            self._weights = wider
+
+
+class CompiledPairs:
+    """See `kbforge.contracts.CompiledClusters`.
+
+    Args:
+        kernel: the library.
+        odds: of pairs; shared by all tables of a likelihood.
+
+    Attributes:
+        handle: address of the kernel's table.
+
+    """
+
+    def __init__(self, kernel: CDLL, odds: Odds) -> None:
+        self._kernel, self._odds = kernel, odds
+        self._arrays = odds.links.arrays  # the kernel reads them as long as the table lives
+        self._told = len(odds.links.own)
+        self.handle: int = kernel.kb_pairs_new(
+            self._told, *map(address, self._arrays), APART, float(UNITS)
+        )
+        self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
+
+    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+        """See `kbforge.contracts.CompiledClusters`."""
+        odds = self._odds
+        rows = np.array([odds.encode(fragment) for fragment in fragments], dtype=np.int32)
+        starts = np.arange(len(rows) + 1)
+        first, self._told = self._told, odds.n_rows
+        # of each new row what is near among those before it, so that a pair is told once
+        near = [
+            [(other, above) for other, above in odds.near(row).items() if other <= row]
+            for row in range(first, self._told)
+        ]
+        sizes = np.array([len(some) for some in near], dtype=np.int64)
+        pairs = np.array([one for some in near for one in some], dtype=np.int32).reshape(-1, 2)
+        told = first, starts_of(sizes), *pairs.T.copy()
+        return Encoded(starts, np.zeros(len(rows), np.int32), rows, told)
+
+    def tell(self, encoded: Encoded) -> None:
+        """See `kbforge.contracts.CompiledClusters`."""
+        first, starts, *arrays = encoded.new
+        n = len(starts) - 1
+        self._kernel.kb_pairs_rows(self.handle, first, n, address(starts), *map(address, arrays))
+
+
+_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
+class Explanation:
+    """Splits what trees say over attributes.
+
+    Args:
+        odds: of pairs.
+        trees: that the odds were made with.
+
+    """
+
+    def __init__(self, odds: Odds, trees: Trees) -> None:
+        self._odds, self._trees = odds, trees
+        self._mean = _means(trees)
+
+    def of(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """By attribute of the fragment; the sum is L(C + x) - L(C) - L({x}).
+
+        A fragment without attributes has one entry, `name`.
+        """
+        odds = self._odds
+        x = odds.encode(fragment)
+        members = counted(map(odds.encode, cluster))
+        naming = next(
+            (a for a in (*odds.file.naming, *fragment.properties) if a in fragment.properties),
+            "name",
+        )
+        said = dict.fromkeys((naming, *fragment.properties), 0.0)
+        here = members.counts.get(x, 0)
+        for row, n in sorted(members.counts.items()):
+            if row not in odds.near(x):
+                continue
+            times = 1.0 if row == x else weight(n) / weight(1)
+            if row != x:
+                times *= (weight(here + 1) - weight(here)) / weight(1)
+            for attribute, part in self._of_pair(x, row).items():
+                said[attribute if attribute in said else naming] += times * part
+        # rows that are no candidates are so by their names
+        said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
+        return said
+
+    def _of_pair(self, x: Row, row: Row) -> dict[str, float]:
+        """By attribute, "" for the name: its part of the clipped log odds of two rows."""
+        odds = self._odds
+        (a, i), (b, j) = odds.rows_of(x), odds.rows_of(row)
+        features = odds.file.describe(a, _ZERO + i, b, _ZERO + j)[0]
+        parts = self._parts(features)
+        log_odds = float(parts.sum())
+        clipped = min(max(log_odds, -MOST), MOST)
+        if log_odds:
+            parts *= clipped / log_odds
+        shares = self._shares(a, i, b, j)
+        shared = float(parts[:-1][_SHARED].sum()) if shares else 0.0
+        out = {attribute: shared * share for attribute, share in shares.items()}
+        out[""] = clipped - sum(out.values())
+        return out
+
+    def _parts(self, features: FloatArray) -> FloatArray:
+        """What each feature adds to the trees' sum, and last what all pairs have in common."""
+        trees, mean = self._trees, self._mean
+        parts = np.zeros(len(features) + 1)
+        parts[-1] = trees.offset[0]
+        for root in trees.roots.tolist():
+            parts[-1] += mean[root] if root >= 0 else trees.leaves[-1 - root]
+            node = root
+            while node >= 0:
+                column = int(trees.feature[node])
+                value = features[column]
+                left = (
+                    trees.missing_left[node] if np.isnan(value) else value <= trees.threshold[node]
+                )
+                child = int(trees.left[node] if left else trees.right[node])
+                parts[column] += (mean[child] if child >= 0 else trees.leaves[-1 - child]) - mean[
+                    node
+                ]
+                node = child
+        return parts
+
+    def _shares(self, a: Rows, i: int, b: Rows, j: int) -> dict[str, float]:
+        """By attribute that both state: its share of what agreement says."""
+        told = {
+            name: abs(worth.evidence(a.table.columns[name], i, b.table.columns[name], j))
+            for name, worth in self._odds.file.worths.items()
+            if a.table.columns[name].value(i) and b.table.columns[name].value(j)
+        }
+        total = sum(told.values())
+        return {name: value / total for name, value in told.items()} if total else {}
+
+
+def _means(trees: Trees) -> FloatArray:
+    """By node, the mean of the means of its children."""
+    mean = np.zeros(len(trees.feature))
+    for node in range(len(mean) - 1, -1, -1):
+        children = (int(trees.left[node]), int(trees.right[node]))
+        mean[node] = sum(mean[c] if c >= 0 else trees.leaves[-1 - c] for c in children) / 2
+    return mean
+
+
+_MOST_BYTES = 1 << 26
+_FORMAT = "pairs 1"
+
+
+class Pairs(ConjugateLikelihood):
+    """A pretrained model of pairs, for any attributes.
+
+    Args:
+        model: another model than the one that ships: its file, or the folder it is in.
+
+    Raises:
+        KBForgeError: the file cannot be read, or (ModelError) is not such a model.
+
+    """
+
+    explains = alpha_from_file = keeps = True
+    probability = False
+
+    def __init__(self, model: str | None = None) -> None:
+        self._trees = _read(model)
+        self._digest = sha256(self._trees.to_bytes()).hexdigest()
+        self.default_alpha = 1.0
+        self._odds = Odds.fitted((), self._trees)
+        self._nearby = Nearby(self._odds)
+        self.index: CandidateIndex = self._nearby
+        self._explanation: Explanation | None = None
+
+    def fit(self, fragments: Sequence[Fragment]) -> str | None:
+        """Read the file: how rare its names and values are, and what agreement in them is worth.
+
+        Returns:
+            One sentence for the user.
+
+        """
+        self._odds = Odds.fitted(fragments, self._trees)
+        self._nearby.follow(self._odds)
+        self._explanation = None
+        pairs = len(self._odds.links)
+        return (
+            f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
+            "was trained on other data"
+        )
+
+    def kept(self) -> Kept:
+        """What was read of the file, and the log odds of its pairs; not the model, but which."""
+        into = Writing()
+        into.value("format", _FORMAT)
+        into.value("model", self._digest)
+        self._odds.keep(into)
+        self._nearby.keep(into)
+        return into.kept()
+
+    def take_up(self, kept: Kept) -> None:
+        """Be as the one that kept this, which was made with the same model.
+
+        Raises:
+            ModelError: it is damaged, of another format, or of another model.
+
+        """
+        reading = Reading(kept)
+        for name, mine in (("format", _FORMAT), ("model", self._digest)):
+            if reading.value(name) != mine:
+                raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
+        odds = Odds.taken(reading, self._trees)
+        leading = leading_of(reading, odds.links)
+        reading.require_all_read()
+        self._nearby.follow(odds, leading)
+        self._odds, self._explanation = odds, None
+
+    def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
+        """L(C), nats, shape [len(clusters)]."""
+        odds = self._odds
+        sums = [sum_of(odds, counted(map(odds.encode, cluster))) for cluster in clusters]
+        return np.array([nats(units) for units in sums], dtype=np.float64)
+
+    def live_clusters(self) -> PairTable:
+        """A new, empty table."""
+        return PairTable(self._odds)
+
+    def compiled_clusters(self, kernel: CDLL) -> CompiledPairs:
+        """A new, empty table in the compiled kernel."""
+        return CompiledPairs(kernel, self._odds)
+
+    def pair_odds(
+        self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None
+    ) -> PairOdds:
+        """The clipped log odds of the pairs of these fragments, by row.
+
+        Args:
+            fragments: of the file that this was fitted to, or others.
+            placed: which of the others to place against the file, the rest being `UNREAD`; None is
+                all.
+
+        """
+        odds = self._odds
+        row = np.full(len(fragments), UNREAD, np.int64)
+        for number, fragment in enumerate(fragments):
+            known = odds.row_of(fragment, placed is None or bool(placed[number]))
+            row[number] = UNREAD if known is None else known
+        first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
+        return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
+
+    def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
+        """What each attribute says for the fragment's joining the cluster, in nats.
+
+        The sum over attributes is L(C + x) - L(C) - L({x}). See `Explanation`.
+        """
+        if self._explanation is None:
+            self._explanation = Explanation(self._odds, self._trees)
+        return self._explanation.of(fragment, cluster)
+
+
+def _read(model: str | None) -> Trees:
+    """The trees of a file or folder, of those that ship if none is named."""
+    if model is None:
+        return _checked(read_default(default_folder(None, MODEL), MODEL), f"the shipped {MODEL}")
+    given = Path(model)
+    if given.is_dir():
+        return _checked(read_default(given, MODEL), quoted(str(given / MODEL), 400))
+    return _checked(read_small(model, "a pair model", _MOST_BYTES, ModelError), quoted(model, 400))
+
+
+def _checked(content: bytes, where: str) -> Trees:
+    trees = read_trees(content, where)
+    if trees.features != FEATURES:
+        differ = sorted({*trees.features} ^ {*FEATURES})
+        said = quoted(differ[0]) if differ else "their order"
+        raise ModelError(
+            f"{where}: expected the {len(FEATURES)} features of this version, got others ({said}); "
+            "train it anew with python -m kbforge_training.defaults.pairs"
+        )
+    return trees

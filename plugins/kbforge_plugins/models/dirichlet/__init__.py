@@ -1,1 +1,0 @@
-"""Dirichlet-multinomial counts: rows of features, and the live clusters made of them."""

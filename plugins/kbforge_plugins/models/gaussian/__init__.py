@@ -1,1 +1,0 @@
-"""Gaussian clusters: their prior, and the live clusters of a run."""

@@ -1,1 +1,0 @@
-"""The language model: its network, tokenizer, bundle, and how sets are scored by it."""

@@ -1,0 +1,220 @@
+"""The marginal of one attribute against the urn written out, and as a probability."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbforge_plugins.likelihoods.attributes import urn as urn_module
+from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS
+from kbforge_plugins.likelihoods.attributes.urn import Urn, Urns
+from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from tests.likelihoods.attributes.toys import (
+    LETTERS,
+    random_kind,
+    random_rates,
+    random_vocabulary,
+    urn_written_out,
+    world,
+)
+
+
+def grow(urns: Urns, drawn: list[int]) -> Urn:
+    urn = urns.single(drawn[0])
+    for u in drawn[1:]:
+        urn = urn.grown(u)
+    return urn
+
+
+def of_counts(urns: Urns, counts: Counter[int]) -> Urn:
+    return urns.urn(*zip(*sorted(counts.items()), strict=True))
+
+
+def toys(seed: int) -> tuple[random.Random, Vocabulary, AttributeRates, list[int]]:
+    """Random rates, and values some of which the vocabulary has not seen."""
+    rng = random.Random(seed)
+    kind = random_kind(rng)
+    strings = world(LETTERS[kind], 4)
+    vocabulary = random_vocabulary(rng, kind, strings)
+    seen = [*vocabulary.values]
+    chosen = rng.sample(seen, min(3, len(seen))) + rng.sample(strings, 4)
+    return rng, vocabulary, random_rates(rng, kind), [vocabulary.number(v) for v in chosen]
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(1, 14))
+@settings(max_examples=250)
+def test_the_marginal_is_the_urn_written_out(seed: int, n: int) -> None:
+    rng, vocabulary, rates, values = toys(seed)
+    drawn = [rng.choice(values) for _ in range(n)]
+    expected = urn_written_out(vocabulary, rates, drawn)
+    urns = Urns(vocabulary, rates)
+    assert grow(urns, drawn).log_marginal == pytest.approx(expected, abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(2, 20))
+@settings(max_examples=150)
+def test_gains_sum_to_the_marginal(seed: int, n: int) -> None:
+    rng, vocabulary, rates, values = toys(seed)
+    drawn = [rng.choice(values) for _ in range(n)]
+    urns = Urns(vocabulary, rates)
+    urn = urns.single(drawn[0])
+    total = urn.log_marginal
+    for u in drawn[1:]:
+        total += urn.gain(u)
+        urn = urn.grown(u)
+    assert total == pytest.approx(urn.log_marginal, abs=1e-8)
+
+
+@given(seed=st.integers(0, 10**9), n=st.integers(1, 12))
+@settings(max_examples=150)
+def test_the_marginal_is_of_the_multiset_to_the_last_bit(seed: int, n: int) -> None:
+    """Whatever order, whatever was asked before, whichever unseen value got its number first."""
+    rng, vocabulary, rates, values = toys(seed)
+    drawn = [vocabulary.values[rng.choice(values)] for _ in range(n)]
+    found = set()
+    for _ in range(4):
+        rng.shuffle(drawn)
+        fresh = Vocabulary(vocabulary.kind, vocabulary.counts)
+        urns = Urns(fresh, rates)
+        numbers = [fresh.number(value) for value in drawn]
+        for u in rng.sample(numbers, len(numbers)):
+            urns.single(u).gain(rng.choice(numbers))
+        found.add(grow(urns, numbers).log_marginal)
+        # there and back: fragments that come and go leave no trace
+        urn = grow(urns, [*numbers, *numbers])
+        for u in rng.sample(numbers, len(numbers)):
+            smaller = urn.shrunk(u)
+            assert smaller is not None
+            urn = smaller
+        found.add(urn.log_marginal)
+        found.add(of_counts(Urns(fresh, rates), Counter(numbers)).log_marginal)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_observation_has_its_base_probability(kind: str) -> None:
+    rng = random.Random(5)
+    for _ in range(30):
+        vocabulary = random_vocabulary(rng, kind, world(LETTERS[kind], 4))  # type: ignore[index, arg-type]
+        urns = Urns(vocabulary, random_rates(rng, kind))  # type: ignore[arg-type]
+        for value in ["", *world(LETTERS[kind], 2)]:  # type: ignore[index]
+            u = vocabulary.number(value)
+            assert urns.single(u).log_marginal == pytest.approx(
+                math.log(vocabulary.base[u]), abs=1e-10
+            )
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=15)
+def test_all_sequences_of_n_observations_have_at_most_probability_one(seed: int) -> None:
+    """Every multiset of the values counted, as often as there are orders of it."""
+    rng = random.Random(seed)
+    kind = random_kind(rng)
+    letters = LETTERS[kind][:2]
+    vocabulary = random_vocabulary(rng, kind, world(letters, 3))
+    numbers = list(range(len(vocabulary)))
+    rates = random_rates(rng, kind)
+    urns = Urns(vocabulary, rates)
+    base = math.fsum(vocabulary.base)
+    copy, c = rates.weights()[0], rates.concentration
+    unseen = 1.0
+    for n in (1, 2, 3):
+        # of the true value, among n
+        unseen *= ((1 - copy) * c + n - 1) / (c + n - 1)
+        total = math.fsum(
+            math.exp(of_counts(urns, Counter(chosen)).log_marginal)
+            * math.factorial(n)
+            / math.prod(map(math.factorial, Counter(chosen).values()))
+            for chosen in itertools.combinations_with_replacement(numbers, n)
+        )
+        assert total <= 1 + 1e-9
+        # not much less either: the true value is among them, which the world has
+        assert total >= 0.3 * base**n * (1 - unseen)
+        if n == 1:
+            assert total == pytest.approx(base, abs=1e-9)
+
+
+def test_more_values_than_the_sum_considers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those seen most often; a value that rises among them, or falls, changes which."""
+    monkeypatch.setattr(urn_module, "_MOST_VALUES", 5)
+    monkeypatch.setattr(urn_module, "_MOST_DIFFERENT_KEPT", 6)
+    rng = random.Random(2)
+    vocabulary = Vocabulary("text", dict.fromkeys(world("ab", 3)[:9], 2))
+    rates = AttributeRates.prior("text")
+    numbers = [vocabulary.number(value) for value in world("abc", 3)[:14]]
+    entered = 0
+    for _ in range(12):
+        urns = Urns(vocabulary, rates)
+        drawn = [rng.choice(numbers) for _ in range(25)]
+        urn = urns.single(drawn[0])
+        for k, u in enumerate(drawn[1:], 2):
+            gain, before = urn.gain(u), urn
+            urn = urn.grown(u)
+            entered += u in urn.true and u in before.values and u not in before.true
+            assert gain == pytest.approx(urn.log_marginal - before.log_marginal, abs=1e-9)
+            assert urn.log_marginal == of_counts(urns, Counter(drawn[:k])).log_marginal
+            assert len(urn.true) == min(5, len(urn.values))
+        left = Counter(drawn)
+        for u in rng.sample(drawn, 20):
+            smaller = urn.shrunk(u)
+            assert smaller is not None
+            urn = smaller
+            left -= Counter([u])
+            fresh = of_counts(Urns(vocabulary, rates), left)
+            assert (urn.true, urn.log_marginal) == (fresh.true, fresh.log_marginal)
+    assert entered > 10
+
+
+def test_equal_multisets_are_one_object() -> None:
+    urns = Urns(Vocabulary("text", {"a": 1, "b": 1, "c": 2}), AttributeRates.prior("text"))
+    urn = grow(urns, [0, 1, 2, 1])
+    assert urn is grow(urns, [1, 1, 2, 0])
+    assert urn.shrunk(1) is grow(urns, [2, 0, 1])
+    assert urns.single(0).shrunk(0) is None
+
+
+def test_forgetting_comparisons_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = Vocabulary("text", dict.fromkeys(world("ab", 4), 1))
+    drawn = [random.Random(1).randrange(30) for _ in range(60)]
+    whole = grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal
+    monkeypatch.setattr(urn_module, "_MOST_PAIRS", 3)
+    assert grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal == whole
+
+
+def test_agreeing_on_a_rare_value_counts_for_more() -> None:
+    urns = Urns(Vocabulary("text", {"smith": 500, "zwicky": 2}), AttributeRates.prior("text"))
+    assert urns.single(1).gain(1) - urns.single(1).log_marginal > (
+        urns.single(0).gain(0) - urns.single(0).log_marginal
+    )
+
+
+def test_comparisons_have_the_same_bits_whichever_way_round_they_are_asked() -> None:
+    """Values that share many features, in different order."""
+    words = ["ada", "king", "byron", "noel", "of", "love"]
+    rng = random.Random(3)
+    values = {" ".join(rng.sample(words, rng.randint(3, 6))): rng.randint(1, 9) for _ in range(40)}
+    vocabulary = Vocabulary("text", values)
+    rates = random_rates(rng, "text")
+    for u, v in itertools.combinations(range(len(vocabulary)), 2):
+        one, other = Urns(vocabulary, rates), Urns(vocabulary, rates)
+        first = (one.draw(u, v), one.draw(v, u))
+        assert (other.draw(v, u), other.draw(u, v)) == first[::-1]
+
+
+def test_which_of_many_unseen_values_are_considered_does_not_depend_on_their_numbers() -> None:
+    rates = AttributeRates.prior("text")
+    values = [f"name {i}" for i in range(70)]
+    found = set()
+    for order in (values, values[::-1], values[30:] + values[:30]):
+        vocabulary = Vocabulary("text", {"name 0": 2, "else": 1})
+        numbers = [vocabulary.number(value) for value in order]
+        urn = grow(Urns(vocabulary, rates), numbers)
+        found.add((urn.log_marginal, frozenset(vocabulary.values[v] for v in urn.true)))
+    assert len(found) == 1
