@@ -70,7 +70,7 @@ def show_plugin(
     import dataclasses
 
     from kbforge import registry
-    from kbforge.registry.describe import describe
+    from kbforge.registry.options import describe
 
     kind = registry.kind_called(kind)
     plugin = registry.find(kind, name)

@@ -136,7 +136,7 @@ class Fragment:
 def is_of_source(source: str | None, name: str | None) -> bool:
     """Whether a fragment's source is the one of that name.
 
-    KBForge 0.1 wrote `table:row` as the source; that is the table, too.
+    Stores of version 1 may have `table:row` as the source; that is the table, too.
     """
     if source is None or name is None:
         return source == name

@@ -18,8 +18,6 @@ from kbforge.kb.made import made_from_json
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
 _OPTIONAL = ("reported", "alternatives", "vector", "explanations", "made")
-_BEFORE = "calibrated_confidence"
-"""What stood beside `confidence` up to version 0.1, which called it what `reported` is now."""
 _TOLERANCE = 1e-6
 
 
@@ -65,22 +63,23 @@ def entity_from_json(record: object, where: str) -> Entity:
     for key in _REQUIRED:
         if key not in record:
             raise BadRecord(where, "an entity, as kbforge cluster writes", "no such key", key)
-    unknown = sorted(set(record) - {*_REQUIRED, *_OPTIONAL, _BEFORE})
+    unknown = sorted(set(record) - {*_REQUIRED, *_OPTIONAL})
     if unknown:
         known = ", ".join((*_REQUIRED, *_OPTIONAL))
         raise BadRecord(where, f"only the keys {known}", quoted(unknown[0]))
     fragments = _ids(record["fragments"], where, "fragments")
-    confidence, reported = _confidence(record, where)
     return Entity(
         id=_text(record["id"], where, "id"),
         name=_text(record["name"], where, "name"),
         properties=_properties(record["properties"], frozenset(fragments), where),
         fragments=fragments,
-        confidence=confidence,
+        confidence=_probability(record["confidence"], where, "confidence"),
         subproblem=_number(record["subproblem"], where, "subproblem"),
         alternatives=_alternatives(record.get("alternatives", []), where),
         vector=_vector(record["vector"], where) if "vector" in record else None,
-        reported=reported,
+        reported=(
+            _probability(record["reported"], where, "reported") if "reported" in record else None
+        ),
         explanations=(
             _explanations(record["explanations"], frozenset(fragments), where)
             if "explanations" in record
@@ -88,18 +87,6 @@ def entity_from_json(record: object, where: str) -> Entity:
         ),
         made=made_from_json(record["made"], where) if "made" in record else None,
     )
-
-
-def _confidence(record: dict[str, object], where: str) -> tuple[float, float | None]:
-    """The confidence, and what was reported where that is something else."""
-    stated = _probability(record["confidence"], where, "confidence")
-    if _BEFORE in record:
-        if "reported" in record:
-            raise BadRecord(where, f"reported or {_BEFORE}", "both", "reported")
-        return _probability(record[_BEFORE], where, _BEFORE), stated
-    if "reported" in record:
-        return stated, _probability(record["reported"], where, "reported")
-    return stated, None
 
 
 def _properties(

@@ -1,7 +1,6 @@
 """The plugin registry: what is installed, made by name with options, and described.
 
-`discovery` finds plugins, `options` binds what a user sets to their constructors, `describe` says
-what they take.
+`discovery` finds plugins; `options` describes their options and binds what a user sets.
 """
 
 from kbforge.registry.discovery import (
@@ -11,14 +10,16 @@ from kbforge.registry.discovery import (
     check,
     create,
     damaged,
+    ending_of,
     find,
     installed,
     kind_called,
     load,
     names,
+    plugin_of,
+    require_plugin_of,
     singular,
 )
-from kbforge.registry.endings import ending_of, plugin_of, require_plugin_of
 
 __all__ = [
     "KINDS",

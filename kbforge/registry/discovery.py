@@ -4,6 +4,9 @@ A plugin is a class in some installed distribution, announced by an entry point 
 `kbforge.<kind>`; ours use the same groups as everyone's. Listing reads distribution metadata and
 imports nothing. Creating one imports that one module only, so a broken plugin breaks only the
 command that names it. The constructor's signature is the plugin's configuration schema.
+
+A source or an exporter states the endings of its files as the class attribute `endings`. The plugin
+that has the ending for a name is asked first, so that the usual formats import one module only.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from importlib.metadata import Distribution, EntryPoint, distributions
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from kbforge.errors import PluginError, UsageError, quoted
@@ -41,9 +44,7 @@ KINDS: Mapping[str, str] = {
     "commands": "verbs of the command line",
 }
 
-RETIRED: Mapping[str, str] = {"surrogates": "likelihoods"}
-"""Kinds of earlier versions, and the kind that holds their plugins now."""
-
+_PACKED = (".gz", ".zst", ".zstd")
 _GROUP_PREFIX = "kbforge."
 _KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
 
@@ -53,9 +54,8 @@ class Plugin:
     """What the metadata say of one plugin; nothing was imported to know it.
 
     Attributes:
-        status: "ok"; "incompatible" if the distribution requires another version of kbforge, or
-            announces it as a kind that is no more; "duplicate" if another distribution claims
-            the same name.
+        status: "ok"; "incompatible" if the distribution requires another version of kbforge;
+            "duplicate" if another distribution claims the same name.
         requires: the distribution's requirement on kbforge, "" if it states none.
         cause: one sentence on a status that is not "ok", else "".
 
@@ -84,7 +84,7 @@ class Damaged:
 
 def installed(kind: str | None = None) -> list[Plugin]:
     """All plugins (of a kind), by kind in the order of `KINDS`, then name, then distribution."""
-    kinds = [*KINDS, *RETIRED]
+    kinds = list(KINDS)
     found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
     return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
 
@@ -113,9 +113,9 @@ def load(kind: str, name: str) -> Any:
         raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
     if kind == "commands":  # the page of help loads all of them, and can do without NumPy
         return loaded
-    from kbforge.registry.contract import with_contract
+    from kbforge.registry.contract import checked
 
-    return with_contract(loaded, kind, _called(plugin))
+    return checked(loaded, kind, _called(plugin))
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
@@ -163,9 +163,6 @@ def find(kind: str, name: str) -> Plugin:
 
     """
     claims = [plugin for plugin in installed(kind) if plugin.name == name]
-    retired = [p for p in installed() if p.name == name and RETIRED.get(p.kind) == kind]
-    if not claims and retired:
-        raise PluginError(retired[0].cause)
     if not claims:
         available = ", ".join(names(kind)) or "none"
         raise PluginError(
@@ -220,22 +217,12 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
         Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
         for entry_point in distribution.entry_points
         if entry_point.group.startswith(_GROUP_PREFIX)
-        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in {**KINDS, **RETIRED}
+        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in KINDS
     ]
-    found = [_moved(plugin) if plugin.kind in RETIRED else plugin for plugin in found]
     if _satisfied(requires):
         return found
     needs = f"requires kbforge{requires}, this is {__version__}"
     return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
-
-
-def _moved(plugin: Plugin) -> Plugin:
-    now = RETIRED[plugin.kind]
-    cause = (
-        f"{_called(plugin)} is announced under {_GROUP_PREFIX}{plugin.kind}, which is no more; "
-        f"announce it under {_GROUP_PREFIX}{now}"
-    )
-    return replace(plugin, status="incompatible", cause=cause)
 
 
 def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
@@ -243,7 +230,7 @@ def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
     for plugin in found:
         claims.setdefault((plugin.kind, plugin.name), []).append(plugin)
     return tuple(
-        _duplicate(plugin, sharing) if len(sharing) > 1 and plugin.kind in KINDS else plugin
+        _duplicate(plugin, sharing) if len(sharing) > 1 else plugin
         for plugin in found
         for sharing in [claims[plugin.kind, plugin.name]]
     )
@@ -301,3 +288,78 @@ def kind_called(text: str) -> str:
 def _called(plugin: Plugin) -> str:
     owner = quoted(f"{plugin.distribution} {plugin.version}")
     return f'the {singular(plugin.kind)} "{quoted(plugin.name)}" of {owner}'
+
+
+def ending_of(path: str) -> str:
+    """The ending that names the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
+
+    A name that is nothing but the ending of a compressed file has no format.
+    """
+    name = PurePath(path).name.lower()
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    return PurePath(name).suffix
+
+
+def plugin_of(kind: str, path: str) -> str | None:
+    """The name of the plugin of a kind that states the ending of a path; None if none does.
+
+    Raises:
+        UsageError: several state it.
+
+    """
+    ending = ending_of(path)
+    if not ending:
+        return None
+    if ending[1:] in names(kind) and ending in _stated(kind, ending[1:]):
+        return ending[1:]
+    claims = [name for name in names(kind) if ending in _stated(kind, name)]
+    if len(claims) > 1:
+        raise UsageError(
+            f"{quoted(path, 400)}: the {kind} {' and '.join(claims)} take {quoted(ending)}; "
+            f"name one of them"
+        )
+    return claims[0] if claims else None
+
+
+def endings(kind: str) -> list[str]:
+    """All endings that plugins of a kind state, sorted."""
+    return sorted({ending for name in names(kind) for ending in _stated(kind, name)})
+
+
+def require_plugin_of(kind: str, path: str, how: str) -> str:
+    """As `plugin_of`, where there must be one.
+
+    Args:
+        kind: "sources" or "exporters".
+        path: of the file.
+        how: says how to name a plugin.
+
+    Raises:
+        UsageError: none or several state the ending.
+
+    """
+    found = plugin_of(kind, path)
+    if found is None:
+        ending = quoted(ending_of(path), 40)
+        got = f"the ending {ending}" if ending else "no ending"
+        raise UsageError(
+            f"{quoted(path, 400)}: expected an ending that {_article(kind)} takes "
+            f"({', '.join(endings(kind))}), got {got}; {how}"
+        )
+    return found
+
+
+def _article(kind: str) -> str:
+    one = singular(kind)
+    return f"an {one}" if one[0] in "aeiou" else f"a {one}"
+
+
+def _stated(kind: str, name: str) -> tuple[str, ...]:
+    """The endings of one plugin; none of one that is broken."""
+    if any(p.status != "ok" for p in installed(kind) if p.name == name):
+        return ()
+    try:
+        return tuple(getattr(load(kind, name), "endings", ()))
+    except PluginError:
+        return ()

@@ -2,7 +2,8 @@
 
 A plugin documents and types its options once, in its constructor's signature. Text from the
 command line and values from TOML are converted to the annotated type here, and an option that no
-parameter takes is an error that lists those there are.
+parameter takes is an error that lists those there are. A plugin's description is the summary of its
+docstring and these options.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from kbforge.words import did_you_mean
 
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
+_ENTRY = re.compile(r"(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.*)")
 
 
 def parse_settings(settings: Iterable[str], kinds: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -160,3 +164,82 @@ def _convert_scalar(value: object, kind: Any, called: str) -> Any:
     if kind in (str, Path) and isinstance(value, str | Path | int | float):
         return kind(str(value))
     raise UsageError(f"{called}: expected {getattr(kind, '__name__', kind)}, got {quoted(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOption:
+    """One option of a plugin, as `--set kind.name=value` takes it.
+
+    `default` is the default's text, None if the option must be given.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The first paragraph of a plugin's docstring, and its options in the order declared."""
+
+    summary: str
+    options: tuple[PluginOption, ...]
+
+
+def describe(factory: Any) -> Description:
+    """Describe a plugin's class (or function)."""
+    documentation = inspect.getdoc(factory) or ""
+    constructor = inspect.getdoc(factory.__init__) if inspect.isclass(factory) else None
+    texts = _documented_arguments(documentation) | _documented_arguments(constructor or "")
+    return Description(
+        summary=" ".join(documentation.split("\n\n")[0].split()),
+        options=tuple(
+            PluginOption(name, _type_text(p.annotation), _default_text(p), texts.get(name, ""))
+            for name, p in option_parameters(factory).items()
+        ),
+    )
+
+
+def _type_text(annotation: Any) -> str:
+    if annotation is inspect.Parameter.empty:
+        return "any"
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Literal:
+        return " | ".join(map(str, arguments))
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return " | ".join(map(_type_text, arguments))
+    if annotation is types.NoneType:
+        return "none"
+    if inspect.isclass(annotation) and not arguments:
+        return annotation.__name__
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(annotation))
+
+
+def _default_text(parameter: inspect.Parameter) -> str | None:
+    """The default as `--set` would take it."""
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        return None
+    if isinstance(default, tuple | list):
+        return ",".join(map(str, default))
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default)
+
+
+def _documented_arguments(documentation: str) -> dict[str, str]:
+    """Argument -> text, from a docstring's `Args:` section in Google's style."""
+    section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", documentation, re.MULTILINE)
+    if section is None:
+        return {}
+    lines = section.group(1).splitlines()
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    out: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        entry = _ENTRY.fullmatch(line[indent:])
+        if entry:
+            name = entry["name"]
+            out[name] = entry["text"].strip()
+        elif name and line.strip():
+            out[name] += " " + line.strip()
+    return out

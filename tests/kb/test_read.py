@@ -34,17 +34,6 @@ def test_assembled_entities_read_back(found):
         assert entity_from_json(record, "kb:1") == entity
 
 
-def test_figures_of_version_0_1_are_read_as_what_they_mean():
-    record = {key: value for key, value in GOOD.items() if key != "reported"}
-    old = entity_from_json({**record, "calibrated_confidence": 0.25}, "kb:1")
-    assert (old.confidence, old.reported, old.probability) == (0.25, 0.9, 0.9)
-    plain = entity_from_json(record, "kb:1")
-    assert (plain.confidence, plain.reported, plain.probability) == (0.9, None, 0.9)
-    now = old.to_json()
-    assert (now["confidence"], now["reported"]) == (0.25, 0.9)
-    assert "calibrated_confidence" not in now
-
-
 def test_files_read_back(tmp_path):
     made = list(examples.entities())
     path = tmp_path / "kb.jsonl"
@@ -61,7 +50,7 @@ WRONG = [
     (("confidence",), DELETED, "confidence: expected an entity"),
     (("reported",), 1.5, "reported: expected a probability from 0 to 1"),
     (("reported",), None, "reported: expected a probability"),
-    (("calibrated_confidence",), 0.5, "reported: expected reported or calibrated_confidence"),
+    (("calibrated_confidence",), 0.5, "expected only the keys .*, got calibrated_confidence"),
     (("subproblem",), DELETED, "subproblem: expected an entity"),
     (("extra",), 1, "expected only the keys .*, got extra"),
     (("id",), "", "id: expected a non-empty string"),

@@ -15,10 +15,10 @@ from tests.registry.distributions import Distribution, kbforge
 
 SOURCE = """
 import sys
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts import Fragment, Source
 from kbforge.errors import KBForgeError
 
-class Odd:
+class Odd(Source):
     def read(self, inputs, on_bad):
         yield Fragment("a", {{"name": ("A",)}})
         {statement}

@@ -19,6 +19,7 @@ GOOD = Distribution(
     modules={
         "kb_good": '''
 import typer
+from kbforge.contracts import Source
 
 app = typer.Typer()
 
@@ -27,7 +28,7 @@ def greet() -> None:
     """Say hello [/to] all."""
     print("hello")
 
-class Good:
+class Good(Source):
     """A good source.
 
     Args:

@@ -14,7 +14,7 @@ import pytest
 from kbforge import registry
 from kbforge.contracts.suite import TASK_NAME, Plan
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.registry.describe import describe
+from kbforge.registry.options import describe
 from kbforge.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
 from kbforge_plugins.suites.gauss import Gauss

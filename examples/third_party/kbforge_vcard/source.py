@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from kbforge.contracts import Fragment, OnBad
+from kbforge.contracts import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.io import called, read_lines
 
@@ -25,7 +25,7 @@ _ATTRIBUTES = {
 _ESCAPE = re.compile(r"\\(.)")
 
 
-class VCardSource:
+class VCardSource(Source):
     """Address books. Contacts become fragments with the attributes name, email, phone, ...
 
     Args:

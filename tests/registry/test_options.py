@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from kbforge import registry
-from kbforge.registry.describe import Option, describe
+from kbforge.registry.options import PluginOption, describe
 
 OURS = [
     pytest.param(p.kind, p.name, id=f"{p.kind}-{p.name}")
@@ -49,10 +49,10 @@ def test_types_and_defaults_are_shown_as_set_takes_them() -> None:
     description = describe(Many)
     assert description.summary == "Has options of many types."
     assert description.options == (
-        Option("size", "int", None, "how many at once."),
-        Option("names", "tuple[str, ...]", "a,b", ""),
-        Option("way", "up | down | none", "none", ""),
-        Option("path", "Path | none", "none", ""),
-        Option("sure", "bool", "true", ""),
-        Option("free", "Any", "x", ""),
+        PluginOption("size", "int", None, "how many at once."),
+        PluginOption("names", "tuple[str, ...]", "a,b", ""),
+        PluginOption("way", "up | down | none", "none", ""),
+        PluginOption("path", "Path | none", "none", ""),
+        PluginOption("sure", "bool", "true", ""),
+        PluginOption("free", "Any", "x", ""),
     )
