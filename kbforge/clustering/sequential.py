@@ -30,8 +30,7 @@ class SequentialMonteCarlo(OnlineClusterer):
         pages: Pages | None = None,
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
-        begun = next((kept.totals for kept in (snapshot, pages) if kept is not None), None)
-        if can_compile(problem, self._rules, begun):
+        if can_compile(problem, self._rules):
             kernel = kernel_library()
             if kernel is not None:
                 return CompiledSession(kernel, problem, self._rules, rng, snapshot, pages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -239,29 +239,10 @@ class OnlineSession:
         known = posterior_of(pages, state.prior, len(numbers), evaluations, called)
         return replace(known, evaluations_in_vain=self._ahead.in_vain)
 
-    def note(self, changed: Collection[int], gone: Collection[int]) -> None:
-        """These subproblems had changed before the session was opened, for `touched`."""
-        self._core.changed.update(changed)
-        self._core.gone.update(gone)
-
     @property
     def since(self) -> Mapping[int, bool]:
         """As of `Core`; empty before the first checkpoint."""
         return self._core.since or {}
-
-    def go_on(self, since: Mapping[int, bool], keys: Sequence[int]) -> None:
-        """Be, just opened on pages, as a session with changes that no checkpoint has told.
-
-        Args:
-            since: as of `Core`.
-            keys: of the index, that may lead elsewhere than at the last checkpoint.
-
-        """
-        core = self._core
-        core.have(since)
-        core.since = dict(since)
-        if core.model.candidates is not None:
-            core.model.candidates.change(keys)
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""

@@ -107,7 +107,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 7
+VERSION = 8
 """Of the interface; a library of another one is not used."""
 
 _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -121,6 +121,9 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "kb_run_workers": (None, (c_void_p, c_int32)),
     "kb_run_largest": (c_int64, (c_void_p,)),
     "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
+    "kb_bind": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_tag": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
+    "kb_tag_clusters": (None, (c_void_p,)),
     "kb_look_up": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS))),
     "kb_take_in": (None, (c_void_p, c_void_p, c_double, POINTER(Done))),
     "kb_add": (

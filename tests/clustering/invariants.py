@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
 import numpy as np
 
@@ -68,6 +69,8 @@ def check_invariants(state: State, removed: Collection[int] = ()) -> None:
 def core_of(session: Session) -> Core:
     """What a session consists of, in the reference engine."""
     if isinstance(session, CompiledSession):
-        session = session.reference()
+        problem = replace(session._problem, constraints=session.constraints)
+        rng = np.random.default_rng(0)
+        session = OnlineSession(problem, session._rules, rng, session.snapshot())
     assert isinstance(session, OnlineSession)
     return session._core

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kbforge.bench.scale.people import records
 from kbforge.clustering.compiled.clusters import InKernel
 from kbforge.clustering.compiled.session import CompiledSession, can_compile
+from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
@@ -26,7 +27,7 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
-from kbforge.errors import LikelihoodError, UsageError
+from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.library import (
     WORKERS,
     kernel_library,
@@ -282,7 +283,7 @@ def test_draws_are_those_of_the_reference() -> None:
     assert compared > 1000
 
 
-def test_whatever_else_is_asked_goes_over_to_the_reference() -> None:
+def test_whatever_else_is_asked_is_as_in_the_reference() -> None:
     fragments = people(30, 1, error=0.3)
     problem = fitted(Attributes(), fragments, 10.0)
     reference, compiled = both(problem, SplitSmc(particles=10)._rules)
@@ -297,6 +298,68 @@ def test_whatever_else_is_asked_goes_over_to_the_reference() -> None:
     assert reference.posterior() == compiled.posterior()
     assert reference.touched() == compiled.touched()
     assert compiled.number(fragments[7].id) == 7
+
+
+@pytest.mark.parametrize("n_workers", ["1", "3"])
+@pytest.mark.parametrize("link", [None, "town", "source"])
+def test_constraints_bound_what_a_fragment_joins(
+    link: str | None, n_workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many at once: fragments that are bound, that are free, and that are left no place."""
+    monkeypatch.setenv(WORKERS, n_workers)
+    rng = np.random.default_rng(4)
+    drawn = rng.choice(list("abcdefgh"), 999).tolist()
+    fragments = [
+        replace(x, source=source)
+        for x, source in zip(people(120, 4, error=0.3), drawn, strict=False)
+    ]
+    by_label: dict[str, list[str]] = {}
+    for x in fragments:
+        by_label.setdefault(str(x.label), []).append(x.id)
+    decisions = [Decision(True, *ids[:2]) for ids in by_label.values() if len(ids) > 2]
+    pairs = rng.integers(len(fragments), size=(60, 2)).tolist()
+    decisions += [Decision(False, fragments[a].id, fragments[b].id) for a, b in pairs]
+    problem = fitted(Attributes(), fragments, 50.0)
+    possible = list[Decision]()
+    for each in decisions:
+        try:
+            Closure([*possible, each])
+        except ContradictionError:
+            continue
+        possible.append(each)
+    problem = replace(problem, constraints=Constraints(tuple(possible), link))
+    reference, compiled = both(problem, SplitSmc(particles=20)._rules)
+    said = []
+    for session in (reference, compiled):
+        left, told = list(fragments), list[str]()
+        while left:
+            before = session.n_fragments
+            try:
+                session.add(left)
+                left = []
+            except ContradictionError as error:
+                told.append(str(error))
+                left = left[session.n_fragments - before + 1 :]
+        said.append(told)
+    assert said[0] == said[1]
+    assert bool(said[0]) == (link is not None)
+    require_equal(reference, compiled)
+    assert reference.touched() == compiled.touched()
+
+
+def test_a_fragment_that_is_left_no_place_is_taken_in_all_the_same() -> None:
+    """It is one with a fragment that is with another of its source: nobody could know before."""
+    made = [Fragment("a", {}, (0.0,), source="s"), Fragment("b", {}, (0.1,), source="t")]
+    more = [Fragment(f"x{k}", {}, (float(k),), source=f"u{k}") for k in range(9)]
+    last = [Fragment("c", {}, (0.0,), source="t"), Fragment("d", {}, (5.0,), source="t")]
+    constraints = Constraints((Decision(True, "a", "c"),), "source")
+    problem = Problem(Gaussian(), 0.01, constraints=constraints)
+    reference, compiled = both(problem, Rules(1, Greedy(), splits=True))
+    fragments = [*made, *more, *last]
+    assert reference.add(fragments) == compiled.add(fragments)
+    require_equal(reference, compiled)
+    labels = compiled.posterior().labels()
+    assert labels[0] == labels[11] != labels[1]
 
 
 def test_a_fragment_that_fails_leaves_what_came_before() -> None:
@@ -395,8 +458,6 @@ def test_what_the_kernel_does_not_do() -> None:
     assert not can_compile(problem, Rules(5, Optimal(), splits=True))
     assert not can_compile(problem, Rules(5, Greedy(), splits=True, weights="marginal"))
     assert not can_compile(problem, Rules(5, Greedy(), splits=True, sampled_merges=True))
-    linked = replace(problem, constraints=Constraints(link="name"))
-    assert not can_compile(linked, Rules(5, Greedy(), splits=True))
 
 
 def test_the_clusterers_open_it() -> None:

@@ -163,7 +163,7 @@ def test_a_move_of_one_fragment() -> None:
     points = [(0.0, 0.0), (0.1, 0.1), (9.0, 9.0), (9.1, 9.1), (9.2, 9.0), (0.0, 0.1)]
     items = fragments_of(points)
     problem = Problem(Gaussian(), 0.1)
-    session = SplitSmc(particles=1).open(problem, np.random.default_rng(0))
+    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.constrain([Decision(True, "f0", "f2"), Decision(False, "f0", "f1")])
     session.add(items)
     core = core_of(session)

@@ -14,7 +14,7 @@ from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.holding import Holding
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.bridge import nearest, terms_of_one
+from kbforge.clustering.revise.bridge import nearest, terms_of_one, union_of
 from kbforge.contracts import Cluster, ConjugateLikelihood, FloatArray
 
 _MARGIN = 1e-6
@@ -73,7 +73,9 @@ class Bridges:
     def _is_worth(self, number: int, other: int) -> bool:
         """Whether one cluster of those of two fragments is; if it is, that was not counted."""
         apart = dict([self._cluster(number), self._cluster(other)])
-        if len(apart) < 2 or terms_of_one(self._prior, apart, self._counted) is None:
+        if len(apart) < 2 or not self._holding.bindings.allow(union_of(apart)):
+            return False
+        if terms_of_one(self._prior, apart, self._counted) is None:
             return False
         self._copies.count(-1)  # whoever makes them one looks again
         return True

@@ -64,6 +64,7 @@ class Clusters(Protocol):
         done.
 
         Raises:
+            Cornered: constraints leave it no place.
             LikelihoodError: as a session's `add`, without the fragment's name.
 
         """
@@ -133,9 +134,9 @@ class InKernel:
         return encoded
 
     def add(self, fragments: Sequence[Fragment], records: Records, k: int) -> Info | None:
-        infos, wrong = self._run.add(self.table, records, k, k + 1)
-        if wrong is not None:
-            raise LikelihoodError(wrong)
+        infos, refusal = self._run.add(self.table, records, k, k + 1)
+        if refusal is not None:
+            raise refusal
         return infos[0] if infos else None
 
     def rivals(self, number: int, fragment: Fragment, records: Records, k: int) -> Rivals | None:

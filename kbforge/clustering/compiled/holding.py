@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from kbforge.clustering.compiled.bindings import CompiledBindings
 from kbforge.clustering.compiled.clusters import Clusters
 from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.run import CompiledRun
@@ -34,10 +35,12 @@ class Holding(Pages):
     Args:
         run: the particles.
         copies: of them.
+        bindings: what constraints say of the fragments.
         made: makes an empty table of their clusters.
         totals: what the session knows beside its subproblems.
 
     Attributes:
+        bindings: what constraints say of the fragments that are here.
         held: fragments by number; None: it is not here.
         n_fragments: how many there are, here and elsewhere.
         ids: the numbers of those that are here.
@@ -50,13 +53,15 @@ class Holding(Pages):
         self,
         run: CompiledRun,
         copies: Copies,
+        bindings: CompiledBindings,
         made: Callable[[], Clusters],
         totals: Callable[[], Totals],
     ) -> None:
         self._run, self._copies, self._made, self._totals = run, copies, made, totals
+        self.bindings = bindings
         self.held: list[Fragment | None] = []
         self.n_fragments = 0
-        self.ids = Ids(lambda: dict(self._here()))
+        self.ids = Ids(lambda: dict(self.here()))
         self.clusters = made()
         self.source: Pages | None = None
         self._settled = True
@@ -172,6 +177,7 @@ class Holding(Pages):
         self.settle()
         self._run.fit_sizes(max(int(page.lengths.max()) for page in pages))
         held = {number: fragments[number] for number in numbers_in(pages)}
+        self.bindings.take_in(held)
         self.clusters.hold(pages, held, lambda: self._copies.hold(pages))
         new = {number: x for number, x in held.items() if self.held[number] is None}
         for number, x in new.items():
@@ -192,11 +198,9 @@ class Holding(Pages):
         members = numbers_in(now.pages)
         fragments = self.fragments(members)
         first = self._first() if removed else None
-        here = [
-            name
-            for name, home in zip(names, self._copies.homes(list(names)), strict=True)
-            if name == home
-        ]
+        known = [name for name in names if name < len(self.held)]
+        homes = self._copies.homes(known)
+        here = [name for name, home in zip(known, homes, strict=True) if name == home]
         if here:
             gone = self._copies.pages(np.array(sorted(here), dtype=np.int64))
             self.clusters.release(np.concatenate([page.slots for page in gone]))
@@ -212,7 +216,9 @@ class Holding(Pages):
             self._begin_anew()
 
     def _forget(self, removed: Mapping[int, str]) -> None:
-        self.ids.forget([id for n, id in removed.items() if self.held[n] is not None])
+        gone = {n: x for n in removed if (x := self.held[n]) is not None}
+        self.ids.forget([x.id for x in gone.values()])
+        self.bindings.forget(gone)
         for number in removed:
             self.held[number] = None
         self.n_fragments -= len(removed)
@@ -225,7 +231,7 @@ class Holding(Pages):
         self.settle()
         names = self._copies.names()
         if len(names):
-            self.clusters.hold(self._copies.pages(names), dict(self._here()), lambda: None)
+            self.clusters.hold(self._copies.pages(names), dict(self.here()), lambda: None)
 
     # -- as pages -----------------------------------------------------------------------------
 
@@ -284,8 +290,8 @@ class Holding(Pages):
 
     # -----------------------------------------------------------------------------------------
 
-    def _here(self) -> Iterable[tuple[int, Fragment]]:
-        """By ascending number."""
+    def here(self) -> Iterable[tuple[int, Fragment]]:
+        """The fragments that are here, by ascending number."""
         return ((number, x) for number, x in enumerate(self.held) if x is not None)
 
     def _is_elsewhere(self, number: int) -> bool:

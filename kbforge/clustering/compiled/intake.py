@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kbforge.clustering.compiled.clusters import Clusters, InKernel, keys_of
 from kbforge.clustering.compiled.holding import Holding
 from kbforge.clustering.compiled.run import CompiledRun, Records
-from kbforge.contracts import CandidateIndex, Fragment, Info
+from kbforge.clustering.plan import Cornered
+from kbforge.contracts import CandidateIndex, CompiledClusters, Fragment, Info
 from kbforge.errors import LikelihoodError, quoted
 
 _AT_ONCE = 512
 """Fragments that are read before the kernel takes them in."""
+
+
+Note: TypeAlias = Callable[[Sequence[Fragment], Sequence[Info]], None]
+"""Is told of fragments that were taken in, and what was done."""
 
 
 class _Ready(NamedTuple):
@@ -60,21 +65,36 @@ class OneByOne:
             What was done, and where the fragment's record is.
 
         Raises:
+            Cornered: constraints leave it no place.
             LikelihoodError: as a session's `add`.
+            ContradictionError: likewise.
 
         """
+        x, bindings = self._fragments[at], self._holding.bindings
         try:
             ready = self._read(at)
             k = at - ready.begin
-            info = ready.clusters.add(ready.fragments, ready.records, k)
-            if info is None:
-                self._holding.reach(ready.records.keys_of(k), closed=True)
-                info = ready.clusters.add(ready.fragments, ready.records, k)
+            self._holding.have_ids(bindings.mates(x))
+            number = len(self._holding.held)
+            contradiction = bindings.expect(number, (x,))[1]
+            if contradiction is not None:
+                raise contradiction
+            try:
+                info = self._taken_in(ready, k)
+            except BaseException:
+                bindings.forget({number: x})
+                raise
         except LikelihoodError as error:
-            bad = quoted(self._fragments[at].id)
-            raise LikelihoodError(f'fragment "{bad}": {error}') from error
-        assert info is not None, "what its keys lead to is here"
+            raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
         return info, ready.records, k
+
+    def _taken_in(self, ready: _Ready, k: int) -> Info:
+        info = ready.clusters.add(ready.fragments, ready.records, k)
+        if info is None:
+            self._holding.reach(ready.records.keys_of(k), closed=True)
+            info = ready.clusters.add(ready.fragments, ready.records, k)
+        assert info is not None, "what its keys lead to is here"
+        return info
 
     def _read(self, at: int) -> _Ready:
         """Have a fragment read, and some of the next ones."""
@@ -104,22 +124,27 @@ class OneByOne:
 
 def together(
     run: CompiledRun,
+    holding: Holding,
     clusters: InKernel,
     index: CandidateIndex | None,
     fragments: Sequence[Fragment],
-    note: Callable[[Sequence[Fragment], Sequence[Info]], None],
+    note: Note,
+    cornered: Callable[[Fragment], None],
 ) -> None:
     """Take in fragments by a likelihood of the kernel's own; while it does, the next are read.
 
     Args:
         run: all subproblems of which are here.
+        holding: what the session holds.
         clusters: the table.
         index: of the session.
         fragments: in order.
         note: is told of those that were taken in.
+        cornered: takes in a fragment that constraints leave no place.
 
     Raises:
         LikelihoodError: as a session's `add`.
+        ContradictionError: likewise.
 
     """
     table = clusters.table
@@ -135,17 +160,41 @@ def together(
                 if following is not None:
                     ahead.append(beside.submit(_encoded, clusters, index, following))
                 for one in encoded:
-                    infos, wrong = run.add(table, one.records, 0, len(one.fragments))
-                    note(one.fragments[: len(infos)], infos)
-                    if wrong is not None:
-                        bad = quoted(one.fragments[len(infos)].id)
-                        raise LikelihoodError(f'fragment "{bad}": {wrong}')
+                    _take_in(run, holding, table, one, note, cornered)
                 if refusal is not None:
                     raise refusal
         finally:
             for left in ahead:  # what was encoded has numbers that the kernel must know
                 for one in left.result()[0]:
                     table.tell(one.records.encoded)
+
+
+def _take_in(
+    run: CompiledRun,
+    holding: Holding,
+    table: CompiledClusters,
+    ready: _Ready,
+    note: Note,
+    cornered: Callable[[Fragment], None],
+) -> None:
+    """See `together`."""
+    fragments, bindings, at = ready.fragments, holding.bindings, 0
+    while at < len(fragments):
+        first = len(holding.held)
+        some, contradiction = bindings.expect(first, fragments[at:])
+        infos, refusal = run.add(table, ready.records, at, at + some)
+        left = fragments[at + len(infos) : at + some]
+        bindings.forget(dict(enumerate(left, first + len(infos))))
+        note(fragments[at : at + len(infos)], infos)
+        at += len(infos)
+        if isinstance(refusal, Cornered):
+            cornered(fragments[at])
+            at += 1
+        elif refusal is not None:
+            bad = quoted(fragments[at].id)
+            raise LikelihoodError(f'fragment "{bad}": {refusal}')
+        elif contradiction is not None:
+            raise contradiction
 
 
 def _encoded(

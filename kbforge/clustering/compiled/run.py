@@ -6,9 +6,11 @@ import math
 import weakref
 from collections.abc import Iterator
 from ctypes import CDLL, POINTER, byref, c_int64
+from typing import TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.plan import Cornered
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
@@ -28,13 +30,17 @@ from kbforge.numerics.logs import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 _FIRST_SIZES = 1024
-_ELSEWHERE = 5
+_ELSEWHERE, _CORNERED = 5, 6
 _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
     3: "the fragment has no finite assignment",
     4: "an interrupt left the session half told of it; open another from the fragments",
 }
+
+
+Refusal: TypeAlias = LikelihoodError | Cornered
+"""Why a fragment is not taken in; without its name."""
 
 
 class Records:
@@ -125,7 +131,8 @@ class CompiledRun:
             What was done, the parents of its clusters (-1 is none) and their slots.
 
         Raises:
-            LikelihoodError: as `kbforge.clustering.plan.consider`; nothing has changed.
+            Cornered: as `kbforge.clustering.plan.consider`; nothing has changed.
+            LikelihoodError: likewise.
 
         """
         self._fit_sizes(1)
@@ -134,7 +141,7 @@ class CompiledRun:
         self._kernel.kb_take_in(self.handle, address(values), alone, byref(done))
         if done.outcome:
             bad = math.nan if np.isnan(values).any() else math.inf
-            raise LikelihoodError(_REFUSALS[done.outcome].format(predictive=bad, alone=alone))
+            raise _refusal(done.outcome, bad, alone)
         (info,) = self._told()
         return info, binding.ints(done.parents, done.n_children), self._children()
 
@@ -144,7 +151,7 @@ class CompiledRun:
 
     def add(
         self, table: CompiledClusters, records: Records, begin: int, end: int
-    ) -> tuple[list[Info], str | None]:
+    ) -> tuple[list[Info], Refusal | None]:
         """Take in fragments by a likelihood of the kernel's own.
 
         Args:
@@ -162,9 +169,8 @@ class CompiledRun:
         done = self._done
         self._fit_sizes(end - begin)
         self._kernel.kb_add(self.handle, table.handle, end - begin, *records.at(begin), byref(done))
-        wrong = None
-        if done.outcome not in (0, _ELSEWHERE):
-            wrong = _REFUSALS[done.outcome].format(predictive=math.nan, alone=math.nan)
+        refused = done.outcome not in (0, _ELSEWHERE)
+        wrong = _refusal(done.outcome, math.nan, math.nan) if refused else None
         return list(self._told()), wrong
 
     def rivals(
@@ -233,6 +239,13 @@ class CompiledRun:
     def _fit_sizes(self, more: int) -> None:
         """Have the logs of all sizes that a cluster may come to have by so many fragments."""
         self.fit_sizes(self._kernel.kb_run_largest(self.handle) + more)
+
+
+def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
+    """Why a fragment was not taken in."""
+    if outcome == _CORNERED:
+        return Cornered()
+    return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
 
 
 def _small(number: int) -> int:

@@ -3,10 +3,9 @@
 It takes in fragments, says what is known of their grouping, and makes checkpoints. It may begin
 with nothing, go on from a snapshot, or be opened on pages, which it fetches when keys lead there.
 
-Removals, bridges and revisions are seldom, and the kernel does not do them: a session of the
-reference engine, opened on what this one holds, does, and what it has changed comes back. Decisions
-have the session go over to the reference for good, and so does a revision that is watched step by
-step. Both engines take the same steps to the last bit, so nobody can tell which it was.
+Removals, decisions, bridges and revisions are seldom, and the kernel does not do them: a session of
+the reference engine, opened on what this one holds, does, and what it has changed comes back. Both
+engines take the same steps to the last bit, so nobody can tell which it was.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from ctypes import CDLL
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from kbforge.clustering.compiled.bindings import CompiledBindings
 from kbforge.clustering.compiled.bridges import Bridges
 from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals
 from kbforge.clustering.compiled.copies import Copies
@@ -28,6 +29,7 @@ from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.paging.codec import numbers_in
 from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.clustering.paging.totals import require_same, settings_of
+from kbforge.clustering.plan import Cornered
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
@@ -53,21 +55,12 @@ from kbforge.errors import UsageError
 _T = TypeVar("_T")
 
 
-def can_compile(problem: Problem, rules: Rules, begun: Totals | None = None) -> bool:
-    """Whether the kernel takes the steps of such a session.
-
-    Args:
-        problem: what to cluster by.
-        rules: how.
-        begun: of the session that it is to go on from.
-
-    """
+def can_compile(problem: Problem, rules: Rules) -> bool:
+    """Whether the kernel takes the steps of such a session."""
     return (
         rules.resampler.keeps_heaviest
         and rules.weights == "target"
         and not rules.sampled_merges
-        and not problem.constraints
-        and (begun is None or not begun.constraints)
         and (problem.surrogate is None or problem.max_evals == 0)
         and isinstance(without_model(problem).likelihood, ConjugateLikelihood)
     )
@@ -112,24 +105,28 @@ class CompiledSession:
         self._paged = pages is not None
         # whether a step looks at all clusters
         self._whole = problem.index is None or not rules.splits
-        self._holding = Holding(self._run, self._copies, self._made, self._totals)
+        self._bindings = CompiledBindings(kernel, self._run.handle)
+        self._holding = Holding(self._run, self._copies, self._bindings, self._made, self._totals)
         self._bridges = Bridges(self._holding, self._copies, self._prior, likelihood)
         self._last: tuple[int, Records, int] | None = None  # a fragment, and where its record is
         self._changed: set[int] = set()
         self._gone: set[int] = set()
         # as of `kbforge.clustering.core.Core`
         self._since: dict[int, bool] | None = None
-        self._reference: OnlineSession | None = None
+        constraints = problem.constraints
         if snapshot is not None:
+            constraints = snapshot.totals.constraints
             self._begin(snapshot.totals, "the snapshot is", None)
             numbers = numbers_in(snapshot.pages)
             held = dict(zip(numbers, snapshot.fragments, strict=True))
             self._holding.put(snapshot.pages, held)
             self._copies.put_led(snapshot.led, changes=False)
         elif pages is not None:
+            constraints = pages.totals.constraints
             self._begin(pages.totals, "the pages are", pages)
             self._since = {}
             self._copies.changed_led()  # from now on it is noted what changes
+        self._bindings.bind(constraints, self._holding.here())
 
     def _made(self) -> Clusters:
         """An empty table."""
@@ -148,20 +145,18 @@ class CompiledSession:
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return self._reference.n_fragments if self._reference else self._holding.n_fragments
+        return self._holding.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that there are, in order of arrival."""
-        if self._reference is not None:
-            return self._reference.fragments
         self._holding.have_all()
         return tuple(x for x in self._holding.held if x is not None)
 
     @property
     def constraints(self) -> Constraints:
         """Those in force."""
-        return self._reference.constraints if self._reference else Constraints()
+        return self._bindings.constraints
 
     def number(self, id: str) -> int:
         """The number of a fragment.
@@ -170,8 +165,6 @@ class CompiledSession:
             UsageError: there is none of that id, or there are several.
 
         """
-        if self._reference is not None:
-            return self._reference.number(id)
         self._holding.have_ids((id,))
         return self._holding.ids.of(id)
 
@@ -181,7 +174,7 @@ class CompiledSession:
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
         clusters = self._holding.clusters
-        alone = self._paged or self._reference is not None or len(fragments) < 2
+        alone = self._paged or len(fragments) < 2
         if alone or not isinstance(clusters, InKernel):
             return list(self.adding(fragments))
         out: list[Info] = []
@@ -190,7 +183,11 @@ class CompiledSession:
             self._note(taken, infos)
             out.extend(infos)
 
-        together(self._run, clusters, self._problem.index, fragments, note)
+        def cornered(x: Fragment) -> None:
+            out.append(self._add_cornered(x))
+
+        index = self._problem.index
+        together(self._run, self._holding, clusters, index, fragments, note, cornered)
         return out
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[Info]:
@@ -198,10 +195,11 @@ class CompiledSession:
         given = list(fragments)
         ahead = OneByOne(self._holding, self._whole, given)
         for at, x in enumerate(given):
-            if self._reference is not None:
-                yield from self._reference.add([x])
+            try:
+                info, records, k = ahead.take(at)
+            except Cornered:
+                yield self._add_cornered(x)
                 continue
-            info, records, k = ahead.take(at)
             self._note((x,), (info,))
             self._last = info.fragment, records, k
             yield info
@@ -225,15 +223,11 @@ class CompiledSession:
 
     def subproblem(self, name: int) -> Subproblem:
         """One subproblem, its fragments by their numbers."""
-        if self._reference is not None:
-            return self._reference.subproblem(name)
         self._require(name)
         return subproblem_of(self._copies.page(name))
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
         """The heaviest particle of one subproblem, its fragments by their numbers."""
-        if self._reference is not None:
-            return self._reference.clusters(name)
         found = self._copies.heaviest(name)
         if found is None:
             self._require(name)
@@ -254,8 +248,6 @@ class CompiledSession:
 
     def posterior(self) -> Posterior:
         """What is known about the grouping of the fragments that there are."""
-        if self._reference is not None:
-            return self._reference.posterior()
         holding, places = self._holding, None
         holding.have_all()
         if holding.n_fragments < len(holding.held):
@@ -265,8 +257,6 @@ class CompiledSession:
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
-        if self._reference is not None:
-            return self._reference.touched()
         out = Touched(tuple(sorted(self._changed)), tuple(sorted(self._gone)))
         self._changed.clear()
         self._gone.clear()
@@ -274,8 +264,6 @@ class CompiledSession:
 
     def snapshot(self) -> Snapshot:
         """The session as plain data."""
-        if self._reference is not None:
-            return self._reference.snapshot()
         copies = self._copies
         fragments = self.fragments
         self._holding.have_keys()
@@ -285,8 +273,6 @@ class CompiledSession:
 
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
-        if self._reference is not None:
-            return self._reference.checkpoint()
         copies, since = self._copies, self._since
         if since is None:
             there, gone = copies.names(), list[int]()
@@ -303,7 +289,7 @@ class CompiledSession:
         free: list[int] = known.free[: known.n_free]
         return Totals(
             settings=dict(self._settings),
-            constraints=Constraints(),
+            constraints=self.constraints,
             n_fragments=self._holding.n_fragments,
             n_numbers=len(self._holding.held),
             n_slots=known.slots,
@@ -318,9 +304,6 @@ class CompiledSession:
 
     def remove(self, ids: Sequence[str]) -> None:
         """Take fragments out again, all of them or, whatever is raised, none."""
-        if self._reference is not None:
-            self._reference.remove(ids)
-            return
         removed = {self.number(id): id for id in ids}
         if removed:
             self._beside(lambda session: session.remove(ids), removed)
@@ -332,16 +315,23 @@ class CompiledSession:
         after_step: Callable[[], None] | None = None,
     ) -> Revised:
         """Spend time on old mistakes."""
-        if after_step is not None or self._reference is not None:
-            return self.reference().revise(passes, ids, after_step)
         for id in ids or ():
             self.number(id)
-        return self._beside(lambda session: session.revise(passes, ids))
+
+        def act(session: OnlineSession) -> Revised:
+            if after_step is None:
+                return session.revise(passes, ids)
+
+            def followed() -> None:
+                self._follow(session, {})
+                after_step()
+
+            return session.revise(passes, ids, followed)
+
+        return self._beside(act)
 
     def bridge(self, id: str) -> float:
         """Make one of the clusters that a new fragment belongs to."""
-        if self._reference is not None:
-            return self._reference.bridge(id)
         number = self._number_of(id)
         rivals = self._rivals(number)
         if rivals is None:
@@ -372,52 +362,59 @@ class CompiledSession:
     def constrain(self, decisions: Sequence[Decision]) -> None:
         """Have these decisions honoured, too, from now on."""
         if decisions:
-            self.reference().constrain(decisions)
+            self._beside(lambda session: session.constrain(decisions))
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         """Honour these decisions no longer."""
-        if self._reference is not None:
-            self._reference.lift(decisions)
-        elif decisions:
+        if decisions:
             self._beside(lambda session: session.lift(decisions))
 
+    def _add_cornered(self, x: Fragment) -> Info:
+        """Take in a fragment that constraints leave no place."""
+        return self._beside(lambda session: session.add([x])[0], added=x)
+
     def _beside(
-        self, act: Callable[[OnlineSession], _T], removed: Mapping[int, str] | None = None
+        self,
+        act: Callable[[OnlineSession], _T],
+        removed: Mapping[int, str] | None = None,
+        added: Fragment | None = None,
     ) -> _T:
         """Have the reference do something to what is held; what it has changed comes back.
 
         Args:
             act: does it.
             removed: the ids of the fragments that it takes out, by number, unless it raises.
+            added: the fragment that it takes in, unless it raises.
 
         """
-        beside = OnlineSession(self._problem, self._rules, self._rng, pages=self._holding)
+        problem = replace(self._problem, constraints=self.constraints)
+        beside = OnlineSession(problem, self._rules, self._rng, pages=self._holding)
         gone: Mapping[int, str] = {}
         try:
             done = act(beside)
             gone = removed or {}
+            if added is not None:
+                self._holding.took_in((added,), (len(self._holding.held),))
         finally:
-            since, touched = beside.since, beside.touched()
-            self._holding.replace(since, beside.checkpoint(), gone)
-            self._replaced(touched.gone, touched.changed)
-            if self._since is not None:
-                self._since = {**since, **self._since}
-            self._last = None
+            self._follow(beside, gone)
         return done
 
-    def reference(self) -> OnlineSession:
-        """The same session in the reference engine, which it goes on in."""
-        if self._reference is None:
-            parts = self._problem, self._rules, self._rng
-            led = [] if self._problem.index is None else list(self._copies.changed_led())
-            if self._since is None:
-                session = OnlineSession(*parts, snapshot=self.snapshot())
-            else:
-                session = OnlineSession(*parts, pages=self._holding)
-                session.go_on(self._since, led)
-            session.note(self._changed, self._gone)
-            self._reference = session
-        return self._reference
+    def _follow(self, beside: OnlineSession, gone: Mapping[int, str]) -> None:
+        """Be as a session of the reference that was opened on this one, or last followed.
+
+        Args:
+            beside: has changed something.
+            gone: the ids of the fragments that it has taken out, by number.
+
+        """
+        since, touched = beside.since, beside.touched()
+        self._holding.replace(since, beside.checkpoint(), gone)
+        if beside.constraints != self.constraints:
+            self._bindings.bind(beside.constraints, self._holding.here())
+        self._replaced(touched.gone, touched.changed)
+        if self._since is not None:
+            self._since = {**since, **self._since}
+        self._last = None
 
 
 def _state_of(rng: np.random.Generator) -> Mapping[str, Any]:

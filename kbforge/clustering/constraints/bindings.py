@@ -1,4 +1,4 @@
-"""Bindings: which live clusters constraints speak of, kept up from step to step.
+"""Bindings: what constraints say of fragments, and of the live clusters, kept up from step to step.
 
 A fragment that is bound has *tags*: its component of decisions, and its values of the linking
 attribute. A cluster has the tags of its fragments. So what a new fragment may join is read from its
@@ -26,8 +26,8 @@ Tag: TypeAlias = tuple[bool, str]
 _FREE: frozenset[Tag] = frozenset()
 
 
-class Bindings:
-    """The tags of a run's fragments and clusters.
+class FragmentTags:
+    """The tags of a run's fragments.
 
     Args:
         constraints: what is to hold.
@@ -46,11 +46,105 @@ class Bindings:
         self.constraints, self.closure = constraints, closure
         self._reserved = reserved or {}
         self._tags: dict[int, frozenset[Tag]] = {}
+        # by component, which of its fragments has a linking value
+        self._stated: dict[str, dict[str, str]] = {}
+
+    def of(self, fragment: int) -> frozenset[Tag]:
+        """The tags of a fragment, by number."""
+        return self._tags.get(fragment, _FREE)
+
+    def concern(self, x: Fragment) -> bool:
+        """Whether a fragment has tags, or will."""
+        return self.constraints.link is not None or x.id in self.closure.component
+
+    def require_possible(self, x: Fragment) -> None:
+        """Refuse a fragment that decisions make one with another of its linking values.
+
+        Raises:
+            ContradictionError: it is so; the message names the decisions.
+
+        """
+        component = self.closure.component.get(x.id)
+        known = self._stated.get(component, {}) if component is not None else {}
+        for value in self.constraints.stated(x):
+            if known.get(value, x.id) != x.id:
+                ties = self.closure.ties(known[value], x.id)
+                both = f'fragments "{quoted(known[value])}" and "{quoted(x.id)}"'
+                raise ContradictionError(
+                    f'{both} have the same "{quoted(self.constraints.link)}" and cannot be one '
+                    f"entity, but {listed(ties)}",
+                    tuple(tie.name for tie in ties),
+                )
+
+    def take_in(self, fragment: int, x: Fragment) -> None:
+        """The fragment has come."""
+        component = self.closure.component.get(x.id)
+        values = self.constraints.stated(x)
+        if component is not None:
+            known = self._stated.setdefault(component, {})
+            for value in values:
+                known.setdefault(value, x.id)
+            values = (*values, *self._reserved.get(component, ()))
+        if component is not None or values:
+            tags = {(False, value) for value in values}
+            if component is not None:
+                tags.add((True, component))
+            self._tags[fragment] = frozenset(tags)
+
+    def forget(self, removed: Mapping[int, Fragment]) -> None:
+        """These fragments are no more."""
+        for number, x in removed.items():
+            self._tags.pop(number, None)
+            known = self._stated.get(self.closure.component.get(x.id, ""), {})
+            for value in self.constraints.stated(x):
+                if known.get(value) == x.id:
+                    del known[value]
+
+    def bound(self, components: Collection[str]) -> list[int]:
+        """The fragments of some components, ascending."""
+        wanted = {(True, component) for component in components}
+        return sorted(i for i, tags in self._tags.items() if not wanted.isdisjoint(tags))
+
+    def component_of(self, fragment: int) -> str | None:
+        """The component of a fragment, by number."""
+        tags = self.of(fragment)
+        return next((name for decided, name in tags if decided), None)
+
+    def allow(self, clusters: Iterable[Cluster]) -> bool:
+        """Whether a grouping satisfies all constraints."""
+        home: dict[str, int] = {}
+        for at, cluster in enumerate(clusters):
+            components: set[str] = set()
+            values: set[str] = set()
+            for fragment in cluster:
+                for decided, name in self.of(fragment):
+                    if decided:
+                        if home.setdefault(name, at) != at:
+                            return False
+                        components.add(name)
+                    elif name in values:
+                        return False
+                    else:
+                        values.add(name)
+            apart = self.closure.apart
+            if any(not components.isdisjoint(apart.get(name, ())) for name in components):
+                return False
+        return True
+
+
+class Bindings(FragmentTags):
+    """The tags of a run's fragments and clusters; the arguments are those of `FragmentTags`."""
+
+    def __init__(
+        self,
+        constraints: Constraints,
+        closure: Closure,
+        reserved: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        super().__init__(constraints, closure, reserved)
         self._of_slot: dict[int, frozenset[Tag]] = {}
         # by component, the slots of clusters that hold one of its fragments
         self._holders: dict[str, set[int]] = {}
-        # by component, which of its fragments has a linking value
-        self._stated: dict[str, dict[str, str]] = {}
 
     def bounds(self, x: Fragment) -> Bounds | None:
         """Where a new fragment may go; None leaves it free."""
@@ -77,44 +171,10 @@ class Bindings:
         ]
         return Bounds(None, frozenset(barred), self._of_slot, apart)
 
-    def require_possible(self, x: Fragment) -> None:
-        """Refuse a fragment that decisions make one with another of its linking values.
-
-        Raises:
-            ContradictionError: it is so; the message names the decisions.
-
-        """
-        component = self.closure.component.get(x.id)
-        known = self._stated.get(component, {}) if component is not None else {}
-        for value in self.constraints.stated(x):
-            if known.get(value, x.id) != x.id:
-                ties = self.closure.ties(known[value], x.id)
-                both = f'fragments "{quoted(known[value])}" and "{quoted(x.id)}"'
-                raise ContradictionError(
-                    f'{both} have the same "{quoted(self.constraints.link)}" and cannot be one '
-                    f"entity, but {listed(ties)}",
-                    tuple(tie.name for tie in ties),
-                )
-
-    def take_in(self, fragment: int, x: Fragment) -> None:
-        """The fragment has come, and its clusters are yet to be told."""
-        component = self.closure.component.get(x.id)
-        values = self.constraints.stated(x)
-        if component is not None:
-            known = self._stated.setdefault(component, {})
-            for value in values:
-                known.setdefault(value, x.id)
-            values = (*values, *self._reserved.get(component, ()))
-        if component is not None or values:
-            tags = {(False, value) for value in values}
-            if component is not None:
-                tags.add((True, component))
-            self._tags[fragment] = frozenset(tags)
-
     def follow(self, plan: Plan) -> None:
         """A step has been taken."""
         self.take_in(plan.fragment, plan.reading.fragment)
-        own = self._tags.get(plan.fragment, _FREE)
+        own = self.of(plan.fragment)
         new = plan.new
         for parent, child in zip(new.parents.tolist(), new.slots.tolist(), strict=True):
             self._tag(child, own | self._of_slot.get(parent, _FREE))
@@ -126,46 +186,6 @@ class Bindings:
         tags = self._tags
         for slot, members in clusters.items():
             self._tag(slot, _FREE.union(*(tags[i] for i in members if i in tags)))
-
-    def forget(self, removed: Mapping[int, Fragment]) -> None:
-        """These fragments are no more."""
-        for number, x in removed.items():
-            self._tags.pop(number, None)
-            known = self._stated.get(self.closure.component.get(x.id, ""), {})
-            for value in self.constraints.stated(x):
-                if known.get(value) == x.id:
-                    del known[value]
-
-    def bound(self, components: Collection[str]) -> list[int]:
-        """The fragments of some components, ascending."""
-        wanted = {(True, component) for component in components}
-        return sorted(i for i, tags in self._tags.items() if not wanted.isdisjoint(tags))
-
-    def component_of(self, fragment: int) -> str | None:
-        """The component of a fragment, by number."""
-        tags = self._tags.get(fragment, _FREE)
-        return next((name for decided, name in tags if decided), None)
-
-    def allow(self, clusters: Iterable[Cluster]) -> bool:
-        """Whether a grouping satisfies all constraints."""
-        home: dict[str, int] = {}
-        for at, cluster in enumerate(clusters):
-            components: set[str] = set()
-            values: set[str] = set()
-            for fragment in cluster:
-                for decided, name in self._tags.get(fragment, _FREE):
-                    if decided:
-                        if home.setdefault(name, at) != at:
-                            return False
-                        components.add(name)
-                    elif name in values:
-                        return False
-                    else:
-                        values.add(name)
-            apart = self.closure.apart
-            if any(not components.isdisjoint(apart.get(name, ())) for name in components):
-                return False
-        return True
 
     def of_some(self, fragments: Iterable[Fragment]) -> Bindings:
         """New ones, for a run over these fragments alone, which are known beforehand."""

@@ -69,12 +69,6 @@ class Candidates:
         """Ask there where a key leads that is not known yet; what is there is a checkpoint."""
         self._source, self._changed = source, set()
 
-    def change(self, keys: Sequence[int]) -> None:
-        """These keys may lead elsewhere than at the last checkpoint. May raise as `know`."""
-        self.know(keys)
-        assert self._changed is not None, "there was a checkpoint"
-        self._changed.update(keys)
-
     def know(self, keys: Iterable[int]) -> None:
         """Have it known where these keys lead. May raise what the source does."""
         if self._source is None:

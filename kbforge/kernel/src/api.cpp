@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 7; }
+std::int32_t kb_version(void) { return 8; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -69,11 +69,34 @@ void kb_run_sizes(Run* run, std::int64_t n, const double* log_size, const double
   run->state.log_cluster.assign(log_cluster, log_cluster + n);
 }
 
+void kb_bind(Run* run, std::int64_t components, const std::int64_t* apart_start,
+             const std::int64_t* apart) {
+  run->constraints.reset(components < 0 ? nullptr : new kbforge::Constraints());
+  if (run->constraints) run->constraints->bind(components, apart_start, apart);
+}
+
+void kb_tag(Run* run, std::int64_t n, const std::int64_t* fragments,
+            const std::int64_t* components, const std::int64_t* value_start,
+            const std::int64_t* values) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    run->constraints->tag(static_cast<kbforge::Number>(fragments[k]),
+                          static_cast<std::int32_t>(components[k]), values + value_start[k],
+                          value_start[k + 1] - value_start[k]);
+  }
+}
+
+void kb_tag_clusters(Run* run) {
+  for (const kbforge::Block* block : run->state.blocks) {
+    if (block) run->tag_clusters(*block);
+  }
+}
+
 std::int64_t kb_look_up(Run* run, const std::int64_t* keys, std::int64_t n,
                         const std::int64_t** slots) {
   run->look_up(keys, n);
   if (run->lookup.elsewhere) return -1;
-  run->told_slots.assign(run->lookup.slots.begin(), run->lookup.slots.end());
+  run->bound(run->lookup);
+  run->told_slots.assign(run->bounds.slots->begin(), run->bounds.slots->end());
   *slots = run->told_slots.data();
   return static_cast<std::int64_t>(run->told_slots.size());
 }

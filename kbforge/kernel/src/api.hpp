@@ -77,6 +77,17 @@ KB_API std::int64_t kb_run_largest(const kbforge::Run* run);
 // log |C| and log alpha + lgamma(|C|) of cluster sizes below n.
 KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
                          const double* log_cluster);
+// Have constraints in force, or, if `components` is negative, none: by component of decisions, those
+// that it is apart from. No fragment has a tag yet.
+KB_API void kb_bind(kbforge::Run* run, std::int64_t components, const std::int64_t* apart_start,
+                    const std::int64_t* apart);
+// Fragments, which may be yet to come, are in components, or -1, and have values of the linking
+// attribute.
+KB_API void kb_tag(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments,
+                   const std::int64_t* components, const std::int64_t* value_start,
+                   const std::int64_t* values);
+// Have all clusters that are held the tags of their fragments.
+KB_API void kb_tag_clusters(kbforge::Run* run);
 // The clusters to compare the next fragment with: those that its keys lead to, or all; how many.
 // -1: they lead to subproblems that lie elsewhere.
 KB_API std::int64_t kb_look_up(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,

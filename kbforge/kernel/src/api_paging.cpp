@@ -118,9 +118,15 @@ void kb_resume(Run* run, const kb_totals* totals, std::int32_t elsewhere) {
 
 void kb_hold(Run* run, std::int64_t n, const std::int64_t* names, const kb_pages* pages) {
   kbforge::hold(run->state, n, names, *pages);
+  for (std::int64_t k = 0; k < n && run->constraints; ++k) {
+    run->tag_clusters(*run->state.blocks[names[k]]);
+  }
 }
 
 void kb_drop(Run* run, std::int64_t n, const std::int64_t* names) {
+  for (std::int64_t k = 0; k < n && run->constraints; ++k) {
+    for (kbforge::Slot slot : run->state.blocks[names[k]]->slots) run->constraints->release(slot);
+  }
   kbforge::drop(run->state, n, names);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api.hpp"
+#include "constraints.hpp"
 #include "index.hpp"
 #include "state.hpp"
 #include "step.hpp"
@@ -25,7 +26,10 @@ struct Run {
   Index index;
   bool indexed;
 
+  std::unique_ptr<Constraints> constraints;  // none are in force without
+
   Lookup lookup;
+  Constraints::Bounds bounds{&lookup.slots};  // of the fragment looked up
   Tallies tallies;
   std::unique_ptr<Waves> waves;  // none: one thread does everything
   std::vector<std::int64_t> told_slots;
@@ -92,13 +96,23 @@ struct Run {
     log10.clear();
   }
 
-  // Take in the fragment of that lookup.
+  // Leave in `bounds` the clusters to compare the next fragment with, of those looked up.
+  void bound(const Lookup& looked) {
+    bounds = constraints ? constraints->bound(state.n_fragments(), looked.slots)
+                         : Constraints::Bounds{&looked.slots};
+  }
+
+  // Take in the fragment of that lookup; `gains` are of the clusters of `bounds`.
   Outcome take_in(const Lookup& looked, const double* gains, double alone) {
     const auto largest = static_cast<std::size_t>(state.largest) + 1;
     if (state.log_size.size() <= largest) return Outcome::kNotTold;
-    const Outcome outcome = step.take_in(looked.slots, gains, alone);
+    const Number x = state.n_fragments();
+    const Outcome outcome = step.take_in(*bounds.slots, gains, alone, bounds.joins);
     if (outcome != Outcome::kDone) return outcome;
     if (indexed) index.extend(looked, step.done.families);
+    if (constraints) {
+      constraints->follow(x, step.done.parents, step.done.children, step.done.dropped);
+    }
     before.insert(before.end(), step.done.before.begin(), step.done.before.end());
     after.insert(after.end(), step.done.after.begin(), step.done.after.end());
     before_start.push_back(static_cast<std::int64_t>(before.size()));
@@ -117,14 +131,20 @@ struct Run {
       if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);
       const Lookup* looked = ahead ? waves->found(k, predictive) : nullptr;
       const Record x = batch.record(k);
+      const bool compared = looked != nullptr;
       if (!looked) {
         const std::int64_t first = batch.key_start[k];
         look_up(batch.keys + first, batch.key_start[k + 1] - first);
-        predictive.resize(lookup.slots.size());
-        if (!lookup.elsewhere) table.log_predictive(x, lookup.slots, predictive.data());
         looked = &lookup;
       }
       if (looked->elsewhere) return Outcome::kElsewhere;
+      bound(*looked);
+      if (!compared || bounds.outside) {
+        predictive.resize(bounds.slots->size());
+        table.log_predictive(x, *bounds.slots, predictive.data());
+      } else if (bounds.slots != &looked->slots) {
+        keep_bounded(looked->slots);
+      }
       const Outcome outcome =
           take_in(*looked, predictive.data(), table.log_predictive_new(x));
       if (outcome != Outcome::kDone) return outcome;
@@ -133,6 +153,14 @@ struct Run {
       if (ahead) waves->note(*looked, step.done.disturbed);
     }
     return Outcome::kDone;
+  }
+
+  // What was found for the clusters looked up, of those within bounds alone.
+  void keep_bounded(const std::vector<Slot>& slots) {
+    std::size_t kept = 0;
+    for (std::size_t k = 0; k < slots.size() && kept < bounds.slots->size(); ++k) {
+      if (slots[k] == (*bounds.slots)[kept]) predictive[kept++] = predictive[k];
+    }
   }
 
   void tell(Outcome outcome, kb_done* done) const {
@@ -154,6 +182,15 @@ struct Run {
     done->subproblems_after = subproblems.data();
     done->evaluations_after = evaluations.data();
     done->log10_after = log10.data();
+  }
+
+  // Have a subproblem's clusters the tags of their fragments.
+  void tag_clusters(const Block& block) {
+    std::vector<Number> held;
+    for (Slot slot : block.slots) {
+      state.members.read(state.clusters[slot].list, held);
+      constraints->put(slot, held);
+    }
   }
 
   void copy_page(const Block& block) {

@@ -6,10 +6,15 @@
 
 namespace kbforge {
 
-Outcome Step::take_in(const std::vector<Slot>& slots, const double* predictive, double alone) {
+Outcome Step::take_in(const std::vector<Slot>& slots, const double* predictive, double alone,
+                      bool joins) {
   const Outcome outcome = propose_joins(slots, predictive);
   if (outcome != Outcome::kDone) return outcome;
   if (std::isnan(alone) || alone == -kNever) return Outcome::kBadAlone;
+  if (joins) {
+    if (pool_.empty()) return Outcome::kCornered;
+    alone = kNever;
+  }
   state_.tidy();
   const Number x = state_.n_fragments();
   if (pool_.empty() && (rules_.splits || !state_.n_subproblems)) {

@@ -26,6 +26,7 @@ enum class Outcome : std::int32_t {
   kNoPlace = 3,        // the fragment has no finite assignment
   kNotTold = 4,        // the kernel was not told of its values, or of the logs of cluster sizes
   kElsewhere = 5,      // its keys lead to subproblems that lie elsewhere
+  kCornered = 6,       // constraints leave it no place among the particles
 };
 
 // What a step did, valid until the next one.
@@ -44,8 +45,10 @@ class Step {
   // Take in the next fragment.
   //
   // slots: the clusters to compare it with, ascending; predictive: L(C + x) - L(C) of each, nats;
-  // alone: L({x}), nats. If the outcome is not kDone, nothing has changed.
-  Outcome take_in(const std::vector<Slot>& slots, const double* predictive, double alone);
+  // alone: L({x}), nats; joins: whether x must join one of them. If the outcome is not kDone, nothing
+  // has changed.
+  Outcome take_in(const std::vector<Slot>& slots, const double* predictive, double alone,
+                  bool joins);
 
   Done done;
   std::int64_t evaluations = 0;

@@ -1,0 +1,55 @@
+// Constraints: which clusters a new fragment may join (kbforge/clustering/constraints/bindings.py).
+//
+// Fragments have tags: the component of decisions that they are in, and their values of the linking
+// attribute. A cluster has the tags of its fragments.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "state.hpp"
+
+namespace kbforge {
+
+class Constraints {
+ public:
+  // The clusters that a fragment is compared with.
+  struct Bounds {
+    const std::vector<Slot>* slots;
+    bool joins = false;    // whether it must join one of them
+    bool outside = false;  // whether they are others than those looked up
+  };
+
+  // The components that each component is apart from; no fragment and no cluster has a tag yet.
+  void bind(std::int64_t components, const std::int64_t* apart_start, const std::int64_t* apart);
+  // A fragment, which may be yet to come, is in a component, or in kNone, and has these values.
+  void tag(Number fragment, std::int32_t component, const std::int64_t* values, std::int64_t n);
+
+  // Of the clusters looked up, ascending, those that the fragment may join; or those that it must.
+  // Valid until the next call.
+  Bounds bound(Number fragment, const std::vector<Slot>& looked_up);
+
+  // The clusters children[k] = parents[k] + fragment are there now, and others are no more.
+  void follow(Number fragment, const std::vector<std::int64_t>& parents,
+              const std::vector<std::int64_t>& children, const std::vector<std::int64_t>& dropped);
+  // The cluster of a slot is there now, with these fragments; it is no more.
+  void put(Slot slot, const std::vector<Number>& members);
+  void release(Slot slot);
+
+ private:
+  struct Tags {
+    std::vector<std::int32_t> components, values;  // each ascending
+  };
+
+  const Tags& tags_of(Number fragment) const;
+  bool bars(const Tags& own, Slot slot) const;
+  void add(Tags& tags, const Tags& more) const;
+  void hold(Slot slot, Tags&& tags);
+
+  std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
+  std::vector<std::vector<Slot>> holders_;        // by component, the clusters with its fragments
+  std::vector<Tags> of_fragment_, of_slot_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace kbforge
