@@ -31,7 +31,7 @@ from kbforge.words import did_you_mean
 KINDS: Mapping[str, str] = {
     "sources": "read fragments from files",
     "serializers": "write a set of fragments as text",
-    "grammars": "say which texts a language model can score",
+    "grammars": "define which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
     "features": "say how far apart two fragments are",
     "indexes": "retrieve candidate clusters",
@@ -40,7 +40,7 @@ KINDS: Mapping[str, str] = {
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
     "suites": "say what kbforge bench compares",
-    "executors": "spread work over workers",
+    "executors": "distribute work over workers",
     "commands": "verbs of the command line",
 }
 
