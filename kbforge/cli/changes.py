@@ -34,9 +34,9 @@ def changes(
 
     from kbforge.files.apart import require_apart
     from kbforge.files.io import open_output
-    from kbforge.store.changes import changes as read
     from kbforge.store.database import Database
     from kbforge.store.store import Store
+    from kbforge.store.store import changes as read
 
     require_apart(output, [store])
     with Database(store) as database, open_output(output) as out:

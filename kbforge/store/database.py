@@ -1,10 +1,19 @@
 """The file of a store: opened to read or to write, and written in whole transactions.
 
 Readers never wait for a writer, nor it for them: SQLite keeps a write-ahead log beside the file.
-There is one writer at a time, see `kbforge.store.inodes`; and each transaction makes sure that
-nobody else has written since the one before. What a file may be to be opened: a regular one, with
-exactly the tables of its version (`kbforge.store.schema`), and whole: a small one is read from end
-to end, of a large one each row when it is read (`kbforge.store.whole`).
+There is one writer at a time, and each transaction makes sure that nobody else has written since
+the one before. A file can be opened if it is a regular one, has exactly the tables of its version
+(`kbforge.store.schema`) and is whole: a small file is read from end to end, each row of a large one
+when it is read (`kbforge.store.integrity`).
+
+The writer's lock is on a byte of the database itself, far behind those that SQLite locks, and
+belongs to an open file (`F_OFD_SETLK`). The lock goes with the file and not with its name: links to
+a store are one store, no file beside it can be removed to get around the lock, and a killed process
+holds nothing. Systems other than Linux lack such locks; there the lock is on the file `NAME-lock`.
+
+POSIX drops all locks that a process has on a file as soon as the process closes any descriptor of
+it, those of SQLite too. Therefore nothing here closes a descriptor of a database while this process
+has a connection to it.
 """
 
 from __future__ import annotations
@@ -12,27 +21,21 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
+import struct
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 from urllib.parse import quote
 
 from kbforge.errors import KBForgeError, OutputError, quoted
 from kbforge.files.kinds import what_is
+from kbforge.files.locks import hold
 from kbforge.store import schema
-from kbforge.store.inodes import (
-    Inode,
-    connect,
-    disconnect,
-    inode_of,
-    is_connected,
-    kind_of,
-    lock,
-    unlock,
-)
-from kbforge.store.whole import SMALL, Examined, examine, require_sound
+from kbforge.store.integrity import SMALL, Examination, examine, require_sound
 
 MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
@@ -43,6 +46,106 @@ _CACHED = 1 << 16
 """KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
 several times in one transaction."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
+
+
+Inode: TypeAlias = tuple[int, int]
+"""A device, and a file on it."""
+_BYTE = 1 << 62  # SQLite locks bytes from 1 << 30 on
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+_connections: Counter[Inode] = Counter()
+_to_close: dict[Inode, list[int]] = {}
+
+
+def inode_of(status: os.stat_result) -> Inode:
+    """What file it is, whatever its name."""
+    return status.st_dev, status.st_ino
+
+
+def kind_of(status: os.stat_result) -> str | None:
+    """What a file is that is not a regular one; None for a regular one."""
+    if stat.S_ISREG(status.st_mode):
+        return None
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+
+
+def is_connected(inode: Inode) -> bool:
+    """Whether this process has a connection to a file."""
+    return _connections[inode] > 0
+
+
+def connect(inode: Inode) -> None:
+    """Note that this process has one more connection to a file."""
+    _connections[inode] += 1
+
+
+def disconnect(inode: Inode) -> None:
+    """Note that a connection was closed; close what waited for the last one."""
+    _connections[inode] -= 1
+    if not _connections[inode]:
+        del _connections[inode]
+        for handle in _to_close.pop(inode, ()):
+            os.close(handle)
+
+
+def lock(handle: int, path: Path) -> int | None:
+    """Become the one writer of a file, until `unlock`.
+
+    Args:
+        handle: of the database, open to be written.
+        path: of the database, links resolved.
+
+    Returns:
+        what to give to `unlock`; None if another has the lock.
+
+    Raises:
+        OSError: the file system has no locks, or `NAME-lock` cannot be written.
+
+    """
+    try:
+        from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
+    except ImportError:
+        beside = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            held = os.name == "nt" or hold(beside)
+        except OSError:
+            os.close(beside)
+            raise
+        if not held:
+            os.close(beside)
+        return beside if held else None
+    try:
+        fcntl(handle, F_OFD_SETLK, struct.pack("hhqqi4x", F_WRLCK, os.SEEK_SET, _BYTE, 1, 0))
+    except (BlockingIOError, PermissionError):
+        return None
+    return handle
+
+
+def unlock(handle: int, inode: Inode, held: int | None) -> None:
+    """Let others write; the descriptor is closed when this process has no connection left.
+
+    Args:
+        handle: of the database.
+        inode: of the database.
+        held: what `lock` returned.
+
+    """
+    if held is not None and held != handle:
+        os.close(held)
+    elif held is not None:
+        from fcntl import F_OFD_SETLK, F_UNLCK, fcntl
+
+        fcntl(handle, F_OFD_SETLK, struct.pack("hhqqi4x", F_UNLCK, os.SEEK_SET, _BYTE, 1, 0))
+    if is_connected(inode):
+        _to_close.setdefault(inode, []).append(handle)
+    else:
+        os.close(handle)
 
 
 def is_store(path: str) -> bool:
@@ -270,7 +373,7 @@ class Database:
                 f"{where}: the file is damaged ({str(error).lower()}); restore it from a copy"
             ) from error
 
-    def examined(self) -> Examined:
+    def examined(self) -> Examination:
         """Read all of the store, and say what is damaged."""
         with self.snapshot():
             return examine(self.connection, self.path, self.version or 0)

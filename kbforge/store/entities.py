@@ -1,8 +1,13 @@
-"""The entities of a store, followed from step to step, with their ids.
+"""The entities of a store from step to step, with stable ids.
 
-Ids are settled after each step, however many steps a transaction holds, so that they do not depend
-on when something was written. What an entity was when a run first changed it is kept as its
-*image*: the changes of a run are what is other than in its images.
+An entity keeps its id while the majority of its fragments stay together. Exactly half of them are
+the majority if its earliest fragment is among them. Where several entities merge, the one that
+brings the most fragments gives the id; of equals the one with the earliest first fragment. A new
+entity gets an id that is derived from its earliest fragment.
+
+Ids are assigned after each step, however many steps a transaction holds, so that they do not depend
+on when something is written. The *image* of an entity is its state when a run first changed it: the
+changes of a run are the differences from its images.
 """
 
 from __future__ import annotations
@@ -10,18 +15,18 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import orjson
 
 from kbforge.contracts import Cluster
-from kbforge.store.codec import numbers_from_bytes, numbers_to_bytes
-from kbforge.store.identity import followed
+from kbforge.store.pages import numbers_from_bytes, numbers_to_bytes
 from kbforge.store.rows import ask, insert_rows, read_rows, write_rows
 
 _ID_DIGITS = 12
 
 
-class Entities:
+class EntityTracker:
     """Which entities there are, as far as steps have touched them; the others are in the tables.
 
     Args:
@@ -143,7 +148,7 @@ class Entities:
             taken.add(entity)
             return entity
 
-        found = followed(left, new, fresh)
+        found = assign_ids(left, new, fresh)
         ids.update(zip(new, found.ids, strict=True))
         for entity in (*old, *found.ids):
             self._image(entity, old.get(entity, ()))
@@ -219,3 +224,65 @@ class Entities:
         self._pending.clear()
         self._redirects.clear()
         self._added = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IdAssignment:
+    """What became of some entities.
+
+    Attributes:
+        ids: of the clusters that there are, in their order.
+        lost: by id that is no more, the ids of the clusters that have its fragments, the one with
+            the most first.
+
+    """
+
+    ids: tuple[str, ...]
+    lost: Mapping[str, tuple[str, ...]]
+
+
+def assign_ids(
+    before: Mapping[str, Cluster], after: Sequence[Cluster], fresh: Callable[[Cluster], str]
+) -> IdAssignment:
+    """Give ids to clusters.
+
+    Args:
+        before: entities by id, without fragments that were removed; they are disjoint.
+        after: the clusters that there are now, disjoint; fragments may be new.
+        fresh: an id for a cluster that has none; it is asked in the order of the clusters.
+
+    """
+    holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}
+    claims: dict[int, tuple[int, int, str]] = {}
+    shares: dict[str, dict[int, int]] = {}
+    for entity, cluster in before.items():
+        share: dict[int, int] = {}
+        for fragment in cluster:
+            share[holder[fragment]] = share.get(holder[fragment], 0) + 1
+        shares[entity] = share
+        place = _majority(cluster, share, holder)
+        if place is not None:
+            claim = (-share[place], cluster[0], entity)
+            claims[place] = min(claims.get(place, claim), claim)
+    ids = tuple(
+        claims[place][2] if place in claims else fresh(cluster)
+        for place, cluster in enumerate(after)
+    )
+    kept = set(ids)
+    lost = {
+        entity: tuple(ids[place] for place in sorted(share, key=lambda p: (-share[p], p)))
+        for entity, share in shares.items()
+        if entity not in kept
+    }
+    return IdAssignment(ids, lost)
+
+
+def _majority(cluster: Cluster, share: Mapping[int, int], holder: Mapping[int, int]) -> int | None:
+    """Where the majority of an entity's fragments are, if they are together."""
+    if not cluster:
+        return None
+    place = max(share, key=lambda p: (share[p], p == holder[cluster[0]]))
+    twice = 2 * share[place]
+    if twice > len(cluster) or (twice == len(cluster) and place == holder[cluster[0]]):
+        return place
+    return None

@@ -1,4 +1,4 @@
-"""A store to read: facts, runs, decisions, what a model kept, and the entities as a view."""
+"""A store to read: facts, runs, decisions, fitted models, fragments, and the changes of runs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from typing import Any
 import orjson
 
 from kbforge.contracts import (
+    Change,
     Cluster,
     Decided,
     Decision,
     Fragment,
     Kept,
+    Kind,
     Made,
     Run,
 )
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.kb.made import made_from_json
-from kbforge.store.codec import (
+from kbforge.store.database import Database
+from kbforge.store.pages import (
+    StoredPages,
+    fragment_from_bytes,
     kept_from_bytes,
     kept_to_bytes,
     numbers_from_bytes,
 )
-from kbforge.store.database import Database
-from kbforge.store.pages import StoredPages, fragment_from_bytes
 from kbforge.store.rows import ask, damaged, read_rows, row_of, rows_of
 
 
@@ -231,3 +234,72 @@ def kept_row(kept: Kept) -> tuple[str, bytes]:
     """The digest and the content of what a model keeps."""
     content = kept_to_bytes(kept)
     return hashlib.sha256(content).hexdigest(), content
+
+
+def changes(store: Store, since: int) -> Iterator[Change]:
+    """How entities are other than they were when a run had ended, by id.
+
+    Args:
+        store: as it is now.
+        since: the number of the run; 0 is the time before the first.
+
+    Raises:
+        UsageError: there is no such run.
+
+    """
+    runs = store.runs()
+    if not 0 <= since <= len(runs):
+        raise UsageError(
+            f"--since: expected the number of a run from 0 to {len(runs)}, got {since}"
+        )
+    rows = store.database.connection
+    with store.database.snapshot():
+        if since == 0:
+            for entity, *_ in list(read_rows(rows, "entity", "ORDER BY id")):
+                yield Change(entity, Kind.CREATED, (), _members(store, entity), ())
+            return
+        found: dict[str, bytes] = {}
+        for _, entity, fragments in read_rows(
+            rows, "image", "WHERE run > ? ORDER BY run", (since,)
+        ):
+            found.setdefault(entity, fragments)
+        before = {entity: tuple(orjson.loads(found[entity])) for entity in sorted(found)}
+        held = {id: entity for entity, ids in before.items() for id in ids}
+        for entity, ids in before.items():
+            change = _change(store, entity, ids, held)
+            if change is not None:
+                yield change
+
+
+def _change(
+    store: Store, entity: str, before: Sequence[str], held: dict[str, str]
+) -> Change | None:
+    """What became of an entity that a run touched; None if it is as it was, or never was."""
+    after = _members(store, entity)
+    if set(after) == set(before):
+        return None
+    if after:
+        others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
+        kind = Kind.CHANGED if before else Kind.CREATED
+        return Change(entity, kind, tuple(before), after, tuple(others))
+    now: dict[str, int] = {}
+    for id, number in store.pages.numbers(before).items():
+        assert id in before
+        holder = store.entity_of(number)[0]
+        now[holder] = now.get(holder, 0) + 1
+    if not now:
+        return Change(entity, Kind.REMOVED, tuple(before), (), ())
+    parts = sorted(now, key=lambda other: (-now[other], other))
+    kind = Kind.MERGED if 2 * now[parts[0]] > sum(now.values()) else Kind.SPLIT
+    return Change(entity, kind, tuple(before), (), tuple(parts))
+
+
+def _members(store: Store, entity: str) -> tuple[str, ...]:
+    """The ids of an entity's fragments, by place; none if it is no more."""
+    rows = store.database.connection
+    row = row_of(rows, "entity", entity)
+    if row is None:
+        return ()
+    numbers = numbers_from_bytes(row[-1]).tolist()
+    held = rows_of(rows, "fragment", "number", numbers)
+    return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))

@@ -1,14 +1,19 @@
-"""Writing a session into its store: what each step did is followed, and written in transactions.
+"""Writing a session into its store: the effects of each step, in transactions, and runs.
 
-A transaction holds whole steps, so that the store is always that of a prefix of the stream: what
-was taken in, with all that follows from it. What is written does not depend on how many steps a
-transaction holds.
+A transaction holds whole steps, so that the store is always that of a prefix of the stream. What is
+written does not depend on how many steps a transaction holds.
+
+Each command that changes a store is a run, and a killed run is continued. The row of a run is
+written with its first change, in one transaction: a command that changes nothing, or fails before
+it does, is no run.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,10 +22,9 @@ import orjson
 from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Run, Touched
 from kbforge.errors import KBForgeError
 from kbforge.files.jsonl import to_line
-from kbforge.store.codec import numbers_to_bytes, page_to_bytes
 from kbforge.store.database import Database
-from kbforge.store.entities import Entities
-from kbforge.store.pages import totals_to_bytes
+from kbforge.store.entities import EntityTracker
+from kbforge.store.pages import numbers_to_bytes, page_to_bytes, totals_to_bytes
 from kbforge.store.rows import (
     ask,
     damaged,
@@ -30,16 +34,96 @@ from kbforge.store.rows import (
     rows_of,
     write_rows,
 )
-from kbforge.store.runs import FILLS, Running, write_run
+from kbforge.store.store import Store
 
+FILLS = "cluster"
+"""The verb of runs that add fragments; they are about files."""
+_MOST_ABOUT = 1000
 _LARGEST_KEY = 1 << 63
 
 
-class Written(Protocol):
-    """What writing asks of a session; see `kbforge.contracts.Session`."""
+@dataclass(slots=True)
+class ActiveRun:
+    """The run at hand.
+
+    Attributes:
+        number: of its row.
+        verb: of the command.
+        about: what the command was given, for people.
+        added: fragments so far.
+        removed: fragments so far.
+        before: seconds that it had lasted when it was continued.
+        began: when the command began, by `time.perf_counter`.
+        started: when the run began, in seconds since 1970.
+        written: whether it has a row.
+
+    """
+
+    number: int
+    verb: str
+    about: str
+    added: int
+    removed: int
+    before: float
+    began: float
+    started: float
+    written: bool
+
+    def row(self, entities: int, finished: bool) -> Run:
+        """The run as it is now."""
+        return Run(
+            self.number,
+            self.verb,
+            self.about,
+            finished,
+            self.added,
+            self.removed,
+            entities,
+            self.before + time.perf_counter() - self.began,
+            self.started,
+        )
+
+
+def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
+    """Begin a run, or continue the last one if it is of the same command and did not end.
+
+    A run that adds fragments is continued by any command that does.
+
+    Args:
+        store: to be written.
+        verb: of the run.
+        about: what it was given, for people.
+        began: when the command began, by `time.perf_counter`.
+
+    """
+    last, told = store.last_run, about[:_MOST_ABOUT]
+    same = last is not None and last.verb == verb and (told == last.about or verb == FILLS)
+    if last is not None and same and not last.finished:
+        if told != last.about:
+            told = f"{last.about}; {about}"[:_MOST_ABOUT]
+        return ActiveRun(
+            last.number, verb, told, last.added, last.removed, last.seconds, began, last.began, True
+        )
+    number = 1 if last is None else last.number + 1
+    # what the clock on the wall said
+    started = time.time() - (time.perf_counter() - began)
+    return ActiveRun(number, verb, told, 0, 0, 0.0, began, started, False)
+
+
+def write_run(database: sqlite3.Connection, run: Run) -> None:
+    """Write the row of a run, within the transaction at hand."""
+    row = (
+        *(run.number, run.verb, run.about, int(run.finished), run.added, run.removed),
+        *(run.entities, run.seconds, run.began),
+    )
+    insert_rows(database, "run", [row], "OR REPLACE")
+
+
+class WritableSession(Protocol):
+    """What the writer needs of a session; see `kbforge.contracts.Session`."""
 
     def touched(self) -> Touched:
-        """The subproblems changed since this was last asked."""
+        """The subproblems changed since the last call."""
         ...
 
     def clusters(self, name: int) -> Sequence[Cluster]:
@@ -47,12 +131,12 @@ class Written(Protocol):
         ...
 
     def checkpoint(self) -> Checkpoint:
-        """What is other than at the last checkpoint."""
+        """The changes since the last checkpoint."""
         ...
 
 
-class Writing:
-    """A session and the store that it is written to.
+class StoreWriter:
+    """Writes a session into a store.
 
     Args:
         database: opened to write.
@@ -61,7 +145,7 @@ class Writing:
 
     """
 
-    def __init__(self, database: Database, session: Written, run: Running) -> None:
+    def __init__(self, database: Database, session: WritableSession, run: ActiveRun) -> None:
         self._database, self._session = database, session
         self._undoable: int | None = None
         self._also: list[Callable[[sqlite3.Connection], object]] = []
@@ -71,7 +155,7 @@ class Writing:
         self._moved: dict[int, int] = dict(
             ask(connection, "SELECT number, place FROM fragment WHERE place <> number")
         )
-        self._entities = Entities(connection, run.number, self._id_of, run.verb != FILLS)
+        self._entities = EntityTracker(connection, run.number, self._id_of, run.verb != FILLS)
         self._count: int = ask(connection, "SELECT count(*) FROM entity")[0][0]
 
     @property

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, Likelihood
-from kbforge.store.codec import kept_from_bytes, kept_to_bytes
+from kbforge.store.pages import kept_from_bytes, kept_to_bytes
 from tests.people import people
 
 DISTINCT = 3000

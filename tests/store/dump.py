@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from kbforge.store.codec import numbers_from_bytes, page_from_bytes
+from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 
 _TABLES = {
     "meta": "name, value",

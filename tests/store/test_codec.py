@@ -10,8 +10,14 @@ from hypothesis.extra import numpy as hnp
 
 from kbforge.contracts import Constraints, Decision, Kept, Page, Totals
 from kbforge.errors import KBForgeError
-from kbforge.store.codec import kept_from_bytes, kept_to_bytes, page_from_bytes, page_to_bytes
-from kbforge.store.pages import totals_from_bytes, totals_to_bytes
+from kbforge.store.pages import (
+    kept_from_bytes,
+    kept_to_bytes,
+    page_from_bytes,
+    page_to_bytes,
+    totals_from_bytes,
+    totals_to_bytes,
+)
 
 ints = hnp.arrays(np.int64, st.integers(0, 6), elements=st.integers(-(2**63), 2**63 - 1))
 floats = hnp.arrays(np.float64, st.integers(0, 6), elements=st.floats(allow_nan=False))

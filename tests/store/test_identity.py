@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Cluster
-from kbforge.store.identity import followed
+from kbforge.store.entities import assign_ids
 
 
 def fresh(cluster: Cluster) -> str:
@@ -31,7 +31,7 @@ def fresh(cluster: Cluster) -> str:
 def test_who_keeps_an_id(
     before: dict[str, Cluster], after: list[Cluster], ids: tuple[str, ...], lost: dict[str, int]
 ) -> None:
-    found = followed(before, after, fresh)
+    found = assign_ids(before, after, fresh)
     assert found.ids == ids
     assert {entity: len(targets) for entity, targets in found.lost.items()} == lost
 
@@ -52,7 +52,7 @@ def test_ids_are_distinct_and_majorities_keep_them(
     step: tuple[dict[str, Cluster], list[Cluster]],
 ) -> None:
     before, after = step
-    found = followed(before, after, fresh)
+    found = assign_ids(before, after, fresh)
     assert len(set(found.ids)) == len(found.ids) == len(after)
     for entity, cluster in before.items():
         holders = [
@@ -78,6 +78,6 @@ def test_nothing_changes_where_nothing_changed(
     step: tuple[dict[str, Cluster], list[Cluster]],
 ) -> None:
     before, _ = step
-    found = followed(before, list(before.values()), fresh)
+    found = assign_ids(before, list(before.values()), fresh)
     assert found.ids == tuple(before)
     assert not found.lost

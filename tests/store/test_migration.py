@@ -14,8 +14,7 @@ from kbforge.errors import KBForgeError, OutputError
 from kbforge.jobs.living.events import undo
 from kbforge.jobs.living.views import entities_of
 from kbforge.store import schema
-from kbforge.store.database import Database
-from kbforge.store.inodes import lock
+from kbforge.store.database import Database, lock
 from kbforge.store.store import Store
 from tests.program import Run
 from tests.store.dump import dump
@@ -26,7 +25,7 @@ KILLED = """
 import os, sys
 from kbforge.store import schema
 from kbforge.store.database import Database
-from kbforge.store.inodes import lock
+from kbforge.store.database import lock
 steps = schema._MIGRATIONS
 schema._MIGRATIONS = (*steps[:-1], lambda rows: (steps[-1](rows), os._exit(9)))
 Database(sys.argv[1], write=True)

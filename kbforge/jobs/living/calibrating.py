@@ -23,9 +23,8 @@ from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, Entities, entity_probabilities
 from kbforge.fit.confidence import Reading, Reported
 from kbforge.jobs.living.frozen import thaw
-from kbforge.store.codec import page_from_bytes
 from kbforge.store.database import Database
-from kbforge.store.pages import fragment_from_bytes
+from kbforge.store.pages import fragment_from_bytes, page_from_bytes
 from kbforge.store.rows import ask, insert_rows, read_rows, rows_of, write_rows
 from kbforge.store.store import Store, kept_row
 from kbforge.store.view import Confidences

@@ -15,7 +15,7 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.jsonl import read_json_lines, stop
 from kbforge.jobs.living.living import Living, living, opened, writable
-from kbforge.store.codec import numbers_from_bytes
+from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.rows import (
     bring_back,
     change_rows,
@@ -24,8 +24,8 @@ from kbforge.store.rows import (
     row_of,
     write_rows,
 )
-from kbforge.store.runs import begin, write_run
 from kbforge.store.store import Store
+from kbforge.store.writing import begin, write_run
 
 REMOVES = "remove"
 

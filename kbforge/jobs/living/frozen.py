@@ -31,7 +31,7 @@ from kbforge.fit.making import (
 from kbforge.jobs.living.drift import Drift
 from kbforge.models.bundle import MANIFEST, bundles_read_once
 from kbforge.models.resolve import is_name, make_likelihood
-from kbforge.store.codec import kept_from_bytes
+from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
 from kbforge.store import schema
 from kbforge.store.database import Database, is_store
 from kbforge.store.rows import insert_rows, write_rows
-from kbforge.store.runs import Running, begin, write_run
 from kbforge.store.store import Store
-from kbforge.store.writing import Writing
+from kbforge.store.writing import ActiveRun, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
 """Between two transactions, at least."""
@@ -56,8 +55,8 @@ class Living:
     prepared: Prepared
     choices: Choices
     session: Session
-    run: Running
-    writing: Writing
+    run: ActiveRun
+    writing: StoreWriter
     drift: Drift
     facts: dict[str, object] = field(default_factory=dict)
     _written: float = field(default_factory=time.perf_counter)
@@ -69,7 +68,7 @@ class Living:
 
         Args:
             finished: whether the run has come to its end.
-            decided: as of `Writing.write`.
+            decided: as of `StoreWriter.write`.
 
         Raises:
             OutputError: it cannot be written; the store is as it was.
@@ -130,7 +129,7 @@ class Living:
         rng = np.random.default_rng(self.choices.seed)
         prepared, database = self.prepared, self.store.database
         self.session = prepared.clusterer.open(prepared.problem, rng, pages=self.store.pages)
-        self.writing = Writing(database, self.session, self.run)
+        self.writing = StoreWriter(database, self.session, self.run)
         self.drift = Drift.from_json(self.store.fact("drift"), self.drift.seen)
         self.facts.clear()
 
@@ -268,6 +267,6 @@ def _living(
     pages = store.pages if begun else None
     session = prepared.clusterer.open(prepared.problem, rng, pages=pages)
     run = begin(store, verb, about, began)
-    writing = Writing(store.database, session, run)
+    writing = StoreWriter(store.database, session, run)
     drift = Drift.from_json(store.fact("drift"), seen_of(store))
     return Living(store, prepared, choices, session, run, writing, drift)

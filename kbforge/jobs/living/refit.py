@@ -40,9 +40,8 @@ from kbforge.jobs.living.events import Done
 from kbforge.jobs.living.frozen import Frozen, chosen, freeze
 from kbforge.jobs.living.living import writable
 from kbforge.store.rows import insert_rows
-from kbforge.store.runs import Running, begin
 from kbforge.store.store import Store
-from kbforge.store.writing import Writing
+from kbforge.store.writing import ActiveRun, StoreWriter, begin
 
 REFITS = "refit"
 _AT_ONCE = 2000  # clusters scored in one question
@@ -135,9 +134,9 @@ def learn(store: Store) -> Learned:
 def weigh(
     store: Store,
     learned: Learned,
-    run: Running,
+    run: ActiveRun,
     on_step: Callable[[int, int], None] | None = None,
-) -> Writing:
+) -> StoreWriter:
     """Weigh all particles by what was learned; models and particles are yet to be written.
 
     Raises:
@@ -146,7 +145,7 @@ def weigh(
     """
     prepared, kept = learned.prepared, learned.frozen.kept
     fresh = prepared.clusterer.open(prepared.problem, np.random.default_rng(learned.seed))
-    writing = Writing(store.database, _weighed(store, prepared, fresh, on_step), run)
+    writing = StoreWriter(store.database, _weighed(store, prepared, fresh, on_step), run)
     writing.followed()
     writing.also(lambda rows: _replace_learned(rows, kept))
     return writing

@@ -18,9 +18,8 @@ from kbforge.kb.report.facts import Facts, Past
 from kbforge.kb.report.gather import gather
 from kbforge.kb.report.page import report_html
 from kbforge.kb.view import file_view
-from kbforge.store.changes import changes
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Store
+from kbforge.store.store import Store, changes
 from kbforge.words import counted
 
 _MOST_DRIFTING = 5

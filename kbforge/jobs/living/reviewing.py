@@ -32,8 +32,8 @@ from kbforge.fit.review import Reviewing
 from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened
 from kbforge.store.rows import read_rows, row_of, write_rows
-from kbforge.store.runs import write_run
 from kbforge.store.store import Store
+from kbforge.store.writing import write_run
 
 _REPORTED = "reported"
 """The fact that has, by decision, the probability that its pair is one entity."""

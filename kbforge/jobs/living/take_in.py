@@ -16,8 +16,8 @@ from kbforge.jobs.living.frozen import require_same
 from kbforge.jobs.living.living import Living, created, finish_erasing, living
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
-from kbforge.store.runs import FILLS
 from kbforge.store.store import Store
+from kbforge.store.writing import FILLS
 
 OnDuplicate = Literal["error", "replace"]
 

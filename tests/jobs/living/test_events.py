@@ -18,9 +18,8 @@ from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.status import status_of
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store
+from kbforge.store.store import Store, changes
 from tests.people import people
 from tests.store.dump import dump
 

@@ -15,8 +15,8 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.store.codec import kept_from_bytes
 from kbforge.store.database import Database
+from kbforge.store.pages import kept_from_bytes
 from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.store import Store, kept_row
 from kbforge_plugins.likelihoods.pairs.bags import Bags

@@ -22,8 +22,8 @@ from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.status import status_of
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.store.codec import kept_from_bytes
 from kbforge.store.database import Database
+from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store
 from tests.jobs.living.killing import dies_at
 from tests.people import people

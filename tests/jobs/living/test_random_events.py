@@ -15,9 +15,8 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import take_in
-from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store
+from kbforge.store.store import Store, changes
 from tests.people import people
 from tests.soak.events import require_consistent
 

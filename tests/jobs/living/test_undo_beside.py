@@ -14,9 +14,8 @@ from kbforge.jobs.living.events import decide, decisions_of, undo
 from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.store.changes import changes
 from kbforge.store.database import Database
-from kbforge.store.store import Store
+from kbforge.store.store import Store, changes
 from tests.people import people
 from tests.store.dump import dump
 

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from kbforge.errors import KBForgeError, quoted
-from kbforge.store.codec import numbers_from_bytes
+from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.rows import COLUMNS, checksum
 
 SMALL = 16_000_000
@@ -24,7 +24,7 @@ _MOST = 100  # findings of SQLite's own, and damaged rows that are named of each
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class Examination:
     """What a store is like.
 
     Attributes:
@@ -60,7 +60,7 @@ class Examined:
         }
 
 
-def examine(database: sqlite3.Connection, path: str, version: int) -> Examined:
+def examine(database: sqlite3.Connection, path: str, version: int) -> Examination:
     """Read all of a store.
 
     Args:
@@ -71,7 +71,7 @@ def examine(database: sqlite3.Connection, path: str, version: int) -> Examined:
     """
     damage = list(_unsound(database))
     rows: dict[str, int] = {}
-    seen = _Seen()
+    seen = _CrossChecks()
     for table in COLUMNS:
         rows[table] = 0
         for found in _rows(database, table):
@@ -82,7 +82,7 @@ def examine(database: sqlite3.Connection, path: str, version: int) -> Examined:
                 seen.take(table, found)
     if not damage:
         damage.extend(seen.amiss(rows))
-    return Examined(path, version, rows, tuple(damage))
+    return Examination(path, version, rows, tuple(damage))
 
 
 def require_sound(database: sqlite3.Connection, path: str) -> None:
@@ -135,7 +135,7 @@ def _rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...] 
         yield f"{bad - _MOST:,} more rows of {table} are not as they were written"
 
 
-class _Seen:
+class _CrossChecks:
     """What rows say of each other, gathered in one pass over the tables."""
 
     def __init__(self) -> None:
