@@ -1,5 +1,7 @@
 # make demo   installs KBForge into .venv, clusters the quickstart's mentions and shows two entities
-# make test   installs what development needs and runs the linters, the type checker and the tests
+# make test   installs what development needs and runs the linters, the type checker and the fast
+#             tests of the product
+# make test-all   runs the slow tests, the laboratory's and properties on more examples besides
 # make soak   kills updates of stores, also by the plain default, and compares with whole ones;
 #             keeps and reads models of 60,000 values; damages 5,000 files for all readers;
 #             kills every verb beside readers and a writer
@@ -23,9 +25,10 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt $(PIP_ARGS)
 DEMO := examples/quickstart
 KERNEL := $(wildcard kbforge/kernel/src/*)
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kernel soak gpu lint docs dist clean
+.PHONY: help demo test test-slow test-all kernel soak gpu lint docs dist clean
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -41,7 +44,17 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@status=0; \
 	$(MAKE) --no-print-directory lint || status=1; \
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile || status=1; \
+	$(PYTEST) --hypothesis-profile=fast -m "not slow" --ignore=tests/lab || status=1; \
+	exit $$status
+
+# what make test leaves out
+test-slow: $(VENV)/.installed-dev
+	$(PYTEST) -m "slow or lab or hypothesis"
+
+test-all:
+	@status=0; \
+	$(MAKE) --no-print-directory test || status=1; \
+	$(MAKE) --no-print-directory test-slow || status=1; \
 	exit $$status
 
 kernel: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""Fixtures that all rooms share."""
+"""Fixtures, marks and profiles that all rooms share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 # how long an example takes is the machine's affair
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("full", deadline=None, max_examples=100)
+settings.register_profile("fast", deadline=None, max_examples=20)
+settings.load_profile("full")
 
 # processes beside each other share the cores; read when torch is first imported
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -25,12 +26,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+
 # before they are imported: their assertions then say what was compared
 pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
 
 from tests.program import program  # noqa: E402
 
 __all__ = ["data_dir", "program"]
+
+LAB = Path(__file__).parent / "lab"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the laboratory's tests."""
+    for item in items:
+        if LAB in item.path.parents:
+            item.add_marker("lab")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
@@ -12,6 +12,7 @@ from kbforge.contracts import Problem, Search
 from kbforge.errors import KBForgeError, LikelihoodError
 from kbforge_plugins.calibrators.pseudo_likelihood import PseudoLikelihood
 from tests.calibrators.toys import BlackBox, Letters, draw, fragments
+from tests.profile import examples
 
 SEARCH = Search(-10.0, 25.0)
 NOBODY = None  # the pseudo-likelihood uses no clusterer
@@ -42,7 +43,7 @@ def brute_force(data, log_alpha, model=None):
 names = st.lists(st.text("abcd", min_size=1, max_size=5), min_size=2, max_size=9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(names, st.randoms(use_true_random=False))
 def test_curve_equals_the_definition(texts, random):
     data = fragments(texts, [random.choice("xyz") for _ in texts])

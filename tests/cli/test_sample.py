@@ -6,13 +6,14 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import read_fragments
 from kbforge.jobs.sample import sample_confusable
+from tests.profile import examples
 
 
 def fragment(number: int, label: str | None, *names: str) -> Fragment:
@@ -50,7 +51,7 @@ def check(splits, fragments, entities, max_fragments):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 40), st.integers(1, 5))
-@settings(max_examples=40)
+@examples(40)
 def test_laws(seed, entities, max_fragments):
     fragments = families(60)
     splits = sample_confusable(fragments, entities, ("a", "b"), max_fragments, seed)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
@@ -20,6 +20,7 @@ from kbforge_plugins.clusterers.agglomerative import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Group, Grouping
 from tests.clustering.test_exactness import FAMILIES
+from tests.profile import examples
 
 TIE = 1e-9
 
@@ -81,7 +82,7 @@ def found(fragments: list[Fragment], problem: Problem, batch: int | None = None)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=8)
+@examples(8)
 @given(n=st.integers(1, 7), seed=st.integers(0, 10_000), alpha=st.sampled_from([0.05, 1.0]))
 def test_it_ends_where_the_slow_one_does(family: str, n: int, seed: int, alpha: float) -> None:
     """By a live table, by sets, and by batches that hold every pair."""
@@ -173,7 +174,7 @@ def test_sampled_batches_get_close_and_are_seeded() -> None:
 
 
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
-@settings(max_examples=40)
+@examples(40)
 def test_the_matrix_knows_its_best_after_any_merges(seed: int, n: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     matrix, plain = PairMatrix(n), np.full((n, n), -np.inf)

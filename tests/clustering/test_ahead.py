@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -29,6 +29,7 @@ from tests.clustering.contents import contents
 from tests.clustering.test_conductor import of_people as entities
 from tests.clustering.test_exactness import attributes, records
 from tests.clustering.test_failures import RULES
+from tests.profile import examples
 
 STAGES = ("plain", "surrogate", "indexed", "indexed surrogate")
 SPLIT = Rules(20, Greedy(), splits=True)
@@ -99,7 +100,7 @@ def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data(), rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 10_000))
 def test_the_result_is_that_of_one_by_one(
     stage: str, data: st.DataObject, rules: str, seed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.session import OnlineSession
@@ -17,6 +17,7 @@ from tests.clustering.test_exactness import BELL_7, represented, vectors
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Trap, problem_of
 from tests.clustering.test_remove import STAGES, check_session
 from tests.clustering.toys import Rule, fragments_of
+from tests.profile import examples
 
 ITEMS = fragments_of([(float(i),) for i in range(3)])
 
@@ -28,7 +29,7 @@ def rule(ids: set[str]) -> float:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=8)
+@examples(8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000))
 def test_what_is_held_never_gets_worse(name: str, stage: str, rules: str, seed: int) -> None:
     draw, make = LIKELIHOODS[name]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.bench.scale.people import records
@@ -54,6 +54,7 @@ from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, fragments_of, normal
 from tests.people import people
+from tests.profile import examples
 
 KERNEL = kernel_library()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason=kernel_status())
@@ -150,7 +151,7 @@ def test_a_few_people_for_ever() -> None:
     assert made > 4 * 2**10  # clusters: it forgets from 2^10 nodes on
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     points=st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=1, max_size=25),
     particles=st.sampled_from([1, 2, 5, 30]),
@@ -166,7 +167,7 @@ def test_ties_are_broken_alike(
     run(problem, fragments_of([(float(a), float(b)) for a, b in points]), rules, 5)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     keys=st.lists(st.lists(st.integers(-3, 6), unique=True, max_size=5), min_size=1, max_size=40),
     families=st.integers(1, 4),
@@ -195,7 +196,7 @@ def test_records_of_people(model: Callable[[], ConjugateLikelihood]) -> None:
     run(fitted(model(), fragments, 20.0), fragments, SplitSmc(particles=20)._rules)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_values_of_all_kinds(data: st.DataObject) -> None:
     """Dates, codes, numbers, long texts, sets, strange letters; values never counted."""

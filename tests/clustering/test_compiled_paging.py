@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.compiled.session import CompiledSession, can_compile
@@ -27,6 +27,7 @@ from tests.clustering.test_failures import LIKELIHOODS
 from tests.clustering.test_paging import Twins, opening, play
 from tests.clustering.toys import Chain, normal
 from tests.people import people
+from tests.profile import examples
 
 KERNEL = kernel_library()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason=kernel_status())
@@ -63,7 +64,7 @@ class CompiledTwins(Twins):
 
 @pytest.mark.parametrize("stage", ["conjugate", "indexed", "selective"])
 @pytest.mark.parametrize("name", sorted(LIKELIHOODS))
-@settings(max_examples=25)
+@examples(25)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),
@@ -79,7 +80,7 @@ def test_whatever_is_done_is_as_in_the_reference(
     play(CompiledTwins(opening(name, stage, plain, link), RULES[rules], exact=True), items, data)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     given=st.lists(
         st.tuples(st.lists(st.integers(-2, 3), unique=True, max_size=3), st.integers(0, 5)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules
@@ -29,6 +29,7 @@ from tests.clustering.crews import HereExecutor
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, normal
 from tests.people import people
+from tests.profile import examples
 
 RULES = Rules(6, Greedy(), splits=True)
 
@@ -46,7 +47,7 @@ def local(problem: Problem, fragments: Sequence[Fragment]) -> Posterior:
     return session.posterior()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     seed=st.integers(0, 10**6),
     workers=st.integers(1, 4),

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.constraints.bindings import Bindings
@@ -44,6 +44,7 @@ from tests.clustering.test_exactness import (
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Trap, problem_of
 from tests.clustering.test_remove import STAGES, check_session
 from tests.clustering.toys import Chain, Rule, fragments_of, normal
+from tests.profile import examples
 
 # merges below 1/P are discarded, and constraints leave subproblems that later ones merge
 ALL = 10**12
@@ -128,7 +129,7 @@ def possible(given: Constraints, fragments: Sequence[Fragment]) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=20)
+@examples(20)
 @given(
     n=st.integers(2, 6),
     seed=st.integers(0, 10_000),
@@ -186,7 +187,7 @@ TURNS = ("add", "add", "decide", "decide", "remove", "lift", "revise")
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=10)
+@examples(10)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),

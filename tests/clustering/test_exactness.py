@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
@@ -25,6 +25,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.oracle import Grouping, log_sum_exp, partitions
 from tests.clustering.toys import BlackBox, Chain, categories, normal
+from tests.profile import examples
 
 BELL_5, BELL_7 = 52, 877
 
@@ -134,7 +135,7 @@ def represented(posterior: Posterior) -> dict[Grouping, float]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=12)
+@examples(12)
 @given(
     n=st.integers(1, 7),
     seed=st.integers(0, 10_000),

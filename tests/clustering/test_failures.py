@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules
@@ -40,6 +40,7 @@ from kbforge_plugins.resamplers.optimal import Optimal
 from kbforge_plugins.resamplers.stratified import Stratified
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import attributes, bits, counts, names, records, vectors
+from tests.profile import examples
 
 
 class Broken(Exception):
@@ -214,7 +215,7 @@ def everything(session: OnlineSession) -> Any:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(10, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     data=st.data(),
     rules=st.sampled_from(sorted(RULES)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.session import OnlineSession
@@ -11,6 +11,7 @@ from kbforge.clustering.sharding.packing import pack_led, pack_pages, unpack_led
 from kbforge.contracts import Led
 from tests.clustering.contents import contents
 from tests.clustering.test_conductor import RULES, of_people
+from tests.profile import examples
 
 LED = st.builds(Led, st.lists(st.integers(0, 2**40)).map(tuple), st.booleans())
 
@@ -21,7 +22,7 @@ def test_where_keys_lead(led: dict[int, Led]) -> None:
     assert list(unpack_led(pack_led(led))) == list(led)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(entities=st.integers(0, 12), seed=st.integers(0, 1000))
 def test_pages_of_a_session(entities: int, seed: int) -> None:
     fragments, problem = of_people(max(entities, 1), seed)

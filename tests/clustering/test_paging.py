@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.compiled.session import CompiledSession
@@ -38,6 +38,7 @@ from tests.clustering.invariants import core_of
 from tests.clustering.test_constraints import check_bindings, sided
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.test_remove import check_candidates
+from tests.profile import examples
 
 Open = Callable[[], Problem]
 STAGES = ("conjugate", "indexed", "selective", "black box", "black box indexed", "surrogate")
@@ -157,7 +158,7 @@ def opening(name: str, stage: str, items: list[Fragment], link: str | None = Non
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", ["attributes", "bigram", "gaussian"])
-@settings(max_examples=15)
+@examples(15)
 @given(
     rules=st.sampled_from(sorted(RULES)),
     seed=st.integers(0, 1000),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.online.candidates import Candidates
@@ -44,6 +44,7 @@ from tests.clustering.test_failures import (
     problem_of,
 )
 from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal
+from tests.profile import examples
 
 STAGES = ("conjugate", "indexed", "black box", "surrogate")
 
@@ -70,7 +71,7 @@ def check_candidates(candidates: Candidates, live: dict[int, Cluster]) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=12)
+@examples(12)
 @given(
     n=st.integers(2, 7),
     seed=st.integers(0, 10_000),
@@ -110,7 +111,7 @@ def check_exact(
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
-@settings(max_examples=8)
+@examples(8)
 @given(rules=st.sampled_from(sorted(RULES)), seed=st.integers(0, 1000), data=st.data())
 def test_random_lives(name: str, stage: str, rules: str, seed: int, data: st.DataObject) -> None:
     """Fragments come, go and come again; a session restored at any time goes on alike."""

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.online.pool import Pool
@@ -21,6 +21,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.resamplers.greedy import Greedy
 from tests.clustering.oracle import log_sum_exp
 from tests.clustering.toys import Chain, fragments_of, normal
+from tests.profile import examples
 
 
 @pytest.mark.parametrize("resampler", ["multinomial", "stratified", "optimal"])
@@ -71,7 +72,7 @@ def test_the_floor_s_logarithm_is_libm_s(monkeypatch: pytest.MonkeyPatch, floor:
     assert len(resample(pool, rules, np.random.default_rng(0)).value) == n
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(n=st.integers(2, 9), size=st.integers(1, 8), seed=st.integers(0, 10_000))
 def test_no_support_beats_greedy_resampling(n: int, size: int, seed: int) -> None:
     """The best q on a support S is p restricted to it, with KL(q || p) = -log p(S) (paper, B.2)."""

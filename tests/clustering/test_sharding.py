@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.paging.reading import posterior_of
@@ -28,6 +28,7 @@ from kbforge_plugins.resamplers.multinomial import Multinomial
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, normal
 from tests.people import people
+from tests.profile import examples
 
 
 def local(problem: Problem, rules: Rules, fragments: Sequence[Fragment]) -> Posterior:
@@ -69,7 +70,7 @@ def sharded(
     return posterior_of(pages, prior, len(fragments), evaluations), router.counts
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     keys=st.lists(st.lists(st.integers(-3, 9), unique=True, max_size=4), min_size=1, max_size=45),
     spread=st.integers(0, 3),

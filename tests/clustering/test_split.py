@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.online.grow import Grown
@@ -19,6 +19,7 @@ from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster
 from tests.clustering.oracle import Group, Grouping, SlowSmc, Target, log_sum_exp, partitions
 from tests.clustering.toys import normal
+from tests.profile import examples
 
 SEEDS = range(60)
 
@@ -185,7 +186,7 @@ def test_what_no_particle_connects_stays_apart_whatever_the_masks_look_like() ->
     assert fresh > 20
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(n=st.integers(3, 7), seed=st.integers(0, 10_000), particles=st.sampled_from([2, 3, 5, 10]))
 def test_no_split_raises_the_reverse_kl_divergence(n: int, seed: int, particles: int) -> None:
     """Proposition 3.1, for the published marginal weights and for target weights."""

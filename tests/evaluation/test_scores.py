@@ -7,10 +7,11 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.evaluation.scores import compare
+from tests.profile import examples
 
 LABELS = st.integers(0, 5)
 TWO_LABELLINGS = st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=25)
@@ -113,7 +114,7 @@ def distances_from(grouping):
     return found
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=6))
 def test_edit_distances_are_the_fewest_operations(pairs):
     predicted, gold = map(list, zip(*pairs, strict=True))

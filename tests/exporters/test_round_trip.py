@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
@@ -19,6 +19,7 @@ from kbforge_plugins.exporters.neo4j import Neo4jExporter
 from kbforge_plugins.exporters.parquet import ParquetExporter
 from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
 from tests.exporters import readers
+from tests.profile import examples
 
 TEXTS = (
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -82,14 +83,14 @@ def read_back(exporter, read, fragments, entities, known):
 )
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=40)
+@examples(40)
 def test_fragment_for_fragment(exporter, read, known, made):
     assert read_back(exporter(), read, *made, known) == expected(*made, known)
 
 
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=60)
+@examples(60)
 def test_neo4j_has_every_value_under_a_plain_name(known, made):
     def clean(text):
         return text.replace("\x1f", "\ufffd")
@@ -117,7 +118,7 @@ def test_neo4j_has_every_value_under_a_plain_name(known, made):
 
 @pytest.mark.parametrize("known", [False, True])
 @given(made=knowledge())
-@settings(max_examples=40)
+@examples(40)
 def test_ftm_loses_nothing(known, made):
     found = read_back(FtmExporter(), readers.ftm, *made, known)
     for entity, of in expected(*made, known).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import open_session
@@ -14,6 +14,7 @@ from kbforge.fit.parts import MOST, parts_of
 from kbforge.fit.questions import MOST_EACH, Question, Questions
 from kbforge.fit.worth import information, pairs_of, values
 from tests.kb.posteriors import posterior, posteriors, subproblem
+from tests.profile import examples
 
 
 def labels(clusters, fragments):
@@ -31,7 +32,7 @@ def together(clusters, a, b):
     return any(a in cluster and b in cluster for cluster in clusters)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(posteriors(), st.sampled_from([0.0, 0.02, 0.3]))
 def test_the_value_is_what_the_answer_is_expected_to_set_right(found, error) -> None:
     for block in found.subproblems:
@@ -55,7 +56,7 @@ def test_the_value_is_what_the_answer_is_expected_to_set_right(found, error) -> 
             assert got[k] == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(posteriors())
 def test_every_pair_in_doubt_is_asked_about_by_its_parts(found) -> None:
     for block in found.subproblems:
@@ -169,7 +170,7 @@ def fresh(session, answers: list[tuple[Question, bool]], passed: list[Question])
     return questions
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=8, max_size=14),
     st.integers(0, 2**16),

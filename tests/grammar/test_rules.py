@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import GrammarError
@@ -16,6 +16,7 @@ from kbforge.grammar.rules import (
     parse_rules,
 )
 from kbforge.grammar.skeleton import compile_skeleton
+from tests.profile import examples
 
 A, B, C = Literal("a"), Literal("b"), Literal("c")
 
@@ -147,7 +148,7 @@ def test_just_small_enough_is_accepted(rules: str) -> None:
 
 
 @given(st.text('ab=|()*+?"# \nSTRING', max_size=40))
-@settings(max_examples=300)
+@examples(300)
 def test_any_other_text_is_an_error_with_a_sentence(rules: str) -> None:
     try:
         skeleton = compile_skeleton(rules, "g")

@@ -7,7 +7,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -16,6 +16,7 @@ from kbforge.errors import GrammarError
 from kbforge.grammar.skeleton import Skeleton, compile_skeleton
 from tests.grammar.random_grammars import LETTERS, TREES, spoiled, text_of
 from tests.grammar.slow import CANONICAL_STRING, EndlessError, SlowTable, Tree, accepts, rules_of
+from tests.profile import examples
 
 S = CANONICAL_STRING
 LIST = rf"\[{S}(?:,{S})*\]"
@@ -191,7 +192,7 @@ def test_a_text_that_is_cut_is_rejected_unless_an_object_ends_there(name: str) -
 
 @pytest.mark.parametrize("name", SKELETONS)
 @given(st.randoms(use_true_random=False), st.integers(0, 2))
-@settings(max_examples=150)
+@examples(150)
 def test_the_grammars_are_these_regular_expressions(
     name: str, rng: random.Random, times: int
 ) -> None:
@@ -214,7 +215,7 @@ def _bracketed(begin: str, items: list[tuple[object, ...]], end: str) -> tuple[o
 
 
 @given(TREES, st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@examples(200)
 def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.Random) -> None:
     grammar = compiled(tree)
     if grammar is None:
@@ -233,7 +234,7 @@ def test_any_grammar_accepts_what_backtracking_accepts(tree: Tree, rng: random.R
 
 
 @given(TREES)
-@settings(max_examples=100)
+@examples(100)
 def test_no_symbol_begins_with_another_that_is_legal_there(tree: Tree) -> None:
     grammar = compiled(tree)
     for node in grammar.nodes if grammar else ():

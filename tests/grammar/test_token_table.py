@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -19,6 +19,7 @@ from kbforge.grammar.token_table import START, TokenTable, compile_table
 from kbforge.testing.grammar import PIECES, longest_pieces, reachable
 from tests.grammar.random_grammars import LETTERS, TREES
 from tests.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
+from tests.profile import examples
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NAMES = ["canonical-json", "flat-json"]
@@ -52,7 +53,7 @@ def legal_slowly(slow: SlowTable, place: Place, table: TokenTable) -> dict[int, 
 
 
 @given(TREES, st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@examples(150)
 def test_any_grammar_allows_the_tokens_that_derivatives_allow(
     tree: Tree, rng: random.Random
 ) -> None:
@@ -81,7 +82,7 @@ def test_any_grammar_allows_the_tokens_that_derivatives_allow(
 
 
 @given(TREES)
-@settings(max_examples=100)
+@examples(100)
 def test_a_state_is_a_place_between_symbols(tree: Tree) -> None:
     """The table is no larger than it has to be: nodes that allow the same are one."""
     made = table_of(tree)

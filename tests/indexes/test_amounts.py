@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Features, FloatArray, Fragment
@@ -13,6 +13,7 @@ from kbforge_plugins.indexes.features import dense, features_of, of_vectors, sid
 from kbforge_plugins.indexes.minima import Amounts
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
+from tests.profile import examples
 
 SEEDS = 4000
 
@@ -37,7 +38,7 @@ def test_vectors_share_a_hash_as_often_as_their_jaccard_similarity_says() -> Non
             assert np.mean(hashes[:, i] == hashes[:, j]) == pytest.approx(expected, abs=slack)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 30))
 def test_a_hash_is_the_same_whoever_is_beside(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
@@ -15,6 +15,7 @@ from kbforge.errors import UsageError
 from kbforge_plugins.indexes.binary_hash import BinaryHash
 from kbforge_plugins.indexes.recall import recall_of
 from tests.indexes.records import sparse_records
+from tests.profile import examples
 
 WORDS = st.lists(st.sampled_from([f"w{i}" for i in range(40)]), max_size=25)
 
@@ -77,7 +78,7 @@ def test_rare_words_count_for_more() -> None:
     assert rare > common + 60
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(several=st.lists(WORDS, min_size=1, max_size=6), rows=st.sampled_from([3, 8, 16]))
 def test_keys_do_not_depend_on_who_was_asked_about(several: list[list[str]], rows: int) -> None:
     index = BinaryHash(rows=rows, bands=20)

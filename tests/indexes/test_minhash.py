@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
@@ -15,6 +15,7 @@ from kbforge.errors import UsageError
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.indexes.recall import recall_of
 from tests.indexes.records import sparse_records
+from tests.profile import examples
 
 WORDS = st.lists(st.sampled_from([f"w{i}" for i in range(40)]), min_size=1, max_size=25)
 
@@ -62,7 +63,7 @@ def test_weights_count_as_the_formula_says() -> None:
     assert abs(shared(index, text(one), text(other)) - 512 * plain) > error
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(several=st.lists(WORDS, min_size=1, max_size=6), unit=st.sampled_from(["word", "character"]))
 def test_keys_do_not_depend_on_who_was_asked_about(several: list[list[str]], unit: str) -> None:
     index = MinHash(unit=unit, order=2, bands=8)  # type: ignore[arg-type]

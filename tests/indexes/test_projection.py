@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -15,6 +15,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.projection import Projection, together_at
 from kbforge_plugins.indexes.recall import recall_of
+from tests.profile import examples
 
 NUMBER = st.floats(-1e6, 1e6)
 
@@ -61,7 +62,7 @@ def test_cells_are_shared_as_often_as_the_distance_says(distance: float, rows: i
     assert abs(shared(index, one, other) - 512 * p) <= 4 * math.sqrt(512 * p * (1 - p)) + 1e-9
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     vectors=st.lists(st.lists(NUMBER, min_size=3, max_size=3), min_size=2, max_size=9),
     angles=st.booleans(),

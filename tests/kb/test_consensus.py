@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.evaluation.reliability import entity_probabilities, renumbered
 from kbforge.kb.consensus import LOSSES, consensus, search, similarity
 from kbforge.kb.entities import assemble
+from tests.profile import examples
 
 LOSS = pytest.mark.parametrize("estimate", ["binder", "vi"])
 
@@ -115,7 +116,7 @@ def test_the_search_finds_what_brute_force_finds_nearly_always(estimate):
 
 @LOSS
 @given(seed=st.integers(0, 10**6), n=st.integers(9, 16))
-@settings(max_examples=25)
+@examples(25)
 def test_a_large_one_loses_no_more_than_any_particle_and_no_move_gains(estimate, seed, n):
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 4, n)

@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
@@ -18,6 +18,7 @@ from kbforge.kb.report.gather import MOST, MOST_LINES, gather
 from kbforge.kb.report.listing import MOST_LISTED
 from kbforge.kb.report.page import report_html
 from kbforge.kb.view import EntitiesView
+from tests.profile import examples
 
 HOSTILE = (
     "</style></title><script>alert(1)</script>",
@@ -297,7 +298,7 @@ def test_the_entities_are_listed_in_three_orders() -> None:
         max_size=2 * MOST_LISTED + 9,
     )
 )
-@settings(max_examples=30)
+@examples(30)
 def test_a_list_has_the_first_of_all(drawn) -> None:
     entities = [entity(n, size, c, text=name) for n, (name, size, c) in enumerate(drawn)]
     lists = gather(view_of(entities), "kb").lists

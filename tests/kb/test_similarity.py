@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Alternative, Entity, Fragment, Particle, Posterior, Subproblem
@@ -14,6 +14,7 @@ from kbforge.kb.entities import assemble
 from kbforge.kb.pairs import Groupings
 from kbforge.kb.similarity import block_of, leaf_names, similar
 from tests.kb.test_consensus import drawn, subproblem
+from tests.profile import examples
 
 MADE = st.tuples(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 12))
 
@@ -45,7 +46,7 @@ def assemble_block(fragments, posterior, most):
 
 
 @given(MADE, st.sampled_from(["map", "vi"]))
-@settings(max_examples=60)
+@examples(60)
 def test_all_alternatives_give_the_posterior_similarity(case, estimate):
     block, fragments = made(*case)
     entities = entities_of(block, fragments, estimate)
@@ -64,7 +65,7 @@ def test_all_alternatives_give_the_posterior_similarity(case, estimate):
 
 
 @given(MADE, st.integers(0, 3))
-@settings(max_examples=60)
+@examples(60)
 def test_a_few_alternatives_give_bounds(case, most):
     block, fragments = made(*case)
     entities = entities_of(block, fragments, most=most)
@@ -77,7 +78,7 @@ def test_a_few_alternatives_give_bounds(case, most):
 
 
 @given(MADE, st.floats(0, 0.9))
-@settings(max_examples=40)
+@examples(40)
 def test_pairs_are_those_above_the_least(case, least):
     block, fragments = made(*case)
     together = similarity(block)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Problem
@@ -27,6 +27,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import stated
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
 from tests.likelihoods.attributes.toys import random_rates, urn_written_out
 from tests.people import people
+from tests.profile import examples
 
 
 def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:
@@ -71,7 +72,7 @@ def written_out(model: Attributes, cluster: list[Fragment]) -> float:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 7))
-@settings(max_examples=80)
+@examples(80)
 def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) -> None:
     """Also of fragments with several values, with blanks, and with one value in two spellings."""
     rng = random.Random(seed)
@@ -82,7 +83,7 @@ def test_the_marginal_is_the_product_of_the_urns_written_out(seed: int, n: int) 
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 9))
-@settings(max_examples=60)
+@examples(60)
 def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, n)
@@ -99,7 +100,7 @@ def test_order_does_not_matter_to_the_last_bit(seed: int, n: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 12))
-@settings(max_examples=60)
+@examples(60)
 def test_predictives_sum_to_the_marginal(seed: int, n: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, n)
@@ -428,7 +429,7 @@ def taken_up_of(model: Attributes, other: Attributes) -> Attributes:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=15)
+@examples(15)
 def test_one_that_takes_up_scores_strangers_alike_whoever_was_asked_about_first(seed: int) -> None:
     rng = random.Random(seed)
     fragments = some_records(rng, 30)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaln, gammaln
 
@@ -15,6 +15,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from tests.profile import examples
 
 VALUES = st.lists(st.sampled_from(["red", "green", "blue", "Red"]), min_size=1, max_size=3)
 
@@ -80,7 +81,7 @@ def test_bernoulli_features_are_normalised() -> None:
     st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), min_size=1, max_size=6),
     st.sampled_from([(0.1, 1.0), (2.0, 0.5)]),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_bernoulli_marginal_and_predictives(
     cluster: list[list[int]], prior: tuple[float, float]
 ) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods import counts
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
+from tests.profile import examples
 
 NAMES = [
     "anna",
@@ -95,7 +96,7 @@ def test_a_random_life_equals_recomputation_bit_for_bit(name: str, seed: int) ->
 
 @pytest.mark.usefixtures("small")
 @given(seed=st.integers(0, 10_000), noise=st.integers(0, 60))
-@settings(max_examples=25)
+@examples(25)
 def test_company_and_history_change_no_bit(seed: int, noise: int) -> None:
     """One cluster alone in a table, and among others that came and went."""
     rng = np.random.default_rng(seed)

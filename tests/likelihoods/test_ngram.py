@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
@@ -18,6 +18,7 @@ from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing.keeping import stored
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts, NgramPrior, Trigram
 from kbforge_plugins.likelihoods.ngram_text import END, START, normalised
+from tests.profile import examples
 
 MODELS = {"bigram": Bigram, "trigram": Trigram}
 
@@ -59,7 +60,7 @@ TEXTS = st.text(st.sampled_from("abAB -éж東"), max_size=8)
     cluster=st.lists(st.lists(TEXTS, min_size=1, max_size=2), min_size=1, max_size=4),
     scale=st.sampled_from([0.01, 0.4, 7.0]),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_the_marginal_is_a_polya_urn(
     name: str, trained: list[str], cluster: list[list[str]], scale: float
 ) -> None:

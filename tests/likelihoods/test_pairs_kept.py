@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
@@ -19,6 +19,7 @@ from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import APART
 from tests.likelihoods.test_pairs import _constant
 from tests.people import people
+from tests.profile import examples
 
 KNOWN = [
     *people(60, 1),
@@ -162,7 +163,7 @@ def test_what_another_model_kept_is_refused(tmp_path: object) -> None:
         Pairs(path).take_up(KEPT)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.permutations(range(len(LATER))), st.integers(2, len(LATER)))
 def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(
     order: list[int], n: int

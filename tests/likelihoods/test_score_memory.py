@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.score_memory import BoundedMemory
+from tests.profile import examples
 
 
 class Model:
@@ -36,7 +37,7 @@ USES = st.lists(
 
 
 @given(most=st.integers(0, 150), uses=USES)
-@settings(max_examples=300)
+@examples(300)
 def test_holds_what_was_used_last_within_its_bound(
     most: int, uses: list[tuple[bool, str, int]]
 ) -> None:

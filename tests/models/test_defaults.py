@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
@@ -17,6 +17,7 @@ from kbforge.models.bundle import MANIFEST
 from kbforge.models.defaults import FILES, default_folder, list_defaults, read_default
 from kbforge.models.trees import read_trees
 from tests.people import write_people
+from tests.profile import examples
 from tests.program import Run
 
 SHIPPED = default_folder(None, JUDGE_FILE)
@@ -89,7 +90,7 @@ SUMMED = ("leaves", "offset", "threshold")
 POINTING = ("left", "right", "roots", "feature")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     name=st.sampled_from(TREES),
     tensor=st.sampled_from(SUMMED),
@@ -108,7 +109,7 @@ def test_absurd_numbers_in_trees_are_refused(
         read_trees(content, name)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     name=st.sampled_from(TREES),
     tensor=st.sampled_from(POINTING),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.serialize.canonical import CanonicalJson, canonical, content_key, parse, serialize
+from tests.profile import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 VALUES = st.lists(TEXT, min_size=1, max_size=4)
@@ -61,7 +62,7 @@ def test_different_multisets_serialize_differently(one, other):
 
 
 @given(st.text('{}[]",:ab\\ \n', max_size=30) | SETS.map(lambda s: serialize(fragments(s))))
-@settings(max_examples=300)
+@examples(300)
 def test_what_parses_is_what_serialize_writes(text):
     try:
         sets = parse(text)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.batch.grouping import Grouping
@@ -17,6 +17,7 @@ from kbforge.contracts import Problem
 from kbforge.testing import UniformLikelihood
 from tests.clustering.splitmerge.kernels import alike, opposite
 from tests.clustering.toys import fragments_of
+from tests.profile import examples
 
 
 def kernel_of(make: Any, n: int) -> Any:
@@ -41,7 +42,7 @@ def same(log: float, probability: float) -> bool:
     return math.isclose(math.exp(log), probability, rel_tol=1e-9)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(given_parts=parts(), data=st.data())
 def test_buckets_of_equal_hashes(given_parts: tuple[int, list[int], list[int]], data: Any) -> None:
     n, a, b = given_parts
@@ -64,7 +65,7 @@ def test_buckets_of_equal_hashes(given_parts: tuple[int, list[int], list[int]], 
     assert same(kernel.log_merge(np.array(a), np.array(b), buckets), merge)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(given_parts=parts(), seed=st.integers(0, 10_000), rows=st.integers(1, 3))
 def test_tables_of_signs(
     given_parts: tuple[int, list[int], list[int]], seed: int, rows: int
@@ -98,7 +99,7 @@ def test_tables_of_signs(
     assert same(kernel.log_merge(np.array(a), np.array(b), given_tables), expected[False])
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(seed=st.integers(0, 1000))
 def test_clusters_follow_the_grouping(seed: int) -> None:
     """Whatever moved: every cluster is drawn by one index, and what splits and merges gain."""

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,6 +18,7 @@ from kbforge.jobs.living.take_in import take_in
 from kbforge.store.database import Database
 from kbforge.store.store import Store, changes
 from tests.people import people
+from tests.profile import examples
 from tests.soak.events import require_consistent
 
 PEOPLE = people(12, 8)
@@ -109,9 +110,8 @@ class Events(RuleBasedStateMachine):
 
 
 TestEvents = Events.TestCase
-TestEvents.settings = settings(
-    max_examples=12,
+TestEvents.settings = examples(
+    12,
     stateful_step_count=10,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.attributes.distortion import (
@@ -21,6 +21,7 @@ from kbforge_plugins.likelihoods.attributes.distortion import (
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
+from tests.profile import examples
 
 
 def sums(vocabulary: Vocabulary, numbers: list[int], v: int) -> list[float]:
@@ -31,7 +32,7 @@ def sums(vocabulary: Vocabulary, numbers: list[int], v: int) -> list[float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6), strange=st.sampled_from(["", "z", "9"]))
-@settings(max_examples=12)
+@examples(12)
 def test_every_component_sums_to_at_most_one(kind: Kind, seed: int, strange: str) -> None:
     """Slips over values seen and never seen, others over those seen, for truths of all sorts."""
     rng = random.Random(seed)
@@ -61,7 +62,7 @@ def test_slips_of_numbers_sum_to_at_most_one_over_a_large_alphabet(kind: Kind, t
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 3))
-@settings(max_examples=25)
+@examples(25)
 def test_slips_sum_to_nearly_one(seed: int, n: int) -> None:
     """A bound that is not reached would be no model: one letter more, fewer or other."""
     rng = random.Random(seed)
@@ -75,7 +76,7 @@ def test_slips_sum_to_nearly_one(seed: int, n: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["text", "set", "code", "number"]))
-@settings(max_examples=40)
+@examples(40)
 def test_a_feature_that_others_have_sums_to_its_share(seed: int, kind: Kind) -> None:
     """One for each feature that another value has, divided by how many of the name there are."""
     rng = random.Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.testing.examples import HOSTILE_VALUES
@@ -21,6 +21,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import (
     stated,
     words_of,
 )
+from tests.profile import examples
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_the_order_of_names_does_not_matter_to_all_words() -> None:
 
 
 @given(raw=st.text(max_size=60) | st.sampled_from(HOSTILE_VALUES), kind=st.sampled_from(KINDS))
-@settings(max_examples=80)
+@examples(80)
 def test_features_of_anything_are_distinct_and_have_names(raw: str, kind: Kind) -> None:
     for name, keys in features_of(kind, normalised(raw)).items():
         assert name in feature_names(kind)

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
@@ -20,6 +20,7 @@ from kbforge_plugins.likelihoods.attributes.distortion import (
 )
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS
 from tests.likelihoods.attributes.toys import random_kind, random_rates
+from tests.profile import examples
 from tests.program import Run
 
 
@@ -33,7 +34,7 @@ from tests.program import Run
         max_size=4,
     ),
 )
-@settings(max_examples=120)
+@examples(120)
 def test_what_is_written_is_read(seed: int, names: list[str]) -> None:
     """To the last bit, whatever an attribute is called."""
     rng = random.Random(seed)

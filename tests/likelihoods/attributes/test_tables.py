@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Kept
@@ -19,6 +19,7 @@ from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.urn import Urns
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, world
+from tests.profile import examples
 
 MANY = [" ".join(w) for n in (1, 2, 3) for w in itertools.permutations(["ab", "b2", "c", "dd"], n)]
 
@@ -36,7 +37,7 @@ def taken_up(vocabulary: Vocabulary) -> Vocabulary:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_values_have_the_same_probabilities_whoever_was_asked_for_before(
     kind: Kind, seed: int
 ) -> None:

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.attributes import urn as urn_module
@@ -24,6 +24,7 @@ from tests.likelihoods.attributes.toys import (
     urn_written_out,
     world,
 )
+from tests.profile import examples
 
 
 def grow(urns: Urns, drawn: list[int]) -> Urn:
@@ -49,7 +50,7 @@ def toys(seed: int) -> tuple[random.Random, Vocabulary, AttributeRates, list[int
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 14))
-@settings(max_examples=250)
+@examples(250)
 def test_the_marginal_is_the_urn_written_out(seed: int, n: int) -> None:
     rng, vocabulary, rates, values = toys(seed)
     drawn = [rng.choice(values) for _ in range(n)]
@@ -59,7 +60,7 @@ def test_the_marginal_is_the_urn_written_out(seed: int, n: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(2, 20))
-@settings(max_examples=150)
+@examples(150)
 def test_gains_sum_to_the_marginal(seed: int, n: int) -> None:
     rng, vocabulary, rates, values = toys(seed)
     drawn = [rng.choice(values) for _ in range(n)]
@@ -73,7 +74,7 @@ def test_gains_sum_to_the_marginal(seed: int, n: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9), n=st.integers(1, 12))
-@settings(max_examples=150)
+@examples(150)
 def test_the_marginal_is_of_the_multiset_to_the_last_bit(seed: int, n: int) -> None:
     """Whatever order, whatever was asked before, whichever unseen value got its number first."""
     rng, vocabulary, rates, values = toys(seed)
@@ -112,7 +113,7 @@ def test_one_observation_has_its_base_probability(kind: str) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=15)
+@examples(15)
 def test_all_sequences_of_n_observations_have_at_most_probability_one(seed: int) -> None:
     """Every multiset of the values counted, as often as there are orders of it."""
     rng = random.Random(seed)

@@ -6,24 +6,25 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_vocabulary, world
+from tests.profile import examples
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=10)
+@examples(10)
 def test_base_of_the_values_counted_sums_to_at_most_one(kind: Kind, seed: int) -> None:
     vocabulary = random_vocabulary(random.Random(seed), kind, world(LETTERS[kind], 3))
     assert 0.1 < math.fsum(vocabulary.base) <= 1 + 1e-9
 
 
 @given(counts=st.dictionaries(st.text("ab", max_size=4), st.integers(1, 9), max_size=6))
-@settings(max_examples=60)
+@examples(60)
 def test_what_the_values_counted_leave_is_what_spells_others(counts: dict[str, int]) -> None:
     """Letters are drawn until the end: what strings of up to 9 of the letters have is known."""
     vocabulary = Vocabulary("category", counts)

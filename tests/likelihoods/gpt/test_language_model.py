@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
@@ -35,6 +35,7 @@ from kbforge_plugins.likelihoods.gpt.model import (
 )
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_training.fitting.loop import METRICS
+from tests.profile import examples
 from tests.training.tiny import model, people, tokenizer
 
 CALIBRATION = "calibration.toml"
@@ -131,7 +132,7 @@ def test_the_weights_are_two_bytes_each() -> None:
 
 
 def test_any_changed_byte_of_any_file_is_noticed(folder: Path) -> None:
-    @settings(max_examples=60, database=None)
+    @examples(60, database=None)
     @given(data=st.data())
     def check(data: st.DataObject) -> None:
         path = folder / data.draw(st.sampled_from(sorted(GOOD.files)))

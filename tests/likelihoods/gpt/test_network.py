@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge_plugins.likelihoods.gpt.model import GPT, Shape, rotary, rotate
 from kbforge_training.lm.recipe import read_recipe
 from tests.likelihoods.gpt.reference import Reference
+from tests.profile import examples
 from tests.training.tiny import model, tokenizer
 
 TABLE = tokenizer().table
@@ -31,7 +32,7 @@ def equals_its_equations(gpt: GPT, tokens: list[int]) -> bool:
     return np.allclose(logits, Reference(gpt, TABLE).logits(tokens), rtol=0, atol=1e-4)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(tokens=sequences)
 def test_equals_its_equations(tokens: list[int]) -> None:
     assert equals_its_equations(GPT_, tokens)
@@ -42,7 +43,7 @@ def test_equals_its_equations_in_other_shapes(sizes: dict[str, int]) -> None:
     assert equals_its_equations(model(V, **sizes), [1, 5, 5, 39, 0, 2])
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(tokens=sequences, data=st.data())
 def test_a_later_token_never_changes_what_comes_before(
     tokens: list[int], data: st.DataObject
@@ -54,7 +55,7 @@ def test_a_later_token_never_changes_what_comes_before(
     assert (after[at] - before[at]).abs().max() > 1e-3
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(rows=st.lists(sequences, min_size=1, max_size=5), extra=st.integers(0, 5), data=st.data())
 def test_padding_and_neighbours_do_no_harm(
     rows: list[list[int]], extra: int, data: st.DataObject

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
@@ -23,6 +23,7 @@ from kbforge_plugins.likelihoods.gpt.scoring import (
 )
 from tests.likelihoods.gpt.language_models import quickstart, random_sets, small_model
 from tests.likelihoods.gpt.reference import Reference
+from tests.profile import examples
 
 CPU = torch.device("cpu")
 PER_TOKEN = 1e-4  # nats, fp32
@@ -163,7 +164,7 @@ def texts(fragments: list[Fragment], model: LanguageModel) -> list[list[int]]:
 
 
 @given(data=st.data(), context=st.integers(1, 400))
-@settings(max_examples=150)
+@examples(150)
 def test_windows(
     texts: list[list[int]], model: LanguageModel, data: st.DataObject, context: int
 ) -> None:
@@ -220,7 +221,7 @@ def stretches(draw: st.DrawFn) -> list[Stretch]:
 
 
 @given(of=stretches(), budget=st.integers(1, 2_000))
-@settings(max_examples=200)
+@examples(200)
 def test_batches(of: list[Stretch], budget: int) -> None:
     """Every stretch once; no batch beyond its bounds, and none that could have taken the next."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
@@ -16,6 +16,7 @@ from kbforge.errors import GrammarError, ModelError
 from kbforge.grammar import interior
 from kbforge_plugins.likelihoods.gpt.model import SetTokenizer, pieces_of
 from kbforge_training.lm.bpe import train_bpe
+from tests.profile import examples
 from tests.training.toys import VALUES, bpe, tokenizer
 
 GRAMMARS = ["canonical-json", "flat-json"]
@@ -55,7 +56,7 @@ def test_hostile_text_round_trips(grammar: str, value: str) -> None:
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
 @given(st.lists(VALUE, min_size=1, max_size=4))
-@settings(max_examples=150)
+@examples(150)
 def test_any_text_round_trips_with_legal_tokens(grammar: str, values: list[str]) -> None:
     made = tokenizer(grammar)
     text = text_of(*values, grammar=grammar)
@@ -214,7 +215,7 @@ def test_a_tokenizer_that_was_changed_is_refused(content: bytes, sentence: str) 
 
 
 @given(st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_damaged_file_is_refused_or_harmless(data: st.DataObject) -> None:
     content = bytearray(tokenizer().to_bytes())
     for _ in range(data.draw(st.integers(1, 3))):

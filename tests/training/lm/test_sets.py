@@ -6,13 +6,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from kbforge.contracts import Fragment
 from kbforge_training.lm.name_variants import variant
 from kbforge_training.lm.sets import SetRule, by_entity, draw
+from tests.profile import examples
 from tests.training.toys import entity
 
 FULL = Fragment(
@@ -159,7 +160,7 @@ def test_the_ways_to_write_a_name(name: str, options: set[str]) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.integers(0, 2**32))
-@settings(max_examples=300)
+@examples(300)
 def test_a_variant_is_never_empty(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert all(variant(name, rng) for _ in range(5))
