@@ -1,4 +1,4 @@
-"""How much do a few answers help? Questions of `kbforge label`, answered by gold.
+"""How much do a few answers help? Questions of `kbforge review`, answered by gold.
 
     KBFORGE_DATA=... python examples/reproductions/label_oracle.py
     python examples/reproductions/label_oracle.py --families ror wd --files 4 --errors 0.05

@@ -92,7 +92,7 @@ def removal(options: argparse.Namespace, folder: Path) -> str:
 
 
 def revision(options: argparse.Namespace, folder: Path) -> str:
-    """Log posterior and F1 before and after `kbforge revisit`."""
+    """Log posterior and F1 before and after `kbforge refit --search`."""
     rows = []
     for name in options.sets or ["wd200_dev", "dwie50_dev", "historical_5k"]:
         fragments, choices = of_set(name, options)

@@ -7,7 +7,7 @@
 The test is the 5k subset of the historical people: whole gold clusters in order of first appearance
 until there are at least 5,000 records. The map is fitted on the clusters that come next, again at
 least 5,000 records of them, clustered by themselves; no entity is in both. Labels are read to fit
-the map and to judge, never to cluster. Options that are not known here go to `kbforge reliability`
+the map and to judge, never to cluster. Options that are not known here go to `kbforge calibrate`
 as they are.
 
 Writes test.jsonl, train.jsonl, confidence.toml (the map) and reliability.json to the folder, and
@@ -59,11 +59,11 @@ def main() -> None:
     job = ["--likelihood", options.likelihood, *more]
     if options.likelihood == "bigram":
         job += ["--set", f"likelihood.attributes={RECORD}"]
-    fit = ["--fit", folder / "confidence.toml", "--fit-on", train]
-    results = {"mapped": kbforge_json("reliability", test, *job, *fit)}
+    fit = ["--confidence", "-o", folder / "confidence.toml", "--test-on", test]
+    results = {"mapped": kbforge_json("calibrate", train, *job, *fit)}
     if options.unlabelled:
         for name, way in UNLABELLED.items():
-            results[name] = kbforge_json("reliability", test, *job, *way)
+            results[name] = kbforge_json("evaluate", test, "--reliability", *job, *way)
     (folder / "reliability.json").write_text(json.dumps(results, indent=1) + "\n")
     print(report(results["mapped"], len(fitted)))
     if options.unlabelled:

@@ -64,7 +64,7 @@ def readme_cases() -> Iterator[tuple[str, Case]]:
             ["evaluate", "kb.jsonl", "f.jsonl", "--json"],
             ["show", "kb.jsonl", "--top", "3"],
             ["export", "kb.jsonl", "--format", "csv", "-o", "kb.csv"],
-            ["reliability", "f.jsonl", *model, "--fit", "map.toml", "--json"],
+            ["calibrate", "f.jsonl", *model, "--confidence", "-o", "map.toml", "--json"],
             cluster("f.jsonl", *model, "--confidence-map", "map.toml", out="mapped.jsonl"),
             ["sample", "confusable", "f.jsonl", "--entities", "5", "-o", "hard"],
         ],
@@ -173,7 +173,7 @@ def data_cases(data: Path) -> Iterator[tuple[str, Case]]:
             [
                 ["train-attributes", str(train), "--labels", "-o", "model"],
                 cluster(test, "--likelihood", "model"),
-                ["reliability", str(test), "--likelihood", "model", "--json"],
+                ["evaluate", str(test), "--reliability", "--likelihood", "model", "--json"],
             ],
         )
     documents = str(data / "dwie/dwie_public_traindev.jsonl")

@@ -149,7 +149,7 @@ def reading(store: Path, gold: Path, folder: Path) -> dict[str, Spent]:
         "report": ("report", store, "-o", folder / "report.html"),
     }
     if first != second:
-        verbs["similarity"] = ("similarity", store, first, second)
+        verbs["similarity"] = ("show", store, "--similarity", first, second)
     return {verb: run(*command)[0] for verb, command in verbs.items()}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.choices import choices_of
+from kbforge.cli.options import choices_of
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:

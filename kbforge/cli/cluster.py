@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.cli.choices import choices_of
 from kbforge.cli.following import stoppable
-from kbforge.cli.into import take_in
-from kbforge.cli.saving import save
-from kbforge.errors import UsageError, quoted
+from kbforge.errors import OutputError, UsageError, quoted
+from kbforge.words import counted
 
 if TYPE_CHECKING:
+    from kbforge.fit.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
+    from kbforge.jobs.living.take_in import Taken
 
 app = typer.Typer(add_completion=False)
 
@@ -29,55 +34,91 @@ _FEW = 20  # so few fragments may well be one entity
 @app.command()
 def cluster(
     context: typer.Context,
-    fragments: Annotated[str, typer.Argument(help="JSON lines file of fragments; - for stdin.")],
+    fragments: Annotated[str, typer.Argument(help="Fragments, JSON lines; - for standard input.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Knowledge base to write; - for stdout.")
+        str,
+        typer.Option("--output", "-o", help="Knowledge base to write; - for standard output."),
     ] = "kb.jsonl",
-    clusterer: options.Clusterer = "split-smc",
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into", metavar="STORE", help="Create this store or add to it, instead of -o."
+        ),
+    ] = None,
     likelihood: options.Likelihood = None,
+    alpha: options.Alpha = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            "--link",
+            metavar="ATTRIBUTE",
+            help="Never merge fragments that share a value of this attribute (source: that come "
+            "from the same table).",
+        ),
+    ] = None,
+    answers: options.Answers = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            max=256,
+            help="Threads, or workers of --executor; the result is the same.",
+            show_default="KBFORGE_WORKERS, else one per core, at most 8 threads",
+        ),
+    ] = None,
+    gpu: options.Gpu = False,
+    settings: options.Settings = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as one JSON object.")
+    ] = False,
+    clusterer: options.Clusterer = "split-smc",
+    particles: options.Particles = None,
     surrogate: options.Surrogate = None,
+    max_evals: options.MaxEvals = None,
     index: options.Index = None,
     exact: options.Exact = False,
-    particles: options.Particles = None,
-    max_evals: options.MaxEvals = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Concentration: larger makes more entities.")
-    ] = None,
-    calibration: Annotated[
-        str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
-    ] = None,
+    calibration: options.Calibration = None,
     confidence_map: options.ConfidenceMap = None,
-    defaults: options.Defaults = None,
-    answers: options.Answers = None,
+    defaults: Annotated[
+        str | None,
+        options.further(
+            "--defaults",
+            metavar="FOLDER",
+            help="Use your own default models (a folder from kbforge train-default).",
+        ),
+    ] = None,
     estimate: Annotated[
         Literal["map", "binder", "vi", "single", "complete", "average"],
-        typer.Option(
-            help="Which grouping to take: the most probable one; the one nearest to all of them by "
-            "pairs (binder) or by variation of information (vi); or a cut of the tree of the "
-            "probabilities of pairs, by its linkage."
+        options.further(
+            "--estimate",
+            help="Which grouping to write: the most probable one (map); the one with the smallest "
+            "expected loss over pairs (binder) or variation of information (vi); or a cut of the "
+            "tree of pair probabilities, by its linkage.",
         ),
     ] = "map",
     entities: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Cut the tree of --estimate into so many entities.", show_default="best cut"
+        options.further(
+            "--entities",
+            min=1,
+            help="Cut the tree of --estimate into this many entities.",
+            show_default="best cut",
         ),
     ] = None,
     alternatives: Annotated[
         Literal["few", "all"],
-        typer.Option(
-            help="Which other groupings an entity keeps: the three most probable above 1 %, or all."
+        options.further(
+            "--alternatives",
+            help="Which other groupings to keep for an entity: the three most probable above 1 %, "
+            "or all.",
         ),
     ] = "few",
-    link: options.Link = None,
-    into: Annotated[
-        str | None,
-        typer.Option("--into", metavar="STORE", help="Store to make or add to; not written to -o."),
-    ] = None,
     on_duplicate: Annotated[
         Literal["error", "replace"],
-        typer.Option(
-            "--on-duplicate", help="With --into: what to do with an id whose content has changed."
+        options.further(
+            "--on-duplicate",
+            help="With --into: refuse or replace a stored fragment whose content has changed.",
         ),
     ] = "error",
     temperature: options.Temperature = 1.0,
@@ -85,32 +126,31 @@ def cluster(
     limit: options.Limit = None,
     executor: Annotated[
         str | None,
-        typer.Option("--executor", help="Cluster on workers: ray or a plugin's; same result."),
+        options.further(
+            "--executor", help="Cluster on workers: ray or a plugin's. The result is the same."
+        ),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(
+        options.further(
             "--address",
-            help="With --executor: of the cluster.",
+            help="With --executor: address of the cluster.",
             show_default="this machine",
         ),
     ] = None,
-    workers: options.Workers = None,
     scorers: Annotated[
         int | None,
-        typer.Option(
+        options.further(
             "--scorers",
             min=1,
-            help="With --executor: cluster here, and have a network's sets scored by so many "
-            "workers.",
+            help="With --executor: cluster here, and let this many workers score for a neural "
+            "likelihood.",
         ),
     ] = None,
-    gpu: options.Gpu = False,
-    device: options.Device = None,
-    settings: options.Settings = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Group fragments into entities, one after another, and write the knowledge base.
+    """Group fragments into entities; write a knowledge base.
+
+    Likelihood and alpha are chosen to suit the file, and a note says why, unless options name them.
 
     Examples:
 
@@ -136,9 +176,9 @@ def cluster(
     from kbforge.kb.export import require_json_lines
     from kbforge.kernel.library import use_workers
 
-    if json and output == "-":
+    if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    choices = choices_of(context)
+    choices = options.choices_of(context)
     require_executor(executor, address, choices, scorers)
     if executor is not None and into is not None:
         raise UsageError(
@@ -149,7 +189,7 @@ def cluster(
     if into is not None:
         _require_no_output(context)
         files = [fragments, calibration, confidence_map, answers]
-        take_in(into, fragments, choices, on_duplicate, limit, json, files)
+        _take_in(into, fragments, choices, on_duplicate, limit, as_json, files)
         return
     inputs = [fragments, calibration, confidence_map, answers]
     require_json_lines(
@@ -174,10 +214,10 @@ def cluster(
     # from here on the result is there, and nothing may lose it
     begin = time.perf_counter()
     with interrupts.deferred():
-        save(kb.write_as, target)
+        _save(kb.write_as, target)
     writing = time.perf_counter() - begin
     kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
-    if json:
+    if as_json:
         console.print_json(kb.summary())
     else:
         _print_summary(kb, target)
@@ -254,3 +294,132 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     spent = ", ".join(f"{part} {figures[f'seconds_{part}']:,.2f}" for part in parts)
     console.note(f"{figures['seconds']:,.2f} seconds: {spent}")
     console.note(f"wrote {_place(target)}")
+
+
+# --- a store --------------------------------------------------------------------------------------
+
+
+def _take_in(
+    into: str,
+    fragments: str,
+    choices: Choices,
+    on_duplicate: Literal["error", "replace"],
+    limit: int | None,
+    as_json: bool,
+    inputs: Sequence[str | None],
+) -> None:
+    """Take a file into a store and say what came of it.
+
+    Raises:
+        KBForgeError: as `kbforge.jobs.living.take_in.take_in`, or the file cannot be read.
+
+    """
+    from kbforge.files.apart import require_apart
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.living.take_in import take_in as run
+
+    require_apart(into, inputs)
+    begin = time.perf_counter()
+    new = list(read_fragments(fragments, limit=limit))
+    about = "standard input" if fragments == "-" else fragments
+    with stoppable() as shown:
+        taken = run(into, new, choices, on_duplicate, about, shown.on_step, shown.on_stage, begin)
+    for sentence in taken.notes:
+        console.note(f"note: {sentence}")
+    if taken.worth_it:
+        console.note(
+            f"note: the fragments that came since the models learned differ by {taken.drift:.2f}, "
+            f"or outnumber those; kbforge refit {quoted(into, 400)} learns again"
+        )
+    if as_json:
+        console.print_json(taken.summary())
+    else:
+        _print_taken(taken, into)
+    if not taken.complete:
+        console.note(
+            f"{interrupts.sentence()}: {quoted(into, 400)} holds what was added by then; the same "
+            "command continues"
+        )
+        raise typer.Exit(interrupts.exit_code())
+
+
+def _print_taken(taken: Taken, into: str) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("added", f"{taken.added:,}")
+    if taken.replaced:
+        table.add_row("of them in the place of others", f"{taken.replaced:,}")
+    if taken.skipped:
+        table.add_row("there already", f"{taken.skipped:,}")
+    table.add_row("fragments", f"{taken.fragments:,}")
+    table.add_row("entities", f"{taken.entities:,}")
+    table.add_row("subproblems", f"{taken.subproblems:,}")
+    table.add_row("alpha", f"{taken.alpha:,.6g}")
+    table.add_row("seconds", f"{taken.seconds:,.2f}")
+    console.stderr().print(table)
+    console.note(f"run {taken.run}: {counted(taken.added, 'fragment')} into {quoted(into, 400)}")
+
+
+# --- saving ---------------------------------------------------------------------------------------
+#
+# A full disk, or a folder that went away, must not cost a result that took long. The result then
+# goes to a new file elsewhere. If no place takes it and somebody sits at the terminal, the program
+# waits.
+
+
+class _SavedElsewhere(OutputError):
+    """The result is in another place; the message names it."""
+
+
+def _save(write: Callable[[str], None], target: str) -> None:
+    """Write a result.
+
+    Args:
+        write: writes it to the file that it is given; may be called several times.
+        target: where it should go.
+
+    Raises:
+        _SavedElsewhere: it is in another place now.
+        OutputError: it cannot be written anywhere.
+
+    """
+    while True:
+        try:
+            write(target)
+            return
+        except OutputError as error:
+            for place in _elsewhere(target):
+                try:
+                    write(place)
+                except OutputError:
+                    continue
+                raise _SavedElsewhere(
+                    f"{error}; the result is in {quoted(place, 400)} instead"
+                ) from error
+            if not _somebody_there():
+                raise
+            console.note(f"{error}, nor anywhere else; make room and press Enter, or Ctrl-C")
+            if not sys.stdin.readline():
+                raise
+
+
+def _elsewhere(target: str) -> Iterator[str]:
+    """Names of new files in the current folder and in the one for temporary files."""
+    name = "kb.jsonl" if target == "-" else Path(target).name
+    plain = name.removesuffix(".gz")
+    folders = [os.getcwd()]
+    with contextlib.suppress(FileNotFoundError):  # it tries to write there
+        folders.append(tempfile.gettempdir())
+    for folder in dict.fromkeys(folders):
+        free = (f"rescued-{n}-{plain}{name[len(plain) :]}" for n in range(1, 1000))
+        for candidate in free:
+            if not os.path.lexists(Path(folder) / candidate):
+                yield str(Path(folder) / candidate)
+                break
+
+
+def _somebody_there() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kbforge.errors import escaped, escaped_lines
+from kbforge.errors import escaped, escaped_lines, quoted
 from kbforge.words import lasting
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
 
+    from kbforge.jobs.living.events import Done
 
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
 _SPEED_SECONDS = 120.0  # the time left is by the speed of so long: a slow step takes many of them
@@ -81,6 +82,18 @@ def print_json(value: Any) -> None:
         # a path may hold bytes that are no text, which only this one writes
         text = json.dumps(value, default=lambda number: number.item())
     sys.stdout.write(escaped_lines(text) + "\n")
+
+
+def print_done(done: Done, store: str, what: str, as_json: bool) -> None:
+    """Say what a verb changed in a store: one JSON object on stdout, or a sentence on stderr."""
+    if as_json:
+        print_json(done.summary())
+        return
+    run = "nothing changed" if done.told.get("already") else f"run {done.run}"
+    note(
+        f"{run}: {what}; {quoted(store, 400)} has {done.fragments:,} fragments in "
+        f"{done.entities:,} entities"
+    )
 
 
 class Sign(Protocol):

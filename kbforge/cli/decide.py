@@ -1,4 +1,4 @@
-"""`kbforge decide`: what a person knows of two fragments, for a store to honour."""
+"""`kbforge decide`: what a person knows about two fragments, for a store to honour."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbforge.cli import console
-from kbforge.cli.told import told
+from kbforge.cli import console, options
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,9 +17,10 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def decide(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
+    store: options.Store,
     said: Annotated[
-        str | None, typer.Argument(metavar="[same|different]", help="Whether they are one entity.")
+        str | None,
+        typer.Argument(metavar="[same|different]", help="Whether they are the same entity."),
     ] = None,
     a: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of a fragment.")] = None,
     b: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of another.")] = None,
@@ -28,22 +28,30 @@ def decide(
         str | None,
         typer.Option(
             "--file",
-            help='Decisions, JSON lines such as {"same": true, "a": ID, "b": ID}; - for stdin.',
+            help='Read decisions from JSON lines such as {"same": true, "a": ID, "b": ID}, or from '
+            "answers that kbforge review collected; - for standard input.",
         ),
     ] = None,
     unknown: Annotated[
-        bool, typer.Option("--unknown", help="Also of fragments that the store does not have yet.")
+        bool,
+        typer.Option("--unknown", help="Allow fragments that the store does not have yet."),
     ] = False,
     list_them: Annotated[
-        bool, typer.Option("--list", help="Show the decisions, and which were undone.")
+        bool, typer.Option("--list", help="List the decisions, and which were undone.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    undo: Annotated[
+        int | None,
+        typer.Option("--undo", metavar="N", help="Take back decision number N (see --list)."),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Decide that two fragments are one entity, or are not.
+    """Decide that two fragments are the same entity or not.
 
-    Every grouping honours it from now on, whatever comes. Decisions that contradict others are
-    refused; one that is in force already is not made again. kbforge undo takes one back. Files
-    that kbforge label wrote can be given, too.
+    Every later grouping honours a decision. A decision that contradicts others is refused, and one
+    that is already in force is not made again.
+
+    --undo takes a decision back. If the store has not changed since, it is restored exactly;
+    otherwise the fragments that the decision affected are clustered again without it.
 
     Examples:
 
@@ -54,15 +62,17 @@ def decide(
         kbforge decide kb.sqlite --file decisions.jsonl --json
 
         kbforge decide kb.sqlite --list
+
+        kbforge decide kb.sqlite --undo 3
     """
     from kbforge.jobs.living.events import decide as run
     from kbforge.jobs.living.events import decisions_of, read_decisions
 
     given = [part for part in (said, a, b) if part is not None]
-    if list_them:
-        if given or file is not None:
-            raise UsageError("--list shows decisions and makes none; leave out what is decided")
-        _list(store, as_json)
+    if list_them or undo is not None:
+        if given or file is not None or (list_them and undo is not None):
+            raise UsageError("--list and --undo make no decision; give one of them by itself")
+        _list(store, as_json) if undo is None else _undo(store, undo, as_json)
         return
     if (file is None) == (len(given) < 3) or (file is not None and given):
         raise UsageError("expected same or different and two ids, or --file; see --help")
@@ -75,7 +85,16 @@ def decide(
     which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
     if done.told["already"]:
         which += f" {'is' if len(numbers) == 1 else 'are'} in force already"
-    told(done, store, which if numbers else "nothing was decided", as_json)
+    console.print_done(done, store, which if numbers else "nothing was decided", as_json)
+
+
+def _undo(store: str, number: int, as_json: bool) -> None:
+    from kbforge.jobs.living.events import undo
+
+    done = undo(store, number)
+    how = "exactly as before" if done.told["exact"] else "clustered again without it"
+    what = "was undone before" if done.told["already"] else f"undone, {how}"
+    console.print_done(done, store, f"decision {number} {what}", as_json)
 
 
 def _list(store: str, as_json: bool) -> None:
@@ -103,7 +122,7 @@ def _list(store: str, as_json: bool) -> None:
         console.print_json({"decisions": rows})
         return
     if not decisions:
-        console.note("no decision was made")
+        console.note("the store has no decisions")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("decision", "says", "fragment", "fragment", "run", "undone in run"):

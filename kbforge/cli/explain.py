@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.choices import choices_of
 from kbforge.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def explain(
             raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
         require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
         require_writable(output)
-    choices = choices_of(context)
+    choices = options.choices_of(context)
     with console.working("reading and learning"):
         explainer = Explainer(kb, choices)
     for sentence in explainer.prepared.notes:

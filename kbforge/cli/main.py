@@ -11,60 +11,40 @@ import contextlib
 import difflib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from kbforge import interrupts, registry
+from kbforge.cli.options import FURTHER
 from kbforge.cli.verbs import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry.blame import blamed
 from kbforge.version import __version__
 
-# The help page shows our verbs in the order in which a newcomer meets them; verbs that are not
-# named here, a stranger's above all, follow by name.
-_CHAIN = (
-    *(
-        "load",
-        "sample",
-        "train-attributes",
-        "train-ngram",
-        "train-lm",
-        "train-diffusion",
-        "calibrate",
-        "label",
-        "cluster",
-        "evaluate",
-        "reliability",
-        "show",
-        "explain",
-        "export",
-    ),
-    *(
-        "status",
-        "check",
-        "report",
-        "changes",
-        "review",
-        "decide",
-        "undo",
-        "remove",
-        "revisit",
-        "refit",
-    ),
-    *("plot", "bench", "run", "init", "plugins"),
-)
+# The panels of the help page. Our verbs that are not named here stand in the last one; a stranger's
+# have a panel of their own.
+_PANELS = {
+    "Start": ("load", "cluster", "show", "explain", "evaluate", "export", "report"),
+    "Living": ("status", "changes", "review", "decide", "remove", "refit", "check"),
+    "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
+    "More": ("run", "plugins", "lab"),
+}
 _OWN_DISTRIBUTION = "kbforge"
+_MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
 
 
 class _Verbs(TyperGroup):
     """A command group whose members are the plugins of kind `commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        names = registry.names("commands")
-        return sorted(names, key=lambda n: (_CHAIN.index(n) if n in _CHAIN else len(_CHAIN), n))
+        order = [name for names in _PANELS.values() for name in names]
+        return sorted(
+            registry.names("commands"),
+            key=lambda name: (order.index(name) if name in order else len(order), name),
+        )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in registry.names("commands"):
@@ -76,12 +56,21 @@ class _Verbs(TyperGroup):
         command.name = cmd_name
         for described in (command, *getattr(command, "commands", {}).values()):
             described.help = _unwrapped(described.help or "")
+            _fold(described)
         # one line, and no markup: a stranger's brackets must not break everyone's help page
         command.short_help = command.get_short_help_str(200).replace("[", "\\[")
-        distribution = registry.find("commands", cmd_name).distribution
-        if distribution != _OWN_DISTRIBUTION:
-            command.rich_help_panel = f"Commands of {distribution}"
+        command.rich_help_panel = _panel(cmd_name)
         return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs by panel, also where there is no rich text."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            help_line = self.get_command(ctx, name).get_short_help_str(200)
+            panels.setdefault(_panel(name), []).append((name, help_line))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _ended_in_words(), _escaped_usage():
@@ -120,6 +109,56 @@ def _escaped_usage() -> Iterator[None]:
     except UsageMistake as error:
         error.message = escaped(error.message)
         raise
+
+
+def _panel(verb: str) -> str:
+    """The panel of the help page that shows a verb."""
+    distribution = registry.find("commands", verb).distribution
+    if distribution != _OWN_DISTRIBUTION:
+        return f"Commands of {distribution}"
+    *_, last = _PANELS
+    return next((title for title, verbs in _PANELS.items() if verb in verbs), last)
+
+
+def _fold(command: Any) -> None:
+    """Leave the further options of a verb that has many to `--help-all`."""
+    shown = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    further = [p for p in shown if p.rich_help_panel == FURTHER]
+    if not further:
+        return
+    if len(shown) <= _MOST_OPTIONS:
+        for parameter in further:
+            parameter.rich_help_panel = None
+        return
+    for parameter in further:
+        parameter.hidden = True
+
+    command.params.append(_help_all(further))
+
+
+def _help_all(further: Sequence[Any]) -> Any:
+    """The option `--help-all`, which shows these options as well."""
+
+    def show(context: typer.Context, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            for one in further:
+                one.hidden = False
+            typer.echo(context.get_help(), color=context.color)
+            raise typer.Exit
+
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def command(
+        help_all: bool = typer.Option(
+            False, "--help-all", is_eager=True, callback=show, help="Show all options and exit."
+        ),
+    ) -> None:
+        del help_all
+
+    (option,) = typer.main.get_command(app).params
+    option.expose_value = False
+    return option
 
 
 def _unwrapped(text: str) -> str:

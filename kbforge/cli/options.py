@@ -1,145 +1,185 @@
-"""The options that several verbs have: declared once, meaning one thing."""
+"""The options that several verbs share, and the choices that a clustering takes from them.
+
+`further` marks the rarely used ones. The help of a verb with more than a dozen options leaves them
+out, and `--help-all` shows them (`kbforge.cli.main`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, TypeAlias
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from kbforge.errors import UsageError
+if TYPE_CHECKING:
+    from kbforge.fit.choices import Choices
+
+FURTHER = "Further options"
+"""The panel of the options that are rarely used."""
+
+_KINDS = ("likelihood", "surrogate", "index", "clusterer", "calibrator", "executor")
+
+
+def further(*names: str, **settings: Any) -> Any:
+    """A `typer.Option` that is rarely used."""
+    return typer.Option(*names, rich_help_panel=FURTHER, **settings)
+
 
 Likelihood: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--likelihood", help="Likelihood by name, or a model folder.", show_default="attributes"
+        "--likelihood",
+        help="Name of a likelihood, or a model folder.",
+        show_default="chosen to suit the file",
+    ),
+]
+Clusterer: TypeAlias = Annotated[
+    str,
+    further(
+        "--clusterer",
+        help="Clustering algorithm: split-smc, smc, greedy, gibbs, metropolis, agglomerative, "
+        "minsm or a plugin's.",
+    ),
+]
+Particles: TypeAlias = Annotated[
+    int | None,
+    further(
+        "--particles",
+        "-P",
+        min=1,
+        help="Maximum particles per subproblem.",
+        show_default="the clusterer's",
     ),
 ]
 Surrogate: TypeAlias = Annotated[
     str | None,
-    typer.Option("--surrogate", help="Model that proposes for an expensive likelihood."),
+    further(
+        "--surrogate",
+        help="Fast likelihood that proposes clusters for a slow one.",
+        show_default="the likelihood's own, if any",
+    ),
+]
+MaxEvals: TypeAlias = Annotated[
+    int | None,
+    further(
+        "--max-evals",
+        "-M",
+        min=0,
+        help="Maximum joins that the surrogate proposes per step.",
+        show_default="the clusterer's",
+    ),
 ]
 Index: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    further(
         "--index",
-        help="Index that says which clusters a fragment is compared with; none: with all.",
+        help="Index that finds the clusters to compare a fragment with; none compares with all.",
         show_default="the likelihood's own, if any",
     ),
 ]
 Exact: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    further(
         "--exact",
-        help="Compare with all clusters that share a key, however many, and with all clusters if "
-        "the likelihood brings no index; slower.",
+        help="Compare with every cluster that shares a key, or with every cluster if the "
+        "likelihood has no index. Slower.",
     ),
 ]
-Clusterer: TypeAlias = Annotated[
-    str,
+Alpha: TypeAlias = Annotated[
+    float | None,
     typer.Option(
-        "--clusterer",
-        help="split-smc, smc, greedy, gibbs, metropolis, sir, agglomerative, minsm, fastex or a "
-        "plugin's.",
+        "--alpha",
+        help="Concentration; a larger one makes more entities.",
+        show_default="chosen to suit the file",
     ),
 ]
-Particles: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--particles", "-P", min=1, help="Most particles kept a subproblem."),
-]
-MaxEvals: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--max-evals", "-M", min=0, help="Most joins a step that the surrogate proposes."),
+Calibration: TypeAlias = Annotated[
+    str | None,
+    further("--calibration", help="Take alpha from this file, which kbforge calibrate wrote."),
 ]
 ConfidenceMap: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    further(
         "--confidence-map",
-        help="File written by kbforge reliability --fit; gives calibrated confidence.",
-    ),
-]
-Defaults: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--defaults",
-        metavar="FOLDER",
-        help="Other models of the default than those that ship, as kbforge train-default writes.",
+        help="Calibrate confidence by this file, which kbforge calibrate --confidence wrote.",
     ),
 ]
 Answers: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--answers", help="File written by kbforge label; chooses likelihood and alpha by it."
-    ),
-]
-Link: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--link",
-        metavar="ATTRIBUTE",
-        help="Never merge fragments that share a value of this attribute (source: that were read "
-        "from the same table).",
+        "--answers", help="Choose likelihood and alpha by answers that kbforge review collected."
     ),
 ]
 Temperature: TypeAlias = Annotated[
     float,
-    typer.Option(
-        "--temperature", help="Divide log likelihoods and log alpha: above 1, evidence counts less."
+    further(
+        "--temperature",
+        help="Divide log likelihoods and log alpha by this; above 1, evidence counts less.",
     ),
 ]
-Seed: TypeAlias = Annotated[
-    int, typer.Option("--seed", min=0, help="Of the random numbers, where any are used.")
-]
+Seed: TypeAlias = Annotated[int, further("--seed", min=0, help="Random seed.")]
 Limit: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, help="Read no further than this many fragments."),
+    int | None, further("--limit", min=1, help="Read at most this many fragments.")
 ]
-Gpu: TypeAlias = Annotated[bool, typer.Option("--gpu", help="Same as --device cuda.")]
-Device: TypeAlias = Annotated[
-    Literal["cpu", "cuda"] | None,
-    typer.Option("--device", help="Where a neural likelihood runs.", show_default="cpu"),
-]
-Workers: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        max=256,
-        help="Threads of the compiled kernel, or workers of the executor; same result.",
-        show_default="KBFORGE_WORKERS, else the cores there are, 8 threads at most",
-    ),
-]
+Gpu: TypeAlias = Annotated[bool, typer.Option("--gpu", help="Run neural likelihoods on the GPU.")]
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KIND.OPTION=VALUE",
-        help="Any option of a plugin that the command uses, such as likelihood.scale=2.",
+        help="Set an option of a plugin, such as likelihood.scale=2; may be repeated. "
+        "kbforge plugins show lists them.",
     ),
 ]
+Store: TypeAlias = Annotated[
+    str, typer.Argument(help="Store, which kbforge cluster --into creates.")
+]
+KnowledgeBase: TypeAlias = Annotated[
+    str, typer.Argument(help="Knowledge base: JSON lines or a store; - for standard input.")
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def device_of(gpu: bool, device: str | None) -> str:
-    """The device that `--gpu` and `--device` name together.
+def choices_of(context: typer.Context) -> Choices:
+    """The user's choices, from the options that the verb declares; defaults for the others.
+
+    `--set` reaches the kinds of plugin that the verb has an option for.
 
     Raises:
-        UsageError: they contradict each other, or there is no usable GPU.
+        UsageError: a `--set` that cannot be read, or no usable GPU.
 
     """
-    if gpu and device == "cpu":
-        raise UsageError("--gpu and --device cpu contradict each other")
+    from kbforge.fit.choices import Choices
+    from kbforge.registry.options import parse_settings
+
+    given = context.params
+    chosen = {one.name: given[one.name] for one in fields(Choices) if one.name in given}
+    if "gpu" in given:
+        chosen["device"] = device_of(given["gpu"])
+    kinds = [kind for kind in _KINDS if kind in given]
+    return Choices(**chosen, options=parse_settings(given["settings"] or (), kinds))
+
+
+def device_of(gpu: bool) -> str:
+    """The device that `--gpu` chooses.
+
+    Raises:
+        UsageError: there is no usable GPU.
+
+    """
     from kbforge.models.devices import require_device
 
-    chosen = "cuda" if gpu else device or "cpu"
-    require_device(chosen)
-    return chosen
+    device = "cuda" if gpu else "cpu"
+    require_device(device)
+    return device
 
 
 def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
-    """The files that `--set` and the models may name: a setting's value, a model that is a folder.
+    """The files that `--set` and the models may name: a setting's value, a model folder.
 
     Args:
-        settings: what `--set` was given.
+        settings: the values of `--set`.
         models: likelihoods and surrogates, by name or path.
 
     """
@@ -147,3 +187,25 @@ def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
 
     values = [setting.partition("=")[2] for setting in settings or ()]
     return [*values, *(model for model in models if model is not None and not is_name(model))]
+
+
+def first_given(context: typer.Context, names: Iterable[str]) -> str | None:
+    """The first of these parameters that the command line sets, as the user writes it.
+
+    Args:
+        context: of the verb.
+        names: of the verb's parameters, as Python has them.
+
+    """
+    wanted = set(names)
+    for parameter in context.command.params:
+        if parameter.name in wanted and is_given(context, parameter.name):
+            argument = parameter.param_type_name == "argument"
+            return parameter.name.upper() if argument else str(parameter.opts[0])
+    return None
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line sets a parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbforge.cli import console, options
-from kbforge.cli.choices import choices_of
 from kbforge.cli.following import following
+from kbforge.cli.options import choices_of
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`kbforge refit`: the models of a store learn again."""
+"""`kbforge refit`: the models of a store learn again, or its old mistakes are searched for."""
 
 from __future__ import annotations
 
@@ -6,28 +6,58 @@ from typing import Annotated
 
 import typer
 
-from kbforge.cli import console
-from kbforge.cli.told import told
+from kbforge import interrupts
+from kbforge.cli import console, options
+from kbforge.errors import UsageError
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def refit(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    context: typer.Context,
+    store: options.Store,
+    search: Annotated[
+        bool,
+        typer.Option("--search", help="Keep the models, and search for better groupings instead."),
+    ] = False,
+    fragments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fragment",
+            metavar="ID",
+            help="With --search: search only around this fragment; may be repeated.",
+        ),
+    ] = None,
+    passes: Annotated[
+        int, typer.Option("--passes", min=1, help="With --search: number of passes.")
+    ] = 1,
+    as_json: options.Json = False,
 ) -> None:
-    """Learn rates, base counts and alpha again from all that a store holds.
+    """Learn the models again, or search for better groupings.
 
-    The groupings that it keeps are weighed by what was learned; kbforge revisit then looks for
-    better ones. Decisions are heard as answers. kbforge status says when it is worth it.
+    Rates, base counts and alpha are learned from all fragments that the store holds, and the
+    groupings that it keeps get new weights. Decisions count as answers. kbforge status says when
+    this is worth it.
+
+    --search clusters neighbouring clusters again and keeps what is more probable. It also splits
+    and merges clusters by hashes and moves single fragments. The log posterior never falls. Ctrl-C
+    ends the search after the current step and keeps what it found; a process that is killed leaves
+    the store as it was.
 
     Examples:
 
         kbforge refit kb.sqlite
 
-        kbforge refit kb.sqlite && kbforge revisit kb.sqlite
+        kbforge refit kb.sqlite && kbforge refit kb.sqlite --search
+
+        kbforge refit kb.sqlite --search --fragment row-17 --passes 3
     """
+    if search:
+        _search(store, fragments, passes, as_json)
+        return
+    if (named := options.first_given(context, ("fragments", "passes"))) is not None:
+        raise UsageError(f"{named} goes with --search")
     from kbforge.jobs.living.refit import refit as run
 
     with console.progress(total=None, description="weighing") as bar:
@@ -38,4 +68,38 @@ def refit(
     what = f"learned again, alpha {now:,.4g} (it was {was:,.4g})"
     if done.told["already"]:
         what = "nothing was written since the models learned"
-    told(done, store, what, as_json)
+    console.print_done(done, store, what, as_json)
+
+
+def _search(store: str, fragments: list[str] | None, passes: int, as_json: bool) -> None:
+    from kbforge.contracts import Interrupted
+    from kbforge.jobs.living.events import revisit
+
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+
+    with (
+        interrupts.told(stop),
+        console.progress(total=None, description="searching") as bar,
+    ):
+
+        def on_step(steps: int) -> None:
+            if stopped:
+                raise Interrupted
+            bar.update(steps)
+
+        done = revisit(store, passes, fragments or None, on_step)
+    figures = done.told
+    if figures["complete"]:
+        what = f"{figures['changed']:,} of {figures['steps']:,} steps changed something"
+        what += f", {figures['gain']:+,.2f} nats"
+    else:
+        what = f"{interrupts.sentence()} after {figures['steps']:,} steps, which are kept"
+    console.print_done(done, store, what, as_json)
+    if not figures["complete"]:
+        raise typer.Exit(interrupts.exit_code())

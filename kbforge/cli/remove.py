@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbforge.cli.told import told
+from kbforge.cli import console
 from kbforge.errors import UsageError
 from kbforge.words import counted
 
@@ -60,4 +60,4 @@ def remove(
     gone = counted(done.told["removed"], "fragment")
     how = "erased" if secure else "removed"
     what = f"all of it was {how} before" if done.told["already"] else f"{gone} {how}"
-    told(done, store, what, as_json)
+    console.print_done(done, store, what, as_json)

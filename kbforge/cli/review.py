@@ -1,64 +1,164 @@
-"""`kbforge review`: asks about the pairs of fragments of a store that most depends on."""
+"""`kbforge review`: asks a person which pairs of fragments are the same entity."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbforge import interrupts
-from kbforge.cli import console
-from kbforge.cli.told import told
+from kbforge.cli import console, options
+from kbforge.errors import UsageError, quoted
 from kbforge.words import counted
 
+if TYPE_CHECKING:
+    from kbforge.files.answers import AnswerFile
+    from kbforge.fit.label import Labelling
+
 app = typer.Typer(add_completion=False)
+
+_PACKED = (".gz", ".zst")
+_OF_A_FILE = ("output", "likelihood", "seed", "limit", "settings")
+_QUESTIONS_OF_A_FILE = 12
+_QUESTIONS_OF_A_STORE = 20
 
 
 @app.command()
 def review(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
-    count: Annotated[int, typer.Option("--count", min=1, help="Most questions to ask.")] = 20,
+    context: typer.Context,
+    path: Annotated[str, typer.Argument(metavar="FILE", help="Fragments, JSON lines; or a store.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File of answers; the answers that it already has count. A store keeps its own.",
+        ),
+    ] = "answers.jsonl",
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--count",
+            min=1,
+            help="Maximum number of questions.",
+            show_default=f"{_QUESTIONS_OF_A_FILE}; {_QUESTIONS_OF_A_STORE} for a store",
+        ),
+    ] = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option("--likelihood", help="Choose alpha for this likelihood and no other."),
+    ] = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = None,
+    settings: options.Settings = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Questions and answers are JSON lines.")
+        bool, typer.Option("--json", help="Write questions and read answers as JSON lines.")
     ] = False,
 ) -> None:
-    """Ask about what a store doubts, the pair first whose answer is expected to set most right.
+    """Answer questions about uncertain pairs, most useful first.
 
-    Each question shows both fragments, whom they are with, and what speaks for their being one.
-    Each answer is a decision: every grouping honours it from then on. It is in the store before
-    the next question; kbforge decide --list shows it, and kbforge undo takes it back.
+    Of a file of fragments, it asks about the pairs on which likely groupings differ most, and about
+    some random pairs. The answers choose likelihood and alpha for kbforge cluster --answers; a
+    dozen are enough. They are evidence, not orders: a grouping may still separate a pair that an
+    answer joins.
 
-    At a terminal: y is one entity, n is not, s skips, u takes back the last answer, q ends.
+    Of a store, it asks first about the pair whose answer is expected to correct most fragments, and
+    shows what speaks for and against. Each answer is a decision, which every later grouping
+    honours. kbforge decide --list shows the decisions and --undo takes one back.
 
-    Without one, or with --json, each question is a line on standard output and each answer a line
-    on standard input: {"same": true}, {"same": false}, {"same": null} to skip, {"undo": true} or
-    {"quit": true}. An answer that contradicts decisions is not kept; a line {"refused": why} says
-    so.
+    Each answer is saved before the next question. At a terminal: y (same entity), n (not), s
+    (skip), u (undo the last answer), q (quit).
+
+    Without a terminal, or with --json, each question is a line on standard output and each answer a
+    line on standard input: {"same": true}, {"same": false}, {"same": null} to skip, {"undo": true}
+    or {"quit": true}. If an answer contradicts decisions, it is not kept, and a line
+    {"refused": why} says so.
 
     Examples:
 
-        kbforge review kb.sqlite
+        kbforge review fragments.jsonl
+
+        kbforge cluster fragments.jsonl --answers answers.jsonl
+
+        kbforge review fragments.jsonl --count 30 -o mine.jsonl --json < said.jsonl
 
         kbforge review kb.sqlite --count 50
-
-        kbforge review kb.sqlite --json < said.jsonl
     """
-    from kbforge.cli.asking import at_terminal, by_lines
-    from kbforge.cli.evidence import show
+    from kbforge.store.database import is_store
+
+    by_line = as_json or not (sys.stdin.isatty() and sys.stdout.isatty())
+    if not is_store(path):
+        _review_file(context, path, output, count or _QUESTIONS_OF_A_FILE, by_line)
+        return
+    if (named := options.first_given(context, _OF_A_FILE)) is not None:
+        raise UsageError(f"{named} is for a file of fragments, and {quoted(path, 400)} is a store")
+    _review_store(path, count or _QUESTIONS_OF_A_STORE, by_line)
+
+
+def _review_file(
+    context: typer.Context, fragments: str, output: str, count: int, by_line: bool
+) -> None:
+    from kbforge.cli.asking import at_terminal, by_lines, side_by_side
+    from kbforge.files.answers import AnswerFile
+    from kbforge.files.apart import require_apart
+    from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_writable
+    from kbforge.fit.label import Labelling
+
+    if fragments == "-":
+        raise UsageError("answers come from standard input, so fragments cannot; name their file")
+    if output == "-" or output.endswith(_PACKED):
+        raise UsageError(
+            f"--output {quoted(output, 400)}: expected a plain file, for it grows with each answer"
+        )
+    given = context.params
+    models = options.files_of(given["settings"], given["likelihood"])
+    require_apart(output, [fragments, *models])
+    require_writable(output)
+    choices = options.choices_of(context)
+    read = list(read_fragments(fragments, limit=given["limit"]))
+    with AnswerFile(output) as file:
+        with console.working("looking for questions"):
+            labelling = Labelling(read, choices, file)
+        try:
+            if by_line:
+                by_lines(labelling, count)
+                console.print_json({"summary": labelling.changed().to_json()})
+            else:
+                at_terminal(labelling, count, lambda question: side_by_side(question.a, question.b))
+                _say(labelling, file, fragments)
+        except KeyboardInterrupt:
+            kept = counted(len(file.answers), "answer")
+            console.note(f"\n{interrupts.sentence()}: {quoted(output, 400)} holds {kept}")
+            raise typer.Exit(interrupts.exit_code()) from None
+
+
+def _say(labelling: Labelling, file: AnswerFile, fragments: str) -> None:
+    """What the answers changed, and the next command."""
+    if not file.answers:
+        console.note("no answers")
+        return
+    console.note(str(labelling.changed()))
+    kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
+    command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
+    console.note(f"{kept}; {command} chooses by them")
+
+
+def _review_store(store: str, count: int, by_line: bool) -> None:
+    from kbforge.cli.asking import at_terminal, by_lines, show_evidence
     from kbforge.jobs.living.reviewing import reviewed
 
     interrupted = False
-    by_line = as_json or not (sys.stdin.isatty() and sys.stdout.isatty())
-    with ExitStack() as held:
+    with ExitStack() as stack:
         with console.working("looking for questions"):
-            review = held.enter_context(reviewed(store))
+            review = stack.enter_context(reviewed(store))
         try:
             if by_line:
                 by_lines(review.asks, count)
             else:
-                at_terminal(review.asks, count, show)
+                at_terminal(review.asks, count, show_evidence)
             if review.asks.question() is None:
                 console.note("nothing is left to ask")
         except KeyboardInterrupt:
@@ -68,6 +168,7 @@ def review(
         console.print_json({"summary": done.summary()})
         return
     made = counted(len(done.told["decisions"]), "decision")
-    told(done, store, f"{interrupts.sentence()}, {made}" if interrupted else made, as_json=False)
+    what = f"{interrupts.sentence()}, {made}" if interrupted else made
+    console.print_done(done, store, what, as_json=False)
     if interrupted:
         raise typer.Exit(interrupts.exit_code())

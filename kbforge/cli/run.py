@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.cli.verbs import InstalledVerb
+from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.recipe.run import Report
@@ -15,27 +16,47 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
+_OF_A_RUN = ("dry_run", "first", "only", "json")
+
+
 @app.command()
 def run(
-    pipeline: Annotated[str, typer.Argument(help="Pipeline file (TOML); see kbforge init.")],
+    context: typer.Context,
+    pipeline: Annotated[
+        str | None,
+        typer.Argument(help="Pipeline file (TOML). With --init: the folder to write it into."),
+    ] = None,
+    init: Annotated[
+        bool,
+        typer.Option("--init", help="Write a commented pipeline.toml to edit; run nothing."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run and why; run nothing.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Run steps even if unchanged.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Run steps even if unchanged. With --init: overwrite the file."
+        ),
+    ] = False,
     first: Annotated[str, typer.Option("--from", metavar="STEP", help="Start at this step.")] = "",
-    only: Annotated[str, typer.Option("--only", metavar="STEP", help="Only this step.")] = "",
-    json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    only: Annotated[str, typer.Option("--only", metavar="STEP", help="Run only this step.")] = "",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a summary of the steps as one JSON object.")
+    ] = False,
 ) -> None:
-    """Run the steps of a pipeline file, skipping those whose inputs and options did not change.
+    """Run a pipeline file, skipping the steps that did not change.
 
     A step is a verb with its arguments and options. It runs if it has not succeeded yet, if its
     options, an input file or the program changed, or if its output is missing or was modified. A
-    skipped step repeats what it printed. A step that fails ends the run; the next run goes on
+    skipped step repeats what it printed. A step that fails ends the run; the next run continues
     there.
 
     Examples:
 
-        kbforge init && kbforge run pipeline.toml
+        kbforge run --init && kbforge run pipeline.toml
+
+        kbforge run --init archive && kbforge run archive/pipeline.toml
 
         kbforge run pipeline.toml --dry-run
 
@@ -44,6 +65,13 @@ def run(
     from kbforge.recipe.run import RunSettings, run_pipeline, summary
     from kbforge.words import counted
 
+    if init:
+        if (named := options.first_given(context, _OF_A_RUN)) is not None:
+            raise UsageError(f"--init runs nothing; leave out {named}")
+        _write_template(pipeline or ".", force)
+        return
+    if pipeline is None:
+        raise UsageError("expected a pipeline file; --init writes one")
     settings = RunSettings(dry_run, force, first, only, print_to_stderr=json)
     reports = run_pipeline(pipeline, settings, InstalledVerb, lambda report: _show(report, json))
     if json:
@@ -52,6 +80,13 @@ def run(
     counts = {status: sum(r.status == status for r in reports) for status in _STATUSES}
     parts = [f"{count} {status}" for status, count in counts.items() if count]
     console.note(f"{counted(len(reports), 'step')}: {', '.join(parts)}")
+
+
+def _write_template(folder: str, force: bool) -> None:
+    from kbforge.recipe.template import write_template
+
+    target = write_template(folder, force)
+    console.note(f"wrote {target}; edit the line marked EDIT, then: kbforge run {target}")
 
 
 _STATUSES = ("ran", "skipped", "would run")

@@ -1,40 +1,95 @@
-"""`kbforge show`: entities with the provenance of every value."""
+"""`kbforge show`: entities with the provenance of every value, and how similar fragments are."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kbforge.cli import console
-from kbforge.errors import UsageError
+from kbforge.cli import console, options
+from kbforge.errors import UsageError, quoted
+from kbforge.words import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kbforge.contracts import Entity
+    from kbforge.kb.similarity import Similar
 
 app = typer.Typer(add_completion=False)
+
+_OF_ENTITIES = ("entity_id", "fragment_id", "top", "ambiguous", "fragments")
+_OF_PAIRS = ("first", "second", "tree", "linkage", "confidence_map")
 
 
 @app.command()
 def show(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
+    context: typer.Context,
+    kb: options.KnowledgeBase,
+    first: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="With --similarity: id of a fragment."),
+    ] = None,
+    second: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID]",
+            help="Id of another; without it, every fragment that may be the same entity.",
+        ),
+    ] = None,
     entity_id: Annotated[
-        str | None, typer.Option("--id", help="Show this entity, or in a store what became of it.")
+        str | None,
+        typer.Option("--id", help="Show this entity; in a store, the entities that it became."),
     ] = None,
     fragment_id: Annotated[
         str | None, typer.Option("--fragment", help="Show the entity that holds this fragment.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many entities to show.")] = 3,
+    top: Annotated[int, typer.Option("--top", min=1, help="Number of entities to show.")] = 3,
     ambiguous: Annotated[
-        bool, typer.Option("--ambiguous", help="Show those with the lowest confidence.")
+        bool, typer.Option("--ambiguous", help="Show the entities with the lowest confidence.")
     ] = False,
     fragments: Annotated[
         str | None,
-        typer.Option("--fragments", help="The fragments that were clustered; adds sources."),
+        typer.Option("--fragments", help="Read sources from the fragments that were clustered."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    similarity: Annotated[
+        bool,
+        typer.Option("--similarity", help="Show how probable it is that fragments are the same."),
+    ] = False,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            "--tree",
+            help="With --similarity: draw the fragments that may be the same as a tree, .png or "
+            ".svg.",
+        ),
+    ] = None,
+    linkage: Annotated[
+        Literal["single", "complete", "average"],
+        typer.Option(
+            "--linkage",
+            help="With --tree: distance of two branches, by their nearest pair, their farthest "
+            "pair or all pairs.",
+        ),
+    ] = "average",
+    confidence_map: Annotated[
+        str | None,
+        typer.Option(
+            "--confidence-map",
+            help="With --similarity: calibrate probabilities by this file, which kbforge calibrate "
+            "--confidence wrote.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Show entities: their values, who states them, and what else the data allow.
+    """Show entities, their values, sources and alternatives.
 
-    Without --id or --fragment it shows those with the most fragments.
+    Without --id or --fragment it shows the entities with the most fragments.
+
+    --similarity says how probable it is that two fragments are the same entity, or lists every
+    fragment that may be the same entity as one. The probability is exact if kbforge cluster kept
+    --alternatives all. Otherwise it is a range, because groupings that were not kept may add to it.
 
     Examples:
 
@@ -43,7 +98,37 @@ def show(
         kbforge show kb.jsonl --ambiguous --top 10
 
         kbforge show kb.jsonl --fragment row-17 --json
+
+        kbforge show kb.jsonl --similarity row-17 row-20
+
+        kbforge show kb.jsonl --similarity row-17 --tree row-17.svg
     """
+    unused = _OF_ENTITIES if similarity else _OF_PAIRS
+    if (named := options.first_given(context, unused)) is not None:
+        raise UsageError(
+            f"{named} and --similarity exclude each other"
+            if similarity
+            else "ids of fragments go with --similarity; --id and --fragment show an entity"
+            if named in ("FIRST", "SECOND")
+            else f"{named} goes with --similarity"
+        )
+    if not similarity:
+        _show_entities(kb, entity_id, fragment_id, top, ambiguous, fragments, as_json)
+    elif first is None:
+        raise UsageError("--similarity: expected the id of a fragment, or of two")
+    else:
+        _show_similar(kb, first, second, confidence_map, tree, linkage, as_json)
+
+
+def _show_entities(
+    kb: str,
+    entity_id: str | None,
+    fragment_id: str | None,
+    top: int,
+    ambiguous: bool,
+    fragments: str | None,
+    as_json: bool,
+) -> None:
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.living.views import Choosing
     from kbforge.kb import select
@@ -64,11 +149,93 @@ def show(
     sources = {} if fragments is None else select.sources_of(chosen, read_fragments(fragments))
     if as_json:
         made = choosing.made
-        told = {} if made is None else {"made": made.to_json()}
+        run = {} if made is None else {"made": made.to_json()}
         shown = [replace(entity, made=None).to_json() for entity in chosen]
-        console.print_json({**told, "entities": shown, "sources": sources})
+        console.print_json({**run, "entities": shown, "sources": sources})
     elif chosen:
         names = choosing.names_of(outsiders(chosen))
         print_entities(chosen, sources, console.stdout(), names)
     else:
         console.note("the knowledge base is empty")
+
+
+def _show_similar(
+    kb: str,
+    fragment: str,
+    other: str | None,
+    confidence_map: str | None,
+    tree: str | None,
+    linkage: str,
+    as_json: bool,
+) -> None:
+    from kbforge.files.apart import require_apart
+    from kbforge.fit.confidence import read_confidence
+    from kbforge.jobs.living.views import around
+    from kbforge.kb.read import read_entities
+    from kbforge.kb.similarity import similar
+    from kbforge.pictures.canvas import require_format, require_matplotlib
+    from kbforge.store.database import is_store
+
+    if tree is not None:
+        require_matplotlib()
+        require_format(tree)
+        require_apart(tree, [kb, confidence_map])
+    if kb == confidence_map == "-":
+        raise UsageError("only one of KB and --confidence-map can be standard input")
+    calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
+    entities = None
+    if kb == "-":  # it is read once
+        entities = list(read_entities(kb))
+    elif is_store(kb):
+        entities = around(kb, [fragment] if other is None else [fragment, other])
+
+    def read() -> Iterable[Entity]:
+        return read_entities(kb) if entities is None else entities
+
+    found = similar(read, fragment, other, calibrate)
+    if tree is not None:
+        _draw(read, fragment, tree, linkage)
+    if as_json:
+        console.print_json({"fragment": fragment, "similar": [one.to_json() for one in found]})
+    elif found:
+        _print(found)
+    else:
+        console.note(f"no grouping that was kept joins {quoted(fragment)} with another fragment")
+
+
+def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, linkage: str) -> None:
+    from kbforge.kb.similarity import block_of, leaf_names
+    from kbforge.pictures.canvas import save
+    from kbforge.pictures.tree import MOST, draw_tree
+
+    block = block_of(read, fragment, MOST)
+    names = leaf_names(block)
+    entities = [entity.id for entity in block.entities]
+    save(draw_tree(names, entities, block.together, linkage), target)
+    console.note(f"wrote {target}")
+
+
+def _print(found: list[Similar]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    calibrated = any(one.calibrated is not None for one in found)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("one entity", justify="right", no_wrap=True)
+    if calibrated:
+        table.add_column("calibrated", justify="right", no_wrap=True)
+    table.add_column("fragment", overflow="fold")
+    table.add_column("of", overflow="fold")
+    for one in found:
+        cells = [_range(one)]
+        if calibrated:
+            cells.append("" if one.calibrated is None else percent(one.calibrated))
+        of = f"{quoted(one.entity.name)} ({quoted(one.entity.id)})"
+        table.add_row(*map(Text, (*cells, quoted(one.fragment), of)))
+    console.stdout().print(table)
+
+
+def _range(one: Similar) -> str:
+    """The probability; a range if groupings that were not kept may add to it."""
+    low, high = percent(one.probability), percent(min(one.probability + one.rest, 1.0))
+    return low if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""Answers about pairs of fragments as JSON lines: what `kbforge label` writes and a run reads.
+"""Answers about pairs of fragments as JSON lines: what `kbforge review` writes and a run reads.
 
     {"a": "row-3", "b": "row-17", "same": true,
      "asked": {"number": 1, "how": "informative", "joined": 0.41, "share": 0.02},
@@ -133,7 +133,7 @@ def placed(answers: Sequence[Answer], fragments: Sequence[Fragment], path: str) 
             if name not in numbers:
                 raise KBForgeError(
                     f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
-                    f'about "{quoted(name)}", which is not among them; kbforge label asks anew'
+                    f'about "{quoted(name)}", which is not among them; kbforge review asks anew'
                 )
     return [
         Placed(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
@@ -227,7 +227,7 @@ class AnswerFile:
             return
         if not free:
             raise OutputError(
-                f"cannot write {quoted(self.path, 400)}: another kbforge label is writing it"
+                f"cannot write {quoted(self.path, 400)}: another kbforge review is writing it"
             )
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ _LINES = ("entities", "fragments", "answers", "quarantine", "changes", "objects"
 WANTED = {
     "fragments": "fragments, one JSON object a line",
     "entities": "entities, as kbforge cluster writes",
-    "answers": "answers, as kbforge label writes",
+    "answers": "answers, as kbforge review writes",
 }
 """What errors call a kind of JSON lines that is expected."""
 

@@ -19,7 +19,7 @@
     fragments = 500
     sha256 = "..."                 # of the fragments, as `fingerprint` makes it
 
-    [confidence]                   # optional: the map that `kbforge reliability --fit` adds
+    [confidence]                   # optional: the map that `kbforge calibrate --confidence` adds
     ...
 
 Reading is strict: a field that is missing, unknown, of the wrong type or contradictory is an error.

@@ -41,10 +41,10 @@ class Choices:
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None takes the calibration's, else what suits the file.
         calibration: a file that `kbforge calibrate` wrote; None takes the bundle's, if any.
-        confidence_map: a file that `kbforge reliability --fit` wrote; None takes the calibration
-            file's, else the bundle's, if any.
+        confidence_map: a file that `kbforge calibrate --confidence` wrote; None takes the
+            calibration file's, else the bundle's, if any.
         defaults: a folder with other models of the default; what it lacks is what ships.
-        answers: a file that `kbforge label` wrote; it chooses likelihood and alpha where nothing
+        answers: a file that `kbforge review` wrote; it chooses likelihood and alpha where nothing
             else does.
         estimate: which grouping is taken: "map", the heaviest particle; "binder" or "vi", the one
             that loses least on average; "single", "complete" or "average", a cut of the tree of the

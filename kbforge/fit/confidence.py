@@ -48,7 +48,7 @@ from kbforge.version import __version__
 
 FORMAT = 1
 IN_BUNDLE = "confidence.toml"
-WRITER = "kbforge reliability --fit"
+WRITER = "kbforge calibrate --confidence"
 
 
 @dataclass(frozen=True, slots=True)

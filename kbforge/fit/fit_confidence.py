@@ -143,8 +143,8 @@ def require_disjoint(fitted: Sequence[Fragment], tested: Sequence[Fragment]) -> 
     shared = {f.label for f in fitted} & {f.label for f in tested} - {None}
     if shared:
         raise UsageError(
-            f"--fit-on: expected entities that are not in the test, got {len(shared):,} of them, "
-            f'such as "{quoted(min(map(str, shared)))}"'
+            f"--test-on: expected entities that the map is not fitted on, got {len(shared):,} of "
+            f'them, such as "{quoted(min(map(str, shared)))}"'
         )
 
 

@@ -85,7 +85,7 @@ class ReliabilityReport:
     notes: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
-        """The figures that `kbforge reliability --json` prints."""
+        """The figures that `kbforge evaluate --reliability --json` prints."""
         return {
             "fragments": self.fragments,
             "unlabelled": self.unlabelled,

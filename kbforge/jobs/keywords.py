@@ -31,7 +31,7 @@ PLUGINS: Mapping[str, str] = {
 
 _NAMES = "|".join(sorted((field.name.replace("_", "-") for field in fields(Choices)), key=len))
 _SETTING = re.compile(r"--set ([a-z]+\.[a-z_]+)")
-_GPU = re.compile(r"--gpu\b|--device cuda\b")
+_GPU = re.compile(r"--gpu\b")
 _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
 _OPTION = re.compile(rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate)(?![a-z-])")
 

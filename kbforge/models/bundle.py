@@ -4,7 +4,7 @@
       manifest.json      format, plugin kind and name, recipe, data, size and SHA-256 of each file
       counts.json        whatever the plugin saves: its own files, flat, never pickled
       calibration.toml   optional: alpha, as `kbforge calibrate` finds it
-      confidence.toml    optional, added by `kbforge reliability --fit`
+      confidence.toml    optional, added by `kbforge calibrate --confidence`
 
 Loading is strict: a file that is missing, extra, changed or of another format version is an error
 that says what differs. Nothing in a bundle is ever executed. A bundle appears under its name only

@@ -21,6 +21,6 @@ def require_device(device: str) -> None:
 
     if not torch.cuda.is_available():
         raise UsageError(
-            f"no usable GPU for --device {device}: PyTorch {torch.__version__} finds no CUDA "
+            f"no usable GPU: PyTorch {torch.__version__} finds no CUDA "
             "device (leave out --gpu to run on the CPU)"
         )

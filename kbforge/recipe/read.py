@@ -35,7 +35,7 @@ from kbforge.recipe.verbs import FindVerb, Option, Verb
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
 _KEYS = ("name", "verb", "args", "inputs", "options")
-_WRITTEN = ("quarantine", "animate", "fit")  # options that name outputs, besides --output
+_WRITTEN = ("quarantine", "animate", "tree")  # options that name outputs, besides --output
 _NOT_IN_A_PIPELINE = frozenset({"run"})
 
 Scalar = str | int | float | bool

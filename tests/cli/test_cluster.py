@@ -163,7 +163,6 @@ def test_likelihood_options_reach_the_model(program: Run, points: Path, tmp_path
         (("--likelihood", "gaussian", "--alpha", "nan"), "expected a finite positive number"),
         ((*GAUSSIAN, "--clusterer", "greedy", "-P", "5"), "greedy has no option"),
         ((*GAUSSIAN, "--max-evals", "0"), "but there is none"),
-        ((*GAUSSIAN, "--gpu", "--device", "cpu"), "contradict each other"),
         ((*GAUSSIAN, "--calibration", "some.toml"), "choose one"),
         (("--likelihood", "gaussian", "--calibration", "nowhere.toml"), "nowhere.toml"),
         ((*GAUSSIAN, "--max-evals", "5"), "but there is none"),

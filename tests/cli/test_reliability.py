@@ -1,4 +1,4 @@
-"""`kbforge reliability` and calibrated confidence as users run them, on points in the plane."""
+"""`evaluate --reliability` and `calibrate --confidence` as users run them, on points."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 # the spread is larger than the model believes, and the centres are near: it is too sure
 GAUSSIAN = ("--likelihood", "gaussian", "--set", "likelihood.a=2", "--set", "likelihood.b=0.8")
 JOB = (*GAUSSIAN, "--alpha", 5, "-P", 10)
+CONFIDENCE = ("--confidence", "-o")
+MEASURE = ("evaluate", "--reliability")
 
 
 def write_points(path, seed, clusters=40, each=5, width=12):
@@ -45,14 +47,14 @@ def train(tmp_path):
 
 
 def test_the_raw_table_alone(program, test):
-    ran = program("reliability", test, *JOB)
+    ran = program("evaluate", "--reliability", test, *JOB)
     assert ran.code == 0, ran.err
     text = ran.out.decode()
     assert "200 fragments in" in text
     assert "pairs reported above 1%" in text
     assert "expected calibration error, 15 bins" in text
     assert "calibrated" not in text
-    found = program("reliability", test, *JOB, "--json").json
+    found = program("evaluate", "--reliability", test, *JOB, "--json").json
     assert found["pairs"]["mapped"] is None
     assert found["bins"] == 15
     raw = found["pairs"]["raw"]
@@ -66,7 +68,7 @@ def test_a_map_fitted_on_other_entities_repairs_the_confidence(program, tmp_path
     test = write_points(tmp_path / "test.jsonl", 1, 160, 5, 60)
     train = write_points(tmp_path / "train.jsonl", 2, 160, 5, 60)
     out = tmp_path / "map.toml"
-    ran = program("reliability", test, *JOB, "--fit", out, "--fit-on", train, "--json")
+    ran = program("calibrate", train, *JOB, *CONFIDENCE, out, "--test-on", test, "--json")
     assert ran.code == 0, ran.err
     assert f"wrote {out}, fitted on 800 fragments" in ran.err
     for kind in ("pairs", "entities"):
@@ -75,15 +77,15 @@ def test_a_map_fitted_on_other_entities_repairs_the_confidence(program, tmp_path
     written = read_confidence(str(out))
     assert (written.likelihood, written.alpha, written.fragments) == ("gaussian", 5, 800)
     assert written.options == {"a": "2", "b": "0.8"}
-    again = program("reliability", test, *JOB, "--confidence-map", out, "--json")
+    again = program("evaluate", "--reliability", test, *JOB, "--confidence-map", out, "--json")
     assert again.json == ran.json
-    text = program("reliability", test, *JOB, "--confidence-map", out).out.decode()
+    text = program("evaluate", "--reliability", test, *JOB, "--confidence-map", out).out.decode()
     assert "mean calibrated" in text
 
 
 def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path):
     out, kb = tmp_path / "map.toml", tmp_path / "kb.jsonl"
-    program("reliability", test, *JOB, "--fit", out, "--fit-on", train, "--json")
+    program("calibrate", train, *JOB, *CONFIDENCE, out, "--test-on", test, "--json")
     assert program("cluster", test, *JOB, "-o", kb).code == 0
     plain = [orjson.loads(line) for line in kb.read_bytes().splitlines()]
     assert not any("reported" in entity for entity in plain)
@@ -102,7 +104,7 @@ def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path
 
 def test_without_other_fragments_one_entity_in_two_is_fitted_on(program, test, tmp_path):
     out = tmp_path / "map.toml"
-    ran = program("reliability", test, *JOB, "--fit", out, "--json")
+    ran = program("calibrate", test, *JOB, *CONFIDENCE, out, "--json")
     assert ran.code == 0, ran.err
     fitted = read_confidence(str(out)).fragments
     assert 50 < fitted < 150
@@ -123,7 +125,7 @@ def test_the_map_travels_in_the_calibration_file(
     program("calibrate", train, *GAUSSIAN, "-P", 5, "-o", calibration)
     before = read_calibration(str(calibration))
     job = (*GAUSSIAN, "-P", 10, "--calibration", calibration)
-    ran = program("reliability", test, *job, "--fit", named, "--fit-on", train, "--json")
+    ran = program("calibrate", train, *job, *CONFIDENCE, named, "--test-on", test, "--json")
     assert ran.code == 0, ran.err
     after = read_calibration(str(calibration))
     assert (after.alpha, after.sha256) == (before.alpha, before.sha256)
@@ -152,7 +154,7 @@ def model(tmp_path, program):
 
 def test_the_map_travels_in_the_model(program, model, tmp_path):
     folder, names = model
-    ran = program("reliability", names, "--likelihood", folder, "--alpha", 10, "--fit", folder)
+    ran = program("calibrate", names, "--likelihood", folder, "--alpha", 10, *CONFIDENCE, folder)
     assert ran.code == 0, ran.err
     bundle = read_bundle(folder)
     tomllib.loads(bundle.files["confidence.toml"].decode())
@@ -160,12 +162,14 @@ def test_the_map_travels_in_the_model(program, model, tmp_path):
     ran = program("cluster", names, "--likelihood", folder, "--alpha", 10, "-o", kb)
     assert ran.code == 0, ran.err
     assert kb.read_bytes().count(b'"reported"') == len(kb.read_text().splitlines())
-    ran = program("reliability", names, "--likelihood", folder, "--alpha", 10, "--json")
+    ran = program(
+        "evaluate", "--reliability", names, "--likelihood", folder, "--alpha", 10, "--json"
+    )
     assert ran.json["pairs"]["mapped"] is not None
 
 
 def test_a_folder_that_is_no_model_is_refused_first(program, test, tmp_path):
-    ran = program("reliability", test, *JOB, "--fit", tmp_path)
+    ran = program("calibrate", test, *JOB, *CONFIDENCE, tmp_path)
     assert ran.code == 1
     assert "is not a model bundle" in ran.err
 
@@ -182,7 +186,7 @@ def test_a_damaged_map_in_a_model_is_refused(program, model):
 
 def test_orders_are_averaged_and_the_likelihood_is_tempered(program, test):
     def sure(*more):
-        found = program("reliability", test, *JOB, *more, "--json").json
+        found = program("evaluate", "--reliability", test, *JOB, *more, "--json").json
         table = found["pairs"]["raw"]["table"]
         total = sum(row["count"] * row["reported"] for row in table)
         return found, total / sum(row["count"] for row in table)
@@ -202,7 +206,7 @@ def test_orders_are_averaged_and_the_likelihood_is_tempered(program, test):
 
 
 def test_same_seed_same_figures(program, test):
-    arguments = ("reliability", test, *JOB, "--shuffles", 3, "--seed", 5, "--json")
+    arguments = ("evaluate", "--reliability", test, *JOB, "--shuffles", 3, "--seed", 5, "--json")
     assert program(*arguments).out == program(*arguments).out
 
 
@@ -214,12 +218,15 @@ def test_unlabelled_fragments_are_clustered_and_not_judged(program, test, tmp_pa
         lines[k] = orjson.dumps(record)
     half = tmp_path / "half.jsonl"
     half.write_bytes(b"\n".join(lines))
-    found = program("reliability", half, *JOB, "--json").json
-    whole = program("reliability", test, *JOB, "--json").json
+    found = program("evaluate", "--reliability", half, *JOB, "--json").json
+    whole = program("evaluate", "--reliability", test, *JOB, "--json").json
     assert (found["fragments"], found["unlabelled"]) == (200, 100)
     assert found["scores"]["items"] == 100
     assert 0 < found["pairs"]["raw"]["count"] < whole["pairs"]["raw"]["count"]
-    assert "without a label, and not judged: 100" in program("reliability", half, *JOB).out.decode()
+    assert (
+        "without a label, and not judged: 100"
+        in program("evaluate", "--reliability", half, *JOB).out.decode()
+    )
 
 
 def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp_path):
@@ -232,7 +239,7 @@ def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp
     ]
     half = tmp_path / "half.jsonl"
     half.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-    ran = program("reliability", test, *JOB, "--fit", tmp_path / "m.toml", "--fit-on", half)
+    ran = program("calibrate", half, *JOB, *CONFIDENCE, tmp_path / "m.toml", "--test-on", test)
     assert ran.code == 1
     assert "every entity found has a fragment without a label" in ran.err
     assert not (tmp_path / "m.toml").exists()
@@ -240,9 +247,18 @@ def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp
 
 def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     out = tmp_path / "map.toml"
-    program("reliability", test, *JOB, "--fit", out, "--fit-on", train)
+    program("calibrate", train, *JOB, *CONFIDENCE, out, "--test-on", test)
     ran = program(
-        "reliability", test, *JOB, "--confidence-map", out, "--shuffles", 2, "--clusterer", "smc"
+        "evaluate",
+        "--reliability",
+        test,
+        *JOB,
+        "--confidence-map",
+        out,
+        "--shuffles",
+        2,
+        "--clusterer",
+        "smc",
     )
     assert ran.code == 0
     assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
@@ -255,44 +271,65 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--fit", "m.toml", "--confidence-map", "n.toml"], 2, "choose one"),
-        (["--fit-on", "m.toml"], 2, "--fit-on needs --fit"),
-        (["--fit", "-"], 2, "expected a file or a model folder, got standard output"),
-        (["--fit", "m.toml", "--fit-on", "test.jsonl"], 2, "that are not in the test, got 40"),
-        (["--fit", "./test.jsonl"], 2, "the output ./test.jsonl is an input (test.jsonl)"),
-        (["--fit", "m.toml", "--fit-on", "m.toml"], 1, "cannot read m.toml"),
-        (["--fit", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
+        (["-o", "-"], 2, "expected a file or a model folder, got standard output"),
+        (["-o", "m.toml", "--test-on", "test.jsonl"], 2, "that the map is not fitted on, got 40"),
+        (["-o", "./test.jsonl"], 2, "the output ./test.jsonl is an input (test.jsonl)"),
+        (["-o", "m.toml", "--test-on", "m.toml"], 1, "cannot read m.toml"),
+        (["-o", "no/such/folder/m.toml"], 1, "cannot write no/such/folder/m.toml"),
+        (["-o", "m.toml", "--low", "2"], 2, "--low is for choosing alpha"),
+    ],
+)  # fmt: skip
+def test_bad_fits_are_one_sentence(program, test, monkeypatch, options, code, said):
+    monkeypatch.chdir(test.parent)
+    ran = program("calibrate", "test.jsonl", *JOB, "--confidence", *options)
+    assert ran.code == code
+    assert said in ran.err
+    assert not Path("m.toml").exists()
+
+
+def test_what_is_of_a_map_needs_confidence(program, test, tmp_path):
+    ran = program("calibrate", test, "--shuffles", 2, "-o", tmp_path / "c.toml")
+    assert (ran.code, ran.err) == (2, "kbforge: --shuffles goes with --confidence\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
         (["--confidence-map", "none.toml"], 1, "cannot read none.toml"),
         (["--confidence-map", "test.jsonl"], 1, "expected a confidence map, got fragments"),
         (["--temperature", "0"], 2, "--temperature: expected a number above 0, got 0"),
         (["--temperature", "nan"], 2, "--temperature: expected a number above 0, got nan"),
         (["--shuffles", "0"], 2, "--shuffles"),
         (["--bins", "0"], 2, "--bins"),
+        (["test.jsonl"], 2, "--reliability clusters labelled fragments; leave out GOLD"),
     ],
 )  # fmt: skip
 def test_bad_use_is_one_sentence(program, test, monkeypatch, options, code, said):
     monkeypatch.chdir(test.parent)
-    ran = program("reliability", "test.jsonl", *JOB, *options)
+    ran = program("evaluate", "--reliability", "test.jsonl", *JOB, *options)
     assert ran.code == code
     assert said in ran.err
-    assert not Path("m.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("lines", "options", "said"),
+    ("lines", "verb", "said"),
     [
-        ([], [], "there are no fragments"),
-        (['{"id": "a", "properties": {}, "vector": [1, 2]}'], [], "none of the 1 fragments has a"),
+        ([], MEASURE, "there are no fragments"),
+        (
+            ['{"id": "a", "properties": {}, "vector": [1, 2]}'],
+            MEASURE,
+            "none of the 1 fragments has",
+        ),
         (
             ['{"id": "a", "properties": {}, "vector": [1, 2], "label": "x"}'],
-            ["--fit", "m.toml"],
+            ("calibrate", *CONFIDENCE, "m.toml"),
             "needs labelled entities to fit on and others to be tested on, got 1 in all",
         ),
     ],
 )
-def test_bad_fragments_are_one_sentence(program, tmp_path, monkeypatch, lines, options, said):
+def test_bad_fragments_are_one_sentence(program, tmp_path, monkeypatch, lines, verb, said):
     monkeypatch.chdir(tmp_path)
     Path("bad.jsonl").write_text("\n".join(lines))
-    ran = program("reliability", "bad.jsonl", *JOB, *options)
+    ran = program(*verb, "bad.jsonl", *JOB)
     assert ran.code == 1
     assert said in ran.err

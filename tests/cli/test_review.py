@@ -1,4 +1,4 @@
-"""`kbforge review` at a terminal, and line by line for a program."""
+"""`kbforge review` of a store at a terminal, and line by line for a program."""
 
 from __future__ import annotations
 
@@ -90,17 +90,27 @@ def test_when_nothing_is_in_doubt_it_says_so(program: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("arguments", "code", "said"),
     [
-        ("people.jsonl", "expected a store of kbforge cluster --into"),
-        ("nowhere.sqlite", "no such file"),
+        (("nowhere.sqlite",), 1, "no such file"),
+        (("kb.sqlite", "-o", "a.jsonl"), 2, "--output is for a file of fragments, and kb.sqlite"),
+        (("kb.sqlite", "--seed", "1"), 2, "--seed is for a file of fragments, and kb.sqlite"),
     ],
 )
-def test_what_is_no_store_is_refused(program: Run, store: Path, name: str, said: str) -> None:
-    ran = program("review", store.with_name(name))
-    assert ran.code == 1
+def test_wrong_usage_is_one_sentence(
+    program: Run,
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(store.parent)
+    ran = program("review", *arguments)
+    assert ran.code == code
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
+    assert not Path("answers.jsonl").exists()
 
 
 def test_a_line_that_is_no_answer_ends_it_and_loses_nothing(program: Run, store: Path) -> None:

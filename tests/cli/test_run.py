@@ -1,4 +1,4 @@
-"""`kbforge run` and `kbforge init` as users run them, with the real verbs."""
+"""`kbforge run` and `kbforge run --init` as users run them, with the real verbs."""
 
 from __future__ import annotations
 
@@ -136,27 +136,27 @@ def test_ctrl_c_exits_130_and_keeps_what_was_done(program, pipeline):
 
 def test_init_writes_once_and_overwrites_only_when_told(program, tmp_path):
     folder = tmp_path / "new" / "project"
-    assert program("init", folder).code == 0
+    assert program("run", "--init", folder).code == 0
     target = folder / "pipeline.toml"
     assert target.read_text() == template()
     target.write_text("mine")
-    refused = program("init", folder)
+    refused = program("run", "--init", folder)
     assert refused.code == 2
     assert f"{target} exists; --force overwrites it" in refused.err
     assert target.read_text() == "mine"
-    assert program("init", folder, "--force").code == 0
+    assert program("run", "--init", folder, "--force").code == 0
     assert target.read_text() == template()
     file = tmp_path / "file"
     file.write_text("")
-    refused = program("init", file)
+    refused = program("run", "--init", file)
     assert refused.code == 2
     assert "not a folder" in refused.err
-    assert program("init", file / "deeper").code != 0
+    assert program("run", "--init", file / "deeper").code != 0
 
 
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_written_pipeline_runs_after_editing_one_line(program, tmp_path, labelled):
-    program("init", tmp_path)
+    program("run", "--init", tmp_path)
     target = tmp_path / "pipeline.toml"
     shutil.copy(QUICKSTART / "fragments.jsonl", tmp_path / "mine.jsonl")
     shutil.copy(QUICKSTART / "train.jsonl", tmp_path / "labelled.jsonl")

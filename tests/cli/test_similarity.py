@@ -1,4 +1,4 @@
-"""`kbforge similarity`, and what `kbforge cluster` keeps for it, as users run them."""
+"""`kbforge show --similarity`, and what `kbforge cluster` keeps for it, as users run them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def doubtful(tmp_path, monkeypatch):
 
 
 def test_two_fragments(program, files):
-    ran = program("similarity", "kb.jsonl", "r1", "r3", "--json")
+    ran = program("show", "--similarity", "kb.jsonl", "r1", "r3", "--json")
     assert (ran.code, ran.err) == (0, "")
     assert ran.json == {
         "fragment": "r1",
@@ -40,29 +40,29 @@ def test_all_that_may_be_one(program, files, tmp_path):
         f"     100 %  r2        Ada ({files[0].id})\n"
         f"      75 %  r3        Ada ({files[0].id})\n"
     )
-    ran = program("similarity", "kb.jsonl", "r1")
+    ran = program("show", "--similarity", "kb.jsonl", "r1")
     assert [line.rstrip() for line in ran.out.decode().splitlines()] == expected.splitlines()
-    piped = program("similarity", "-", "r1", stdin=(tmp_path / "kb.jsonl").read_bytes())
+    piped = program("show", "--similarity", "-", "r1", stdin=(tmp_path / "kb.jsonl").read_bytes())
     assert piped.out == ran.out
 
 
 def test_one_that_is_alone(program, files):
-    ran = program("similarity", "kb.jsonl", "r4")
+    ran = program("show", "--similarity", "kb.jsonl", "r4")
     assert (ran.code, ran.out) == (0, b"")
     assert ran.err == "no grouping that was kept joins r4 with another fragment\n"
 
 
 def test_a_map_of_ones_own(program, doubtful):
     job = ("--likelihood", "bigram", "--alpha", "100")
-    assert program("reliability", "people.jsonl", *job, "--fit", "map.toml").code == 0
+    assert program("calibrate", "people.jsonl", *job, "--confidence", "-o", "map.toml").code == 0
     assert program("cluster", "people.jsonl", *job, "-o", "kb.jsonl").code == 0
     one = next(e for e in read_entities("kb.jsonl") if len(e.fragments) > 1).fragments[0]
-    ran = program("similarity", "kb.jsonl", one, "--confidence-map", "map.toml", "--json")
+    ran = program("show", "--similarity", "kb.jsonl", one, "--confidence-map", "map.toml", "--json")
     assert ran.code == 0, ran.err
     told = ran.json["similar"]
     assert told
     assert all(0 <= pair["calibrated"] <= 1 for pair in told if pair["probability"] > 0.01)
-    shown = program("similarity", "kb.jsonl", one, "--confidence-map", "map.toml")
+    shown = program("show", "--similarity", "kb.jsonl", one, "--confidence-map", "map.toml")
     assert "calibrated" in shown.out.decode().splitlines()[0]
 
 
@@ -105,10 +105,12 @@ def test_another_estimate(program, doubtful, estimate, alpha):
         (("gone.jsonl", "r1"), "cannot read gone.jsonl"),
         (("kb.jsonl", "r1", "--confidence-map", "gone.toml"), "cannot read gone.toml"),
         (("-", "r1", "--confidence-map", "-"), "only one of KB and --confidence-map"),
+        (("kb.jsonl",), "--similarity: expected the id of a fragment, or of two"),
+        (("kb.jsonl", "r1", "--top", "2"), "--top and --similarity exclude each other"),
     ],
 )
 def test_errors_are_one_sentence(program, files, arguments, sentence):
-    ran = program("similarity", *arguments)
+    ran = program("show", "--similarity", *arguments)
     assert ran.code in (1, 2)
     assert ran.out == b""
     assert ran.err.startswith(f"kbforge: {sentence}")
@@ -117,7 +119,9 @@ def test_errors_are_one_sentence(program, files, arguments, sentence):
 
 @pytest.mark.parametrize("linkage", ["single", "complete", "average"])
 def test_a_tree(program, files, tmp_path, linkage):
-    ran = program("similarity", "kb.jsonl", "r1", "--tree", "tree.svg", "--linkage", linkage)
+    ran = program(
+        "show", "--similarity", "kb.jsonl", "r1", "--tree", "tree.svg", "--linkage", linkage
+    )
     assert ran.code == 0
     assert ran.err == "wrote tree.svg\n"
     drawn = (tmp_path / "tree.svg").read_text()
@@ -126,7 +130,7 @@ def test_a_tree(program, files, tmp_path, linkage):
 
 
 def test_a_tree_of_one_fragment(program, files):
-    ran = program("similarity", "kb.jsonl", "r4", "--tree", "tree.svg")
+    ran = program("show", "--similarity", "kb.jsonl", "r4", "--tree", "tree.svg")
     assert (ran.code, ran.out) == (2, b"")
     assert "expected 2 to 200 of them, got 1" in ran.err
 

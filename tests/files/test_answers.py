@@ -71,7 +71,7 @@ def test_two_cannot_write_one_file(tmp_path: Path) -> None:
     path = str(tmp_path / "a.jsonl")
     with AnswerFile(path) as one, AnswerFile(path) as other:
         one.append(answer("y"))
-        with pytest.raises(OutputError, match="another kbforge label is writing it"):
+        with pytest.raises(OutputError, match="another kbforge review is writing it"):
             other.append(answer("z"))
     assert read_answers(path) == [answer("y")]
 
@@ -131,5 +131,5 @@ def test_answers_are_placed_by_id() -> None:
         placed([answer("gone")], fragments, "a.jsonl")
     assert str(error.value) == (
         'a.jsonl: expected answers about these fragments, got one about "gone", which is not among '
-        "them; kbforge label asks anew"
+        "them; kbforge review asks anew"
     )

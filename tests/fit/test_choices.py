@@ -9,11 +9,11 @@ import pytest
 import typer
 
 from kbforge import registry
-from kbforge.cli.choices import choices_of
+from kbforge.cli.options import choices_of
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
 
-VERBS = ("cluster", "calibrate", "reliability", "explain", "plot")
+VERBS = ("cluster", "calibrate", "evaluate", "explain", "plot")
 
 
 def context_of(verb: str, *arguments: str) -> typer.Context:
@@ -55,6 +55,13 @@ VALUES = {
 }
 
 
+def option(name: str, value: object) -> list[str]:
+    """A choice on the command line."""
+    if name == "device":
+        return ["--gpu"]
+    return [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbforge.models.devices.require_device", lambda device: None)
@@ -64,13 +71,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_that_the_verb_has_is_chosen(verb: str) -> None:
     declared = context_of(verb).params
+    declared |= {"device": True} if "gpu" in declared else {}
     values = {name: value for name, value in VALUES.items() if name in declared}
     assert {"likelihood", "alpha"} & values.keys()
-    given = [
-        word
-        for name, value in values.items()
-        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
-    ]
+    given = [word for name, value in values.items() for word in option(name, value)]
     found = choices_of(context_of(verb, *given))
     assert replace(found, options={}) == Choices(**values)
 
@@ -84,7 +88,7 @@ def test_the_values_cover_the_choices() -> None:
     [
         ("cluster", {"likelihood", "surrogate", "index", "clusterer", "executor"}),
         ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
-        ("reliability", {"likelihood", "surrogate", "index", "clusterer"}),
+        ("evaluate", {"likelihood", "surrogate", "index", "clusterer"}),
         ("explain", {"likelihood"}),
         ("plot", {"likelihood", "surrogate", "clusterer"}),
     ],
@@ -100,5 +104,3 @@ def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) 
 @pytest.mark.usefixtures("gpu")
 def test_gpu_is_a_device() -> None:
     assert choices_of(context_of("cluster", "--gpu")).device == "cuda"
-    with pytest.raises(UsageError, match="--gpu and --device cpu contradict each other"):
-        choices_of(context_of("cluster", "--gpu", "--device", "cpu"))

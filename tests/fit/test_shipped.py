@@ -175,7 +175,7 @@ def test_every_entity_gets_a_calibrated_confidence_by_default(program, tmp_path,
         assert 0 < entity["confidence"] < 1
         assert 0 <= entity["reported"] <= 1
     assert "reported as" in program("show", kb).out.decode()
-    found = program("reliability", file, "--likelihood", likelihood, "--json").json
+    found = program("evaluate", "--reliability", file, "--likelihood", likelihood, "--json").json
     assert found["entities"]["mapped"]["count"] == found["entities"]["raw"]["count"]
     assert found["pairs"]["mapped"]["count"] == found["pairs"]["raw"]["count"]
 

@@ -40,6 +40,11 @@ def device() -> str:
     return "cuda"
 
 
+def on(device: str) -> list[str]:
+    """The option that chooses a device."""
+    return ["--gpu"] if device == "cuda" else []
+
+
 @pytest.fixture(scope="module")
 def sets() -> list[list[Fragment]]:
     return random_sets(quickstart(), 300)
@@ -59,7 +64,7 @@ def test_training_goes_on_where_it_was_stopped(
     monkeypatch.chdir(tmp_path)
     write_fragments(people(), "people.jsonl")
     write_recipe(tmp_path, tokens=4_000)
-    command = [*TRAIN, "--device", device]
+    command = [*TRAIN, *on(device)]
     whole = program(*command, "-o", "whole", "--json")
     assert whole.code == 0, whole.err
     really = Loop.run
@@ -90,7 +95,7 @@ def test_clustering(
     command = ["cluster", QUICKSTART, "--likelihood", "gpt", "--alpha", "1e16", "--limit", 60]
     # with bf16 on the one and fp32 on the other, near ties would differ
     command += ["--set", "likelihood.precision=fp32", "--json"]
-    there = program(*command, "--device", device, "-o", "there.jsonl")
+    there = program(*command, *on(device), "-o", "there.jsonl")
     assert there.code == 0, there.err
     here = program(*command, "-o", "here.jsonl")
     assert here.code == 0, here.err

@@ -124,7 +124,10 @@ def prepare(folder: Path) -> None:
     _run(folder, "cluster people.jsonl --likelihood attributes -o kb.jsonl")
     _run(folder, "cluster people.jsonl --likelihood attributes --into kb.sqlite")
     _run(folder, "calibrate people.jsonl --likelihood attributes -o calibration.toml")
-    _run(folder, "reliability people.jsonl --likelihood attributes --alpha 1 --fit confidence.toml")
+    _run(
+        folder,
+        "calibrate people.jsonl --likelihood attributes --alpha 1 --confidence -o confidence.toml",
+    )
     _run(folder, "train-ngram people.jsonl -o model")
     for name in ("kb.sqlite-wal", "kb.sqlite-shm", "kb.sqlite-lock"):
         (folder / name).unlink(missing_ok=True)

@@ -151,9 +151,9 @@ def test_text_that_is_nothing_known_has_the_parsers_words(program: Run, tmp_path
         ("plugins list --kind likelihod", 'did you mean "likelihood"'),
         ("plugins shwo x", "show"),
         ("cluster fragments --gpu", "no usable GPU"),
-        ("cluster fragments --device cuda --likelihood attributes", "no usable GPU"),
+        ("cluster fragments --gpu --likelihood attributes", "no usable GPU"),
         ("calibrate fragments -o c.toml --gpu", "no usable GPU"),
-        ("reliability fragments --gpu --likelihood attributes", "no usable GPU"),
+        ("evaluate fragments --reliability --gpu --likelihood attributes", "no usable GPU"),
         ("train-lm fragments --gpu -o lm", "no usable GPU"),
     ],
 )

@@ -118,5 +118,5 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
 def test_the_width_of_the_terminal_decides_where_lines_of_help_end() -> None:
     page = kbforge("run", "--help", COLUMNS="400").out
     paragraph = next(line for line in page.splitlines() if "A step is a verb" in line)
-    assert paragraph.strip().endswith("the next run goes on there.")
+    assert paragraph.strip().endswith("the next run continues there.")
     assert "kbforge run pipeline.toml --dry-run" in page

@@ -42,7 +42,14 @@ def test_the_report_tells_every_bin(program, tmp_path):
     path = tmp_path / "points.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     ran = program(
-        "reliability", path, "--likelihood", "gaussian", "--fit", tmp_path / "m", "--json"
+        "calibrate",
+        path,
+        "--likelihood",
+        "gaussian",
+        "--confidence",
+        "-o",
+        tmp_path / "m",
+        "--json",
     )
     text = reliability.report(ran.json, 16)
     for kind in ("pairs", "entities"):

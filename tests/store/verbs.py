@@ -20,7 +20,7 @@ READING = {
     "export": "export STORE -o -",
     "evaluate": "evaluate STORE GOLD --partial --json",
     "explain": "explain STORE --fragment {a} --json",
-    "similarity": "similarity STORE {a} {b} --json",
+    "similarity": "show STORE --similarity {a} {b} --json",
     "changes": "changes STORE --since 3",
     "report": "report STORE -o -",
     "decide --list": "decide STORE --list",
@@ -28,12 +28,12 @@ READING = {
 WRITING = {
     "cluster": "cluster MORE --into STORE",
     "decide": "decide STORE different {a} {b}",
-    "undo": "undo STORE 4",
-    "undo earlier": "undo STORE 3",
+    "undo": "decide STORE --undo 4",
+    "undo earlier": "decide STORE --undo 3",
     "remove": "remove STORE {a}",
     "remove --secure": "remove STORE {a} --secure",
     "refit": "refit STORE",
-    "revisit": "revisit STORE",
+    "revisit": "refit STORE --search",
     "review": "review STORE --count 1 --json",
 }
 VERBS = READING | WRITING

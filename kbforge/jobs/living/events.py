@@ -320,7 +320,7 @@ def called(decision: Decision) -> str:
 
 
 def read_decisions(path: str) -> list[Decision]:
-    """Decisions of a file of JSON lines, which `kbforge label` may have written; "-" is stdin.
+    """Decisions of a file of JSON lines, which `kbforge review` may have written; "-" is stdin.
 
     Raises:
         KBForgeError: it cannot be read.

@@ -172,7 +172,6 @@ def test_without_matplotlib_there_is_no_picture(
         (["-o", "."], 1, "is not a model bundle"),
         (["--points", "0"], 2, "--points"),
         (["--seed", "-1"], 2, "--seed"),
-        (["--gpu", "--device", "cpu"], 2, "--gpu"),
     ],
 )
 @pytest.mark.usefixtures("here")

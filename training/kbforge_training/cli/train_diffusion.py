@@ -44,7 +44,6 @@ def train_diffusion(
         float, typer.Option(min=0, help="Between checkpoints; a killed run goes on from the last.")
     ] = 5.0,
     gpu: options.Gpu = False,
-    device: options.Device = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a diffusion model of clusters of points: circles, simulated as the recipe says.
@@ -71,7 +70,7 @@ def train_diffusion(
     changes = {"tokens": points, "seed": seed}
     schedule: Any = {name: value for name, value in changes.items() if value is not None}
     chosen = replace(chosen, schedule=replace(chosen.schedule, **schedule))
-    total, where = chosen.schedule.tokens, options.device_of(gpu, device)
+    total, where = chosen.schedule.tokens, options.device_of(gpu)
     try:
         with console.progress(*_COLUMNS, total=total, description="training") as bar:
             trained = run(

@@ -66,7 +66,6 @@ def train_lm(
         int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
     ] = None,
     gpu: options.Gpu = False,
-    device: options.Device = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Train a language model of sets of fragments.
@@ -91,7 +90,6 @@ def train_lm(
     from dataclasses import asdict, replace
 
     from kbforge.files.apart import require_apart
-    from kbforge.models.devices import require_device
     from kbforge_training.fitting.messages import interrupted
     from kbforge_training.lm.data import Data
     from kbforge_training.lm.recipe import read_recipe
@@ -104,8 +102,7 @@ def train_lm(
     chosen = read_recipe(recipe)
     if tokens is not None:
         chosen = replace(chosen, schedule=replace(chosen.schedule, tokens=tokens))
-    where = options.device_of(gpu, device)
-    require_device(where)
+    where = options.device_of(gpu)
     require_output(output)
     data = Data(
         train=_read(fragments, limit),
