@@ -127,6 +127,7 @@ def shell(block: str, folder: Path) -> str:
     return (ran.stdout + ran.stderr).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_of_a_page_run_and_print_what_it_shows(tmp_path: Path, name: str) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")

@@ -291,6 +291,7 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
             told.on_step(step)
 
 
+@pytest.mark.slow
 def test_control_c_leaves_a_marked_partial_result(tmp_path: Path) -> None:
     points = write_points(tmp_path / "many.jsonl", n=30_000, centres=3_000)
     kb = tmp_path / "kb.jsonl"

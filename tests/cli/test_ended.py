@@ -52,6 +52,7 @@ def wait_for(process: subprocess.Popen[bytes], start: bytes) -> None:
     raise AssertionError("it ended before")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
@@ -79,6 +80,7 @@ def test_a_clustering_keeps_what_it_has(
     assert held == sorted(f"p{i}" for i in range(json.loads(out)["fragments"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
@@ -124,6 +126,7 @@ def wait_until_it_has_worked(pid: int, seconds: float) -> None:
         used = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
     people = write_people(tmp_path / "people.jsonl", 4_000)
     out = tmp_path / "out"
@@ -210,6 +213,7 @@ def test_a_result_that_does_not_fit_goes_elsewhere(
     assert list(small.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("output", ["/dev/full", "-"])
 def test_so_does_one_that_a_device_or_standard_output_does_not_take(

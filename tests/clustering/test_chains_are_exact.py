@@ -159,6 +159,7 @@ def bisect(holds: Callable[[float], bool], low: float) -> float:
     return high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sampler", "family"), CASES)
 def test_long_runs_have_the_exact_distribution(sampler: str, family: str) -> None:
     """Total variation .02 over the states after every move; chi-square over thinned sweeps."""

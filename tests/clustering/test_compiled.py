@@ -480,6 +480,7 @@ def test_keys_of_many_fragments_at_once() -> None:
 SMALL = [one for one in SETS if one.fragments <= 2_500]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("labelled", SMALL, ids=lambda labelled: str(labelled.name))
 def test_labelled_sets(labelled: LabelledSet, data_dir: Path) -> None:

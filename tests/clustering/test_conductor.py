@@ -47,6 +47,7 @@ def local(problem: Problem, fragments: Sequence[Fragment]) -> Posterior:
     return session.posterior()
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     seed=st.integers(0, 10**6),
@@ -69,6 +70,7 @@ def test_losses_change_nothing(
     assert executor.crew.closed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("save", "deadly", "least"), [(10, 0.06, 8), (10**6, 0.02, 3)])
 def test_many_losses(save: int, deadly: float, least: int) -> None:
     """Enough of them for what was saved, sent and handed over to be needed."""

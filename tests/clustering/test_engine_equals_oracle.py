@@ -29,6 +29,7 @@ from tests.people import people
 PARTICLES = (1, 2, 3, 5, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["target", "marginal"])
 @pytest.mark.parametrize("sampled", [False, True])
 def test_split_smc_equals_the_slow_engine(weights: str, sampled: bool) -> None:

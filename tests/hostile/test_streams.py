@@ -49,6 +49,7 @@ def test_closed_standard_output_is_a_sentence(
     assert (code, err) == (1, "kbforge: cannot write standard output: it is closed\n")
 
 
+@pytest.mark.slow
 def test_a_result_is_no_less_whole_where_nobody_hears_of_it(people: Path, tmp_path: Path) -> None:
     kb, usual = tmp_path / "kb.jsonl", tmp_path / "usual.jsonl"
     command = ("cluster", people, "--likelihood", "attributes", "-o")
@@ -88,6 +89,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer", "kbforge.cli.main", "orjson", "numpy"])
 @pytest.mark.parametrize(
     ("number", "code", "said"),

@@ -59,6 +59,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_gets_no_character_that_it_obeys(
     files: Path, command: str, monkeypatch: pytest.MonkeyPatch

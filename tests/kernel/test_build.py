@@ -41,6 +41,7 @@ def asked(code: str, env: dict[str, str]) -> str:
 STATUS = "from kbforge.kernel.library import kernel_status; print(kernel_status())"
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_it_is_built_once_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(build.SWITCH, raising=False)

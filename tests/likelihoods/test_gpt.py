@@ -95,6 +95,7 @@ def test_values_of_any_kind(model: LanguageModel, folder: Path) -> None:
     assert scores == pytest.approx(defined(model, sets), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_hundreds_of_fragments(
     fragments: list[Fragment], model: LanguageModel, folder: Path
 ) -> None:
@@ -193,6 +194,7 @@ def test_hopeless_joins_are_not_scored(fragments: list[Fragment]) -> None:
     assert asked < asked_of_all / 2
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("family", "alpha"), [("wd50_dev", 1e13), ("dwie50_dev", 3e19)])
 def test_the_index_keeps_the_grouping_of_real_files(
@@ -237,6 +239,7 @@ def test_a_model_of_something_else(folder: Path, tmp_path: Path) -> None:
         Gpt.from_bundle(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("family", BF16)
 def test_the_shipped_model_on_real_sets(data_dir: Path, family: str) -> None:

@@ -163,6 +163,7 @@ def test_what_another_model_kept_is_refused(tmp_path: object) -> None:
         Pairs(path).take_up(KEPT)
 
 
+@pytest.mark.slow
 @examples(15)
 @given(st.permutations(range(len(LATER))), st.integers(2, len(LATER)))
 def test_what_two_say_to_each_other_does_not_depend_on_what_else_was_met(

@@ -144,6 +144,7 @@ def test_no_exponential_family_is_refused_in_a_sentence(program, tmp_path, monke
     assert temper(Categorical(), 2.0).exponential_family([]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["attributes", "bigram", "gaussian"])
 @pytest.mark.parametrize("clusterer", ["split-smc", "lshsm", "metropolis", "agglomerative"])
 def test_at_temperature_one_a_run_is_the_run_without(likelihood, clusterer):

@@ -118,6 +118,7 @@ def test_a_broken_plugin_breaks_only_itself(tmp_path: Path, module: str) -> None
     assert "Traceback" not in refused.err
 
 
+@pytest.mark.slow
 def test_check_reports_the_cause_and_fails(tmp_path: Path) -> None:
     broken("print('noise'); import module_that_is_not_there").write(tmp_path)
     GOOD.write(tmp_path)

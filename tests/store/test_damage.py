@@ -29,6 +29,7 @@ def flip(store: Path, bit: int) -> None:
     store.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_bit_changes_no_answer(name: str, tmp_path: Path, program: Run) -> None:
     whole, store = tmp_path / "whole", tmp_path / f"{name}.sqlite"

@@ -158,6 +158,7 @@ def test_a_revision_never_makes_it_less_probable(store: Path) -> None:
     assert done.told["complete"]
 
 
+@pytest.mark.slow
 def test_learning_again_makes_it_no_worse_and_clears_the_drift(store: Path) -> None:
     others = [replace(x, id=f"n{x.id}", label=f"n{x.label}") for x in people(200, 77)]
     take_in(str(store), others, Choices())

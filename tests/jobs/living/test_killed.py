@@ -112,6 +112,7 @@ def copy(base: Path, to: Path) -> None:
             read.backup(written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in VERBS if name != "create"])
 def test_a_killed_command_given_again_ends_the_same(name: str, base: Path, tmp_path: Path) -> None:
     whole, others = killed_and_repeated(base, tmp_path, name)
@@ -126,6 +127,7 @@ def test_a_killed_command_given_again_ends_the_same(name: str, base: Path, tmp_p
         assert dump(whole) == wanted
 
 
+@pytest.mark.slow
 def test_a_killed_creation_given_again_ends_the_same(tmp_path: Path) -> None:
     whole, others = killed_and_repeated(tmp_path / "nothing.sqlite", tmp_path, "create")
     assert len(others) >= 4
@@ -152,6 +154,7 @@ def left_of(store: Path, secrets: Sequence[bytes]) -> list[tuple[str, bytes]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", [2, 3, 5, 6])
 def test_another_command_finishes_an_erasure_first(
     boundary: int, base: Path, tmp_path: Path

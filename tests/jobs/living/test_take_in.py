@@ -27,6 +27,7 @@ def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -
     return take_in(str(path), fragments, choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "pieces"),
     [("attributes", 7), ("attributes", 100), ("pairs", 7), ("names", 7), ("bigram", 7)],
@@ -47,6 +48,7 @@ def test_pieces_give_the_same_bytes(tmp_path: Path, likelihood: str, pieces: int
     assert same[0] == same[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["attributes", "bigram"])
 def test_the_kernel_writes_the_bytes_of_the_reference(
     tmp_path: Path, likelihood: str, monkeypatch: pytest.MonkeyPatch

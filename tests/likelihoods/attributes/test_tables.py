@@ -35,6 +35,7 @@ def taken_up(vocabulary: Vocabulary) -> Vocabulary:
     return Vocabulary.taken_up(vocabulary.kind, stored(vocabulary.kept()), "a test")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @examples(25)

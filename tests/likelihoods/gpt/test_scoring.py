@@ -49,6 +49,7 @@ def reference(model: LanguageModel, sequences: list[list[int]]) -> np.ndarray:
     return np.array([slow.score(tokens) for tokens in sequences])
 
 
+@pytest.mark.slow
 def test_every_sequence_scores_as_defined(fragments: list[Fragment], model: LanguageModel) -> None:
     sequences = tokens_of(model, random_sets(fragments, 500))
     expected = reference(model, sequences)
