@@ -28,7 +28,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import Reported
-from kbforge.fit.label import Labelling
+from kbforge.fit.review import Labelling
 from kbforge.jobs.cluster import cluster
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 

@@ -32,17 +32,17 @@ import numpy as np
 from shell import data_folder, table
 
 from kbforge.contracts import Decision, Fragment, Posterior
-from kbforge.evaluation.judge import judge
 from kbforge.evaluation.reliability import (
     Reliability,
     entity_claims,
     entity_probabilities,
     reliability,
 )
+from kbforge.evaluation.scores import judge
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import Reported
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared
 from kbforge.jobs.living.events import decide, remove, revisit
 from kbforge.jobs.living.frozen import thaw
 from kbforge.jobs.living.take_in import take_in

@@ -35,7 +35,7 @@ from shell import data_folder, kbforge, kbforge_json, table
 from kbforge.contracts import Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.calibration import read_calibration
+from kbforge.fit.alpha import read_calibration
 from kbforge_plugins.suites.labelled_sets import first_entities
 
 CLUSTERERS = ("greedy", "smc", "split-smc")

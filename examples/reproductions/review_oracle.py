@@ -35,8 +35,8 @@ from kbforge.evaluation.reliability import Pairs, entity_probabilities, pair_pro
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import Reported
-from kbforge.fit.prepare import Prepared
-from kbforge.fit.questions import Question, Questions, Read
+from kbforge.fit.models import Prepared
+from kbforge.fit.posterior_queue import Question, Questions, Read
 from kbforge.jobs.live import open_live
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
 from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet

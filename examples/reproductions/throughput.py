@@ -21,7 +21,7 @@ from shell import data_folder, kbforge, table
 
 from kbforge.contracts import Progress
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.calibration import read_calibration
+from kbforge.fit.alpha import read_calibration
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
 

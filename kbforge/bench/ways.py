@@ -35,7 +35,7 @@ from kbforge.evaluation.reliability import (
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import Reported
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared
 from kbforge.fit.prepare import prepare
 
 

@@ -162,8 +162,8 @@ def calibrate(
 def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) -> None:
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.fit.alpha import write_calibration
     from kbforge.fit.calibrate import CalibrationSettings, calibrate, search_between
-    from kbforge.fit.calibration import write_calibration
 
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
@@ -217,8 +217,12 @@ def _print_summary(done: Calibrated, output: str) -> None:
 
 
 def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> None:
-    from kbforge.fit.fit_confidence import fit_confidence, save_confidence
-    from kbforge.fit.reliability import ReliabilitySettings, measure_reliability
+    from kbforge.fit.calibrate import (
+        ReliabilitySettings,
+        fit_confidence,
+        measure_reliability,
+        save_confidence,
+    )
 
     given = context.params
     _require_place(output, fragments, given["test_on"], given["settings"])
@@ -239,7 +243,7 @@ def _require_place(
 ) -> None:
     """Refuse inputs that cannot be read both, and an output that cannot hold a map."""
     from kbforge.files.apart import require_apart
-    from kbforge.fit.fit_confidence import require_place
+    from kbforge.fit.calibrate import require_place
 
     if output == "-":
         raise UsageError("--output: expected a file or a model folder, got standard output")
@@ -254,7 +258,7 @@ def _parts(
 ) -> tuple[list[Fragment], list[Fragment]]:
     """Fragments to fit on, and others to test on."""
     from kbforge.files.fragments import read_fragments
-    from kbforge.fit.fit_confidence import halves, require_disjoint
+    from kbforge.fit.calibrate import halves, require_disjoint
 
     read = list(read_fragments(fragments, limit=limit))
     if test_on is None:

@@ -13,8 +13,7 @@ from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Progress
-    from kbforge.fit.orders import OnOrder
-    from kbforge.fit.reliability import ReliabilityReport
+    from kbforge.fit.calibrate import OnOrder, ReliabilityReport
 
 app = typer.Typer(add_completion=False)
 
@@ -113,8 +112,8 @@ def evaluate(
 
 
 def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
-    from kbforge.evaluation.judge import judge
     from kbforge.evaluation.render_scores import render
+    from kbforge.evaluation.scores import judge
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.living.views import entities_of
 
@@ -136,7 +135,7 @@ def _measure(
     as_json: bool,
 ) -> None:
     from kbforge.files.fragments import read_fragments
-    from kbforge.fit.reliability import ReliabilitySettings, measure_reliability
+    from kbforge.fit.calibrate import ReliabilitySettings, measure_reliability
 
     choices = options.choices_of(context)
     read = list(read_fragments(fragments, limit=limit))

@@ -15,7 +15,7 @@ from kbforge.words import counted
 
 if TYPE_CHECKING:
     from kbforge.files.answers import AnswerFile
-    from kbforge.fit.label import Labelling
+    from kbforge.fit.review import Labelling
 
 app = typer.Typer(add_completion=False)
 
@@ -105,7 +105,7 @@ def _review_file(
     from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_writable
-    from kbforge.fit.label import Labelling
+    from kbforge.fit.review import Labelling
 
     if fragments == "-":
         raise UsageError("answers come from standard input, so fragments cannot; name their file")

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kbforge.evaluation.judge import Judgement
+from kbforge.evaluation.scores import Judgement
 
 
 def render(judgement: Judgement) -> RenderableType:

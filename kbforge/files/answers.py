@@ -65,7 +65,7 @@ class Answer:
         b: id of another one.
         same: whether they are one entity; None if the person does not know.
         asked: why the pair was asked about.
-        fragments_sha256: fingerprint of the fragments, as `kbforge.fit.calibration` makes it.
+        fragments_sha256: fingerprint of the fragments, as `kbforge.fit.alpha` makes it.
 
     """
 

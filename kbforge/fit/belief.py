@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import expit
 
 from kbforge.contracts import FloatArray
-from kbforge.fit.votes import BoolArray
+from kbforge.evaluation.reliability import BoolArray
 
 ERROR = 0.05
 """e: how often a person's answer is wrong."""

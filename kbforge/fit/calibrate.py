@@ -1,21 +1,137 @@
-"""Calibrating: the concentration alpha, chosen from fragments."""
+"""Labelled fragments clustered without their labels, in one order or several.
+
+What a clustering claims depends on the order in which the fragments arrive. The mean over several
+orders claims less.
+
+Calibrating: the concentration alpha, chosen from fragments.
+
+Reliability: is what a clustering reports true as often as it says?
+
+Fragments with labels are clustered without them, in one order or several. What the clustering
+claims is held against the labels.
+
+Confidence maps: fitted on labelled fragments, and put where a clustering finds them.
+
+A map is tested on entities that it was not fitted on. They are clustered by themselves: to cluster
+all, and then to choose pairs within one part, would lose wrong pairs and no right ones. Half of the
+wrong pairs reach from one part into the other.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbforge import registry
-from kbforge.contracts import CalibrationResult, Calibrator, Fragment, Search
-from kbforge.errors import KBForgeError, UsageError
+from kbforge.contracts import CalibrationResult, Calibrator, Fragment, Posterior, Progress, Search
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.evaluation.reliability import (
+    BINS,
+    LEAST,
+    Claims,
+    Entities,
+    Pairs,
+    Reliability,
+    entity_claims,
+    entity_probabilities,
+    pair_claims,
+    pair_probabilities,
+    reliability,
+    renumbered,
+)
+from kbforge.evaluation.scores import Scores, compare
+from kbforge.files.io import open_output, require_writable
 from kbforge.files.records import Option
-from kbforge.fit.calibration import Calibration, fingerprint
+from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_calibration
 from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, Reading, Reported, confidence_toml, fit
 from kbforge.fit.prepare import prepare
+from kbforge.models.bundle import add_file, read_bundle
+
+OnOrder = Callable[[int, Progress], None]
+"""Called with the number of the order, from 0, and how far its clustering has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Fragments clustered in one order or several.
+
+    Attributes:
+        fragments: in the order given.
+        posteriors: one an order, all in the numbers of the first.
+        labels: gold.
+        alpha: before tempering.
+        confidence: the map that goes with the choices.
+        notes: sentences for the user.
+
+    """
+
+    fragments: tuple[Fragment, ...]
+    posteriors: tuple[Posterior, ...]
+    labels: tuple[str | None, ...]
+    alpha: float
+    confidence: Reading | None
+    notes: tuple[str, ...]
+
+    def pairs(self, least: float) -> Pairs:
+        """What is reported of pairs more probable than `least`."""
+        return pair_probabilities(self.posteriors, least)
+
+    def entities(self) -> Entities:
+        """What is reported of entities."""
+        return entity_probabilities(self.posteriors)
+
+
+def cluster_orders(
+    fragments: Sequence[Fragment], choices: Choices, shuffles: int, on_order: OnOrder | None
+) -> Orders:
+    """Cluster the fragments in the order given, then in random ones, `shuffles` in all.
+
+    Raises:
+        KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
+
+    """
+    labels = tuple(fragment.label for fragment in fragments)
+    if fragments and all(label is None for label in labels):
+        raise KBForgeError(f"none of the {len(fragments):,} fragments has a label")
+    prepared = prepare(fragments, choices)
+    posteriors = []
+    for number in range(shuffles):
+        order = _order(len(fragments), number, choices.seed)
+        posterior = prepared.clusterer.cluster(
+            [fragments[k] for k in order],
+            prepared.problem,
+            np.random.default_rng(choices.seed),
+            None if on_order is None else _numbered(on_order, number),
+        )
+        posteriors.append(renumbered(posterior, order) if number else posterior)
+    return Orders(
+        tuple(fragments),
+        tuple(posteriors),
+        labels,
+        prepared.alpha,
+        prepared.confidence,
+        prepared.notes,
+    )
+
+
+def _order(n: int, number: int, seed: int) -> list[int]:
+    """The order given, then random ones."""
+    if not number:
+        return list(range(n))
+    found: list[int] = np.random.default_rng([seed, number]).permutation(n).tolist()
+    return found
+
+
+def _numbered(on_order: OnOrder, number: int) -> Callable[[Progress], None]:
+    return lambda progress: on_order(number, progress)
+
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -150,3 +266,275 @@ def _edge_note(result: CalibrationResult, search: Search) -> tuple[str, ...]:
 
 def _option(value: object) -> Option:
     return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilitySettings:
+    """How to measure.
+
+    Attributes:
+        bins: of equal width, of the reliability tables.
+        shuffles: orders of the data to average over; the first is the one given.
+        least: pairs with no more reported probability are left out.
+
+    """
+
+    bins: int = BINS
+    shuffles: int = 1
+    least: float = LEAST
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The reliability of one kind of claims, raw and by a map (None without one)."""
+
+    raw: Reliability
+    mapped: Reliability | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Both by name."""
+        return {
+            "raw": self.raw.to_json(),
+            "mapped": None if self.mapped is None else self.mapped.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityReport:
+    """What became of a clustering's claims.
+
+    Attributes:
+        fragments: how many were clustered.
+        unlabelled: how many of them gold says nothing about.
+        pairs: claims that two fragments share a cluster.
+        entities: claims that a cluster of the point estimate is exactly an entity.
+        scores: of the point estimate.
+        settings: bins, shuffles and the least probability.
+        alpha: the concentration, before tempering.
+        temperature: of the likelihood.
+        notes: sentences for the user.
+
+    """
+
+    fragments: int
+    unlabelled: int
+    pairs: Compared
+    entities: Compared
+    scores: Scores
+    settings: ReliabilitySettings
+    alpha: float
+    temperature: float
+    notes: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that `kbforge evaluate --reliability --json` prints."""
+        return {
+            "fragments": self.fragments,
+            "unlabelled": self.unlabelled,
+            "alpha": self.alpha,
+            "temperature": self.temperature,
+            "shuffles": self.settings.shuffles,
+            "least_probability": self.settings.least,
+            "bins": self.settings.bins,
+            "pairs": self.pairs.to_json(),
+            "entities": self.entities.to_json(),
+            "scores": self.scores.to_json(),
+        }
+
+
+def measure_reliability(
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    settings: ReliabilitySettings,
+    confidence: Reading | None = None,
+    on_order: OnOrder | None = None,
+) -> ReliabilityReport:
+    """Cluster labelled fragments and hold the claims against the labels.
+
+    Args:
+        fragments: those without a label are clustered with the others, and judge nothing.
+        choices: likelihood, clusterer and so on.
+        settings: how to measure.
+        confidence: the map to apply; None takes the one that goes with the choices, if any.
+        on_order: is told of progress.
+
+    Raises:
+        KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
+
+    """
+    run = cluster_orders(fragments, choices, settings.shuffles, on_order)
+    notes = list(run.notes)
+    found = confidence or run.confidence
+    if isinstance(found, ConfidenceMap) and found.shuffles != settings.shuffles:
+        notes.append(
+            f"the confidence map was fitted on reports of {found.shuffles} orders, "
+            f"and reads reports of {settings.shuffles} here"
+        )
+    pairs, entities = run.pairs(settings.least), run.entities()
+    reported, mapped = Reported(run.fragments, entities), None
+    if found is not None:
+        mapped = (
+            replace(pairs, probability=found.of_pairs(reported, pairs)),
+            replace(entities, probability=found.of_entities(reported)),
+        )
+    labelled = [k for k, label in enumerate(run.labels) if label is not None]
+    predicted = run.posteriors[0].labels()
+    return ReliabilityReport(
+        fragments=len(fragments),
+        unlabelled=len(fragments) - len(labelled),
+        pairs=_compared(
+            pair_claims(pairs, run.labels),
+            None if mapped is None else pair_claims(mapped[0], run.labels),
+            settings.bins,
+        ),
+        entities=_compared(
+            entity_claims(entities, run.labels),
+            None if mapped is None else entity_claims(mapped[1], run.labels),
+            settings.bins,
+        ),
+        scores=compare([predicted[k] for k in labelled], [run.labels[k] for k in labelled]),
+        settings=settings,
+        alpha=run.alpha,
+        temperature=choices.temperature,
+        notes=tuple(notes),
+    )
+
+
+def _compared(raw: Claims, mapped: Claims | None, bins: int) -> Compared:
+    return Compared(reliability(raw, bins), None if mapped is None else reliability(mapped, bins))
+
+
+def fit_confidence(
+    fragments: Sequence[Fragment],
+    choices: Choices,
+    settings: ReliabilitySettings,
+    on_order: OnOrder | None = None,
+) -> ConfidenceMap:
+    """Cluster labelled fragments and fit the map of their claims to the labels.
+
+    Args:
+        fragments: with labels, which the clustering does not read.
+        choices: how to cluster; the map holds for them.
+        settings: how many orders to average over, and which pairs to leave out.
+        on_order: is told of progress.
+
+    Raises:
+        KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.
+
+    """
+    clustered = cluster_orders(fragments, choices, settings.shuffles, on_order)
+    pairs = pair_claims(clustered.pairs(settings.least), clustered.labels)
+    entities = entity_claims(clustered.entities(), clustered.labels)
+    if not len(pairs):
+        raise KBForgeError(
+            "there is nothing to fit a confidence map on: no two labelled fragments may share an "
+            "entity; try a smaller alpha"
+        )
+    if not len(entities):
+        raise KBForgeError(
+            "there is nothing to fit a confidence map on: every entity found has a fragment "
+            "without a label; give fragments that all have one"
+        )
+    return ConfidenceMap(
+        pairs=fit(pairs),
+        entities=fit(entities),
+        likelihood=choices.likelihood_name,
+        options={key: str(value) for key, value in choices.of("likelihood").items()},
+        clusterer=choices.clusterer_name,
+        alpha=clustered.alpha,
+        temperature=float(choices.temperature),
+        shuffles=settings.shuffles,
+        fragments=len(fragments),
+        sha256=fingerprint(fragments),
+    )
+
+
+def save_confidence(found: ConfidenceMap, path: str, calibration: str | None) -> str:
+    """Put a map where it will be found: into a model folder, a calibration file, or a file.
+
+    Args:
+        found: the map.
+        path: a model folder, the calibration file, or any other file, which is replaced.
+        calibration: the calibration file in use, if any.
+
+    Returns:
+        The file that now holds it.
+
+    Raises:
+        KBForgeError: it cannot be written.
+
+    """
+    if Path(path).is_dir():
+        add_file(Path(path), IN_BUNDLE, confidence_toml(found))
+        return str(Path(path) / IN_BUNDLE)
+    if calibration is not None and _same_file(path, calibration):
+        write_calibration(replace(read_calibration(path), confidence=found), calibration)
+        return calibration
+    with open_output(path) as out:
+        out.write(confidence_toml(found))
+    return path
+
+
+def require_place(path: str) -> None:
+    """Find out before long work that a map cannot be put somewhere.
+
+    Args:
+        path: as of `save_confidence`.
+
+    Raises:
+        KBForgeError: a folder that is not a model, or a file that cannot be written.
+
+    """
+    if Path(path).is_dir():
+        read_bundle(Path(path))
+    else:
+        require_writable(path)
+
+
+def halves(fragments: Sequence[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
+    """One gold entity in two, and the others; the same ones every time.
+
+    Returns:
+        To fit on, and to test on, in the order given; fragments without a label are in neither.
+
+    Raises:
+        KBForgeError: there are too few entities for both.
+
+    """
+    known = [fragment for fragment in fragments if fragment.label is not None]
+    fitted, tested = [f for f in known if _is_first(f)], [f for f in known if not _is_first(f)]
+    if not fitted or not tested:
+        entities = len({fragment.label for fragment in known})
+        raise KBForgeError(
+            f"a confidence map needs labelled entities to fit on and others to be tested on, "
+            f"got {entities} in all"
+        )
+    return fitted, tested
+
+
+def require_disjoint(fitted: Sequence[Fragment], tested: Sequence[Fragment]) -> None:
+    """Refuse to test a map on entities that it was fitted on.
+
+    Raises:
+        UsageError: a label is in both.
+
+    """
+    shared = {f.label for f in fitted} & {f.label for f in tested} - {None}
+    if shared:
+        raise UsageError(
+            f"--test-on: expected entities that the map is not fitted on, got {len(shared):,} of "
+            f'them, such as "{quoted(min(map(str, shared)))}"'
+        )
+
+
+def _same_file(one: str, other: str) -> bool:
+    # one file may be named in several ways
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _is_first(fragment: Fragment) -> bool:
+    digest = hashlib.blake2b(str(fragment.label).encode(), digest_size=1).digest()
+    return digest[0] % 2 == 0

@@ -1,15 +1,26 @@
 """What a user may choose of a clustering: one set of choices, whoever asks for them.
 
 The command line makes `Choices` of its options, and the Python API of its keywords.
+
+What `--link` binds: fragments that share a value of it, no two of which are one entity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kbforge.contracts import CandidateIndex, Clusterer, ConjugateLikelihood, Likelihood
+from kbforge.contracts import (
+    CandidateIndex,
+    Clusterer,
+    ConjugateLikelihood,
+    Constraints,
+    Fragment,
+    Likelihood,
+)
 from kbforge.errors import UsageError, quoted
+from kbforge.words import counted, did_you_mean, listed
 
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
@@ -30,7 +41,7 @@ class Choices:
     Attributes:
         clusterer: name of a clusterer plugin, or a clusterer.
         likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None takes
-            what suits the file (`kbforge.fit.choose`).
+            what suits the file (`kbforge.fit.prepare`).
         surrogate: the model that proposes for the likelihood, likewise; None takes the one the
             likelihood brings, if any.
         index: name of the index that says which clusters a fragment is compared with, or an index;
@@ -119,3 +130,61 @@ class Choices:
 def called(chosen: object) -> str:
     """The name that was chosen; of an object, that of its class."""
     return chosen if isinstance(chosen, str) else type(chosen).__name__
+
+
+SOURCE = "source"
+_MOST_NAMES = 12  # attributes that an error lists
+
+
+def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
+    """Refuse a link to an attribute that no fragment has.
+
+    Raises:
+        UsageError: it is none of the attributes there are.
+
+    """
+    if link is None or link == SOURCE or not fragments:
+        return
+    linked = Constraints(link=link)
+    if any(map(linked.stated, fragments)):
+        return
+    names = sorted({attribute for fragment in fragments for attribute in fragment.properties})
+    raise UsageError(
+        f'--link: no fragment has "{quoted(link)}"{did_you_mean(link, names)}; expected source or '
+        f"one of {listed(names, _MOST_NAMES)}"
+    )
+
+
+def link_note(fragments: Iterable[Fragment], link: str) -> str:
+    """A sentence on which fragments a link keeps apart.
+
+    Args:
+        fragments: to be clustered.
+        link: an attribute, or "source".
+
+    """
+    linked = Constraints(link=link)
+    total = 0
+    shared: Counter[str] = Counter()
+    of_fragments: list[tuple[str, ...]] = []
+    for fragment in fragments:
+        total += 1
+        values = linked.stated(fragment)
+        if values:
+            shared.update(values)
+            of_fragments.append(values)
+    groups = {value: count for value, count in shared.items() if count > 1}
+    named = f"--link {quoted(link)}"
+    what = "a source" if link == SOURCE else f'a value of "{quoted(link)}"'
+    if not groups:
+        advice = "; the source of a fragment is the table that it was read from"
+        return f"{named} has no effect: no two fragments share {what}" + (
+            advice if link == SOURCE else ""
+        )
+    bound = sum(any(value in groups for value in values) for values in of_fragments)
+    if max(groups.values()) == total:
+        return f"{named} keeps all {total:,} fragments apart: all share {what}, so none is merged"
+    return (
+        f"{named} keeps {counted(bound, 'fragment')} apart in {counted(len(groups), 'group')}: no "
+        f"entity has two fragments that share {what}"
+    )

@@ -17,7 +17,7 @@ from typing import Unpack
 from kbforge import registry
 from kbforge.contracts import Entity, Fragment, Interrupted, OnBad, OnStep, Snapshot, View
 from kbforge.errors import UsageError, quoted
-from kbforge.evaluation.judge import Judgement, judge
+from kbforge.evaluation.scores import Judgement, judge
 from kbforge.files.apart import require_apart
 from kbforge.files.io import open_output
 from kbforge.files.jsonl import stop

@@ -38,11 +38,9 @@ from kbforge.contracts import (
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
-from kbforge.fit.choices import Choices
+from kbforge.fit.choices import Choices, require_link
 from kbforge.fit.confidence import Reading, Reported
-from kbforge.fit.linking import require_link
-from kbforge.fit.made import made_of
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared, made_of
 from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble

@@ -11,8 +11,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Entity, Explanation, Fragment, Made
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.made import choices_of
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
 from kbforge.jobs.living.frozen import thaw

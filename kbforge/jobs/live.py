@@ -19,7 +19,7 @@ import numpy as np
 from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.kb.consensus import consensus

@@ -3,7 +3,7 @@
     manifest.json              as of a model bundle; it lists the files below that are there
     pairs.safetensors          the pair model
     judge.safetensors          what a likelihood and an alpha are chosen by
-    doubt.*                    confidence maps (`kbforge.fit.shipped`)
+    doubt.*                    confidence maps (`kbforge.fit.maps`)
 
 `kbforge train-default` adds one part after the other, and keeps what it trained them on in the same
 folder. So the manifest accounts for these files alone, and each is verified when it is read.

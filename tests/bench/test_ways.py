@@ -16,9 +16,8 @@ from kbforge.bench.runs import Run
 from kbforge.contracts.suite import Method, Model, Task
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
+from kbforge.fit.calibrate import ReliabilitySettings, fit_confidence, measure_reliability
 from kbforge.fit.choices import Choices
-from kbforge.fit.fit_confidence import fit_confidence
-from kbforge.fit.reliability import ReliabilitySettings, measure_reliability
 from kbforge.jobs.cluster import cluster
 from kbforge_plugins.suites.invented import invented
 

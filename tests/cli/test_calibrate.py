@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 import pytest
 
+from kbforge.fit.alpha import read_calibration
 from kbforge.fit.calibrate import sparkline
-from kbforge.fit.calibration import read_calibration
 
 
 @pytest.fixture

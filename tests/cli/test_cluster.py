@@ -19,7 +19,7 @@ from kbforge.cli.following import stoppable
 from kbforge.contracts import Interrupted, Progress, Stage
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
 from tests.program import Run

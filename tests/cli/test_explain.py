@@ -12,7 +12,7 @@ import pytest
 
 from kbforge import __version__
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.calibration import read_calibration
+from kbforge.fit.alpha import read_calibration
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.read import read_entities
 from kbforge.models.resolve import make_likelihood

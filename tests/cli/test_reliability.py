@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from kbforge.fit.calibration import read_calibration
+from kbforge.fit.alpha import read_calibration
 from kbforge.fit.confidence import read_confidence
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 

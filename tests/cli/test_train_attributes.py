@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from kbforge.fit.calibration import read_calibration
+from kbforge.fit.alpha import read_calibration
 from kbforge_training import attributes
 from tests.people import write_people
 

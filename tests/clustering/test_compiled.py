@@ -19,22 +19,9 @@ from kbforge.clustering.compiled.session import CompiledSession, can_compile
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
-from kbforge.contracts import (
-    ConjugateLikelihood,
-    Constraints,
-    Decision,
-    Fragment,
-    Problem,
-    Session,
-)
+from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
-from kbforge.kernel.library import (
-    WORKERS,
-    kernel_library,
-    kernel_status,
-    use_workers,
-    workers,
-)
+from kbforge.kernel.library import WORKERS, kernel_library, kernel_status, use_workers, workers
 from kbforge.models.tempering import tempered
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams

@@ -6,8 +6,7 @@ import pytest
 
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import UsageError
-from kbforge.evaluation.judge import judge
-from kbforge.evaluation.scores import compare
+from kbforge.evaluation.scores import compare, judge
 
 
 def entities(*clusters):

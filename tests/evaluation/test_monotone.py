@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.evaluation.monotone import Band, MonotoneMap, fit, isotonic
 from kbforge.evaluation.reliability import (
     LEAST,
     Claims,
@@ -18,6 +17,7 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
+from kbforge.fit.confidence import Band, MonotoneMap, fit, isotonic
 from tests.kb.posteriors import posterior, subproblem
 
 

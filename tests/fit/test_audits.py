@@ -7,9 +7,8 @@ import numpy as np
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.files.answers import Placed
-from kbforge.fit.audits import Answered, shift_by
 from kbforge.fit.confidence import Reported
-from kbforge.fit.shift import Shift
+from kbforge.fit.maps import Answered, Shift, shift_by
 
 CLUSTERS = ((0, 1), (2, 3), (4,), (5,))
 SURE = np.array([0.9, 0.8, 0.7, 0.6])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import KBForgeError
-from kbforge.fit.calibration import Calibration, fingerprint, read_calibration, write_calibration
+from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_calibration
 from tests.calibrators.toys import fragments
 
 GOOD = """format = 1

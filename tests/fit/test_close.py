@@ -10,8 +10,8 @@ import pytest
 
 from kbforge.clustering.sample import MOST_RELATIVES
 from kbforge.contracts import Fragment
-from kbforge.fit.close import close_ones
-from kbforge.fit.heard import PairOdds
+from kbforge.fit.description import PairOdds
+from kbforge.fit.sample import close_ones
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_training.defaults.families import generated

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import KBForgeError
-from kbforge.evaluation.monotone import Band, MonotoneMap
-from kbforge.fit.calibration import read_calibration, to_toml
-from kbforge.fit.confidence import ConfidenceMap, confidence_toml, read_confidence
+from kbforge.fit.alpha import read_calibration, to_toml
+from kbforge.fit.confidence import (
+    Band,
+    ConfidenceMap,
+    MonotoneMap,
+    confidence_toml,
+    read_confidence,
+)
 from tests.fit.test_calibration_file import GOOD as CALIBRATION
 from tests.fit.test_calibration_file import options, texts
 

@@ -9,12 +9,8 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
-from kbforge.fit.covariates import (
-    OF_ENTITIES,
-    entity_columns,
-    log_odds,
-)
-from kbforge.fit.told import NONE, told
+from kbforge.fit.covariates import OF_ENTITIES, entity_columns, log_odds
+from kbforge.fit.description import NONE, told
 
 PEOPLE = [
     ("Ada Lovelace", {"born": "1815", "city": "london"}),

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 
 from kbforge.contracts import IntArray
-from kbforge.fit.expected import EXPECTED, Expected
-from kbforge.fit.heard import PairOdds
+from kbforge.fit.description import PairOdds
+from kbforge.fit.statistics import EXPECTED, Expected
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge.fit.grouping_alpha import DECISIONS, MEMBERS, OTHERS, alpha_by_grouping
+from kbforge.fit.alpha import DECISIONS, MEMBERS, OTHERS, alpha_by_grouping
 
 
 class Agreement(Likelihood):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.fit.heard import PairOdds, Predicted
-from kbforge.fit.judgements import (
+from kbforge.fit.covariates import (
     JUDGED_OF_CLAIMS,
     PAIRS_OF_ENTITIES,
     PAIRS_OF_FILES,
@@ -21,6 +20,7 @@ from kbforge.fit.judgements import (
     odds_of_file,
     odds_of_pairs,
 )
+from kbforge.fit.description import PairOdds, Predicted
 from kbforge.registry import create
 from tests.fit.test_covariates import entities_of, pairs_of, people
 

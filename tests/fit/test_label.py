@@ -10,15 +10,15 @@ import pytest
 import kbforge
 from kbforge.errors import KBForgeError
 from kbforge.files.answers import AnswerFile, read_answers
-from kbforge.fit.calibration import fingerprint
+from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
-from kbforge.fit.label import Labelling, Question
+from kbforge.fit.review import FileQuestion, Labelling
 from tests.people import people
 
 PEOPLE = people(40, 5)
 
 
-def said_by_gold(question: Question) -> bool:
+def said_by_gold(question: FileQuestion) -> bool:
     return question.a.label == question.b.label
 
 

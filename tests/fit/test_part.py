@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kbforge.contracts import CandidateIndex, Fragment
-from kbforge.fit import part
-from kbforge.fit.choose import FromFile, choose
+from kbforge.fit import sample as part
+from kbforge.fit.prepare import FromFile, choose
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.indexes.selective import Selective
 from tests.people import people
@@ -38,9 +38,9 @@ def fitted_index(fragments: Sequence[Fragment]) -> Selective:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
-    monkeypatch.setattr("kbforge.fit.choose.MOST_COMPARED", 300)
-    monkeypatch.setattr("kbforge.fit.choose.MOST_TO_CHOOSE", 400)
-    monkeypatch.setattr("kbforge.fit.judging.MOST_FRAGMENTS", 100)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.fit.judge.MOST_FRAGMENTS", 100)
     monkeypatch.setattr(part, "PART", 150)
 
 
@@ -52,7 +52,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     found = choose(fragments)
     assert found.judged is not None
     assert found.judged.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.choose.MOST_OF_PAIRS", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
     large = choose(fragments)
     assert large.judged is not None
     judged = [h.likelihood for h in found.judged.found]

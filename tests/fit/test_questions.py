@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 from kbforge import open_session
 from kbforge.contracts import Decision, Fragment, Subproblem
 from kbforge.evaluation.scores import compare
-from kbforge.fit.parts import MOST, parts_of
-from kbforge.fit.questions import MOST_EACH, Question, Questions
-from kbforge.fit.worth import information, pairs_of, values
+from kbforge.fit.posterior_queue import (
+    MOST,
+    MOST_EACH,
+    Question,
+    Questions,
+    information,
+    pairs_of,
+    parts_of,
+    values,
+)
 from tests.kb.posteriors import posterior, posteriors, subproblem
 from tests.profile import examples
 

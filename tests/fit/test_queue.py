@@ -8,7 +8,7 @@ import pytest
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AUDIT, INFORMATIVE
-from kbforge.fit.queue import Drawn, Queue
+from kbforge.fit.grouping_queue import Drawn, Queue
 from tests.fit.worlds import world
 
 

@@ -7,15 +7,12 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
-from kbforge.evaluation.monotone import Band, MonotoneMap
-from kbforge.fit.audits import Answered, Audit
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import ConfidenceMap, Reading, Reported
-from kbforge.fit.heard import Heard, Predicted
-from kbforge.fit.making import Prepared
+from kbforge.fit.confidence import Band, ConfidenceMap, MonotoneMap, Reading, Reported
+from kbforge.fit.description import Heard, Predicted
+from kbforge.fit.maps import Answered, Audit, Doubt, kept_reading, reading_from, shipped_doubt
+from kbforge.fit.models import Prepared
 from kbforge.fit.prepare import prepare
-from kbforge.fit.reading_kept import kept_reading, reading_from
-from kbforge.fit.shipped import Doubt, shipped_doubt
 from kbforge.testing.keeping import not_refused, same, stored
 from tests.fit.test_covariates import entities_of, pairs_of
 from tests.fit.test_shipped import write

@@ -9,7 +9,7 @@ import pytest
 from kbforge import open_session
 from kbforge.contracts import Decision, Fragment, Touched
 from kbforge.errors import ContradictionError, LikelihoodError
-from kbforge.fit.questions import Questions
+from kbforge.fit.posterior_queue import Questions
 from kbforge.fit.review import MOST_OTHERS, Evidence, Reviewing
 
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]

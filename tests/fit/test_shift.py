@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbforge.fit.shift import Shift, shift_of
+from kbforge.fit.maps import Shift, shift_of
 
 
 def share(contradicted: int, count: int, probability: float) -> float:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import Pairs
-from kbforge.fit.columns import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
 from kbforge.fit.confidence import Reported
-from kbforge.fit.heard import Heard
-from kbforge.fit.shipped import (
+from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
+from kbforge.fit.description import Heard
+from kbforge.fit.maps import (
     ENTITIES,
     FACTS,
     PAIRS,

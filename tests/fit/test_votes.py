@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbforge.fit import votes
-from kbforge.fit.votes import count_votes, votes_on
+from kbforge.fit import grouping_queue as votes
+from kbforge.fit.grouping_queue import count_votes, votes_on
 from tests.fit.worlds import world
 
 RNG = np.random.default_rng(0)

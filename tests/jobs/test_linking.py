@@ -9,8 +9,7 @@ import pytest
 
 from kbforge import cluster, load
 from kbforge.contracts import Fragment
-from kbforge.fit.choices import Choices
-from kbforge.fit.linking import link_note
+from kbforge.fit.choices import Choices, link_note
 from kbforge.jobs.living.events import remove
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of

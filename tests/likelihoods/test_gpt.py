@@ -13,7 +13,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.calibration import Calibration, to_toml
+from kbforge.fit.alpha import Calibration, to_toml
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
-from kbforge.fit.scorer import JUDGE_FILE, read_scorer
+from kbforge.fit.judge import JUDGE_FILE, read_scorer
 from kbforge.models.bundle import MANIFEST
 from kbforge.models.defaults import FILES, default_folder, list_defaults, read_default
 from kbforge.models.trees import read_trees

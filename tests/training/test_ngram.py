@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError, UsageError
-from kbforge.fit.calibration import fingerprint
+from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.ngram import Bigram, NgramCounts, Trigram
 from kbforge_training.ngram import evidence_of, train, tune

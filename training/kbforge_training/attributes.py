@@ -16,7 +16,7 @@ import orjson
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import CandidateIndex, Cluster, Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.fit.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
+from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge_plugins.indexes.recall import IndexRecall, recall_of
 from kbforge_plugins.indexes.selective import Selective

@@ -23,7 +23,7 @@ from kbforge import registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.fit.calibration import fingerprint
+from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts, NgramPrior
 from kbforge_plugins.likelihoods.ngram_text import ngrams

@@ -25,7 +25,7 @@ from kbforge.clustering.supervised.sampler import start
 from kbforge.contracts import FloatArray, Fragment, IntArray, Problem
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.scores import compare
-from kbforge.fit.calibration import CALIBRATION_FILE, Calibration, fingerprint, to_toml
+from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge_plugins.clusterers.scdp import variant
 from kbforge_plugins.models.supervised.columns import Columns, require_readable

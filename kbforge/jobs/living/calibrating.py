@@ -151,7 +151,7 @@ def _confidence(store: Store, reading: Reading | None, report: _Report) -> Seque
         return list(entities.probability.tolist())
     digest = store.fact(WHOLE)
     if digest is not None:
-        from kbforge.fit.reading_kept import with_whole
+        from kbforge.fit.maps import with_whole
 
         reading = with_whole(reading, store.kept(digest))
     return list(reading.of_entities(report.reported).tolist())
@@ -159,7 +159,7 @@ def _confidence(store: Store, reading: Reading | None, report: _Report) -> Seque
 
 def _freeze(rows: sqlite3.Connection, reading: Reading, report: _Report) -> None:
     """Keep what a map reads of the whole file, which the report is on."""
-    from kbforge.fit.reading_kept import whole_of
+    from kbforge.fit.maps import whole_of
 
     kept = whole_of(reading, report.reported)
     if kept is not None:
@@ -217,7 +217,7 @@ def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) 
 
 
 def _compares(reading: Reading) -> bool:
-    from kbforge.fit.reading_kept import reads_whole
+    from kbforge.fit.maps import reads_whole
 
     return reads_whole(reading)
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.made import made_of
-from kbforge.fit.making import (
+from kbforge.fit.models import (
     Models,
     Prepared,
     default_options,
+    made_of,
     make_clusterer,
     make_models,
 )
@@ -36,7 +36,7 @@ from kbforge.store.store import Store, kept_row
 
 if TYPE_CHECKING:
     from kbforge.fit.confidence import Reading
-    from kbforge.fit.heard import ReadsPairs
+    from kbforge.fit.description import ReadsPairs
 
 _PAIRS = "pairs"
 _FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
@@ -77,7 +77,7 @@ def freeze(
 
     """
     # .1 s to import, and what adds to a store reads no confidence
-    from kbforge.fit.reading_kept import kept_reading, pairs_of
+    from kbforge.fit.maps import kept_reading, pairs_of
 
     kept: dict[str, bytes] = {}
 
@@ -154,7 +154,7 @@ def _require_readable(prepared: Prepared, choices: Choices, content: Mapping[str
             again = plugin.kept()
         _require_equal(called, again, content[role])
     if "confidence" in content:
-        from kbforge.fit.reading_kept import kept_reading
+        from kbforge.fit.maps import kept_reading
 
         likelihood = fresh.likelihood
         pairs = plugins["pairs"] or (likelihood if name == _PAIRS else None)
@@ -374,7 +374,7 @@ def _pair_model(defaults: str | None) -> Likelihood:
 def _reading_from(
     kept: Kept, pairs: Likelihood | CandidateIndex | None, defaults: str | None
 ) -> Reading:
-    from kbforge.fit.reading_kept import reading_from
+    from kbforge.fit.maps import reading_from
 
     return reading_from(kept, cast("ReadsPairs | None", pairs), defaults)
 

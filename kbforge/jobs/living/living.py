@@ -14,7 +14,7 @@ import orjson
 from kbforge.contracts import Decided, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.making import Prepared
+from kbforge.fit.models import Prepared
 from kbforge.jobs.living.drift import Drift, drift_of
 from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
 from kbforge.store import schema
@@ -240,8 +240,8 @@ def created(
         KBForgeError: as `prepare`.
 
     """
-    from kbforge.fit.linking import require_link
-    from kbforge.fit.prepare import prepare  # what adds to a store does without
+    from kbforge.fit.choices import require_link
+    from kbforge.fit.prepare import prepare
 
     require_link(fragments, choices.link)
     prepared = prepare(fragments, choices, on_stage=on_stage)

@@ -32,7 +32,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
 from kbforge.fit.choices import Choices
-from kbforge.fit.making import Prepared, default_options
+from kbforge.fit.models import Prepared, default_options
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.living.calibrating import WHOLE, tell
 from kbforge.jobs.living.drift import drift_of

@@ -27,7 +27,7 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Decided, Decision, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
-from kbforge.fit.questions import Question, Questions
+from kbforge.fit.posterior_queue import Question, Questions
 from kbforge.fit.review import Reviewing
 from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened

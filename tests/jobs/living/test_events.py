@@ -10,7 +10,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Kind
 from kbforge.errors import ContradictionError, KBForgeError, UsageError
-from kbforge.evaluation.judge import judge
+from kbforge.evaluation.scores import judge
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.refit import refit

@@ -8,7 +8,7 @@ import pytest
 
 from kbforge.contracts import Decided, Fragment
 from kbforge.errors import ContradictionError, OutputError
-from kbforge.evaluation.judge import judge
+from kbforge.evaluation.scores import judge
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
 from kbforge.jobs.living.events import decide, decisions_of, undo

@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 import pytest
 
-from kbforge.fit.heard import Heard
-from kbforge.fit.shipped import ENTITIES, PAIRS, read_doubt
+from kbforge.fit.description import Heard
+from kbforge.fit.maps import ENTITIES, PAIRS, read_doubt
 from kbforge_training.defaults import doubt
 from kbforge_training.defaults.families import Family
 

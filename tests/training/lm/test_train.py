@@ -16,7 +16,7 @@ import torch
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import read_fragments, write_fragments
-from kbforge.fit.calibration import fingerprint
+from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import add_file, read_bundle
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.gpt.model import from_bundle

@@ -39,19 +39,20 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
-from kbforge.fit.choose import choose
-from kbforge.fit.columns import (
+from kbforge.fit.confidence import Reported
+from kbforge.fit.covariates import (
     ENTITY_FEATURES,
+    JUDGED_OF_CLAIMS,
+    JUDGED_OF_FILES,
     LIKELIHOODS,
     PAIR_FEATURES,
     REPORTED,
     Described,
 )
-from kbforge.fit.confidence import Reported
-from kbforge.fit.heard import Heard, ReadsPairs
-from kbforge.fit.hypotheses import NAMES
-from kbforge.fit.judgements import JUDGED_OF_CLAIMS, JUDGED_OF_FILES
-from kbforge.fit.shipped import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.fit.description import Heard, ReadsPairs
+from kbforge.fit.judge import NAMES
+from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.fit.prepare import choose
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_training.defaults.families import FAMILIES, LabelledFile, resampled

@@ -23,21 +23,21 @@ import numpy as np
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
-from kbforge.fit.expected import Expected
-from kbforge.fit.heard import PairOdds, ReadsPairs
-from kbforge.fit.hypotheses import (
+from kbforge.fit.description import PairOdds, ReadsPairs
+from kbforge.fit.judge import (
+    JUDGE_FILE,
     KINDS,
     NAMES,
     Hypothesis,
+    Scorer,
     hypotheses,
     log_alphas_of,
+    looked_at,
     statistics_of,
+    worths,
 )
-from kbforge.fit.judging import looked_at
-from kbforge.fit.paths import merge_path
-from kbforge.fit.scorer import JUDGE_FILE, Scorer, worths
-from kbforge.fit.seen import see
-from kbforge.fit.statistics import ATTRIBUTES, agreement
+from kbforge.fit.merge_path import merge_path
+from kbforge.fit.statistics import ATTRIBUTES, Expected, agreement, see
 from kbforge.models.defaults import list_defaults
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees

@@ -10,8 +10,8 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
+from kbforge.fit.alpha import CALIBRATION_FILE, to_toml
 from kbforge.fit.calibrate import CalibrationSettings, calibrate
-from kbforge.fit.calibration import CALIBRATION_FILE, to_toml
 from kbforge.fit.choices import Choices
 from kbforge.models.bundle import add_file
 from kbforge_training.lm.sets import Entity

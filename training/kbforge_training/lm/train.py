@@ -27,7 +27,7 @@ import torch
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
 from kbforge.files.io import open_output, require_writable
-from kbforge.fit.calibration import fingerprint
+from kbforge.fit.alpha import fingerprint
 from kbforge.models.bundle import Bundle, read_bundle, require_place, write_bundle
 from kbforge.models.devices import require_device
 from kbforge_plugins.likelihoods.gpt.model import (

@@ -35,7 +35,7 @@ import torch
 
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Kept, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.fit.calibration import CALIBRATION_FILE, read_calibration
+from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.models.bundle import Bundle, read_bundle
 from kbforge.models.keeping import TakenUp, together
 from kbforge_plugins.indexes.selective import Selective

@@ -45,7 +45,7 @@ from kbforge.contracts import (
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
-from kbforge.fit.heard import UNREAD, PairOdds
+from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
 from kbforge.models.defaults import default_folder, read_default
 from kbforge.models.trees import Trees, read_trees

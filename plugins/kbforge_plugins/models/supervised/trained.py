@@ -17,7 +17,7 @@ import orjson
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, ModelError, quoted
 from kbforge.files.records import Record, json_value
-from kbforge.fit.calibration import CALIBRATION_FILE
+from kbforge.fit.alpha import CALIBRATION_FILE
 from kbforge.fit.confidence import IN_BUNDLE
 from kbforge.models.bundle import Bundle
 from kbforge_plugins.features.texts import ALL

@@ -1,0 +1,639 @@
+"""Hypotheses: the groupings of a sample that the judge chooses from, and what it reads of them.
+
+They are exact names, and of each likelihood the groupings along its merge path. A hypothesis is
+also seen in the light of the others: where several likelihoods find the same, it is likely there.
+
+The scorer: what a hypothesis is expected to gain over exact names, by shipped trees.
+
+Its file holds two ensembles over the same statistics: one for the gain in mean B-cubed F1 over
+exact names, by which hypotheses are compared, and one for the F1 itself, by which doubt is told.
+
+Judging: from a file without labels to the likelihood and the alpha that suit it.
+
+    sample       the file, or whole neighbourhoods of a large one
+    hypotheses   exact names, and each likelihood's groupings along its merge path
+    statistics   of the sample and of each hypothesis
+    scorer       what each is expected to gain over exact names; the best is chosen
+
+The likelihoods are fitted to the whole file, so that an alpha found on the sample holds for the
+file: where a merge path is cut lies in the evidence of pairs that are close to each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from kbforge.clustering.sample import Sample, neighbourhoods
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.errors import ModelError, quoted
+from kbforge.files.answers import Placed
+from kbforge.fit.description import Predicted, ReadsPairs
+from kbforge.fit.grouping_queue import Queue, alike
+from kbforge.fit.merge_path import MergePath, merge_path
+from kbforge.fit.sample import close_ones
+from kbforge.fit.statistics import (
+    ATTRIBUTES,
+    EXPECTED,
+    NAN,
+    Expected,
+    Seen,
+    agreement,
+    file_statistics,
+    grouping_statistics,
+    path_statistics,
+    see,
+)
+from kbforge.models.trees import Trees, read_trees
+
+NAMES = "names"
+KINDS = (NAMES, "bigram", "attributes", "pairs")
+"""Likelihoods that the judge was trained with; another is judged as the one it is like."""
+_ANCHORS = ("attributes", "pairs")
+"""Likelihoods whose own alpha says something of a file, if not enough."""
+_LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
+    "bigram": tuple(float(a) for a in range(27)),
+    "attributes": tuple(float(a) for a in range(1, 22)),
+    "pairs": tuple(a / 2 for a in range(-6, 13)),
+}
+
+
+def log_alphas_of(likelihood: str, like: Mapping[str, str] | None = None) -> tuple[float, ...]:
+    """Where the merge path of a likelihood is looked at, ascending.
+
+    Args:
+        likelihood: its name.
+        like: likelihood -> the one of `KINDS` that it is judged as; another is as attributes are.
+
+    """
+    judged_as = (like or {}).get(likelihood, likelihood)
+    return _LOG_ALPHAS.get(judged_as, _LOG_ALPHAS["attributes"])
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """A grouping of a sample.
+
+    Attributes:
+        likelihood: which likelihood's merge path it is on; "names" for exact names.
+        log_alpha: where on the path; 0 for exact names.
+        labels: [n] its smallest fragment, by fragment.
+        own: the log alpha that the likelihood takes by itself; NaN if that says nothing of a file.
+
+    """
+
+    likelihood: str
+    log_alpha: float
+    labels: IntArray
+    own: float = NAN
+
+    @property
+    def alpha(self) -> float:
+        """The concentration under which the likelihood finds this grouping."""
+        return math.exp(self.log_alpha)
+
+    @property
+    def clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Its clusters, by smallest fragment; each ascending."""
+        held: dict[int, list[int]] = {}
+        for i, label in enumerate(self.labels.tolist()):
+            held.setdefault(label, []).append(i)
+        return tuple(tuple(held[label]) for label in sorted(held))
+
+
+def hypotheses(
+    seen: Seen,
+    paths: Mapping[str, MergePath],
+    own: Mapping[str, float],
+    like: Mapping[str, str] | None = None,
+) -> list[Hypothesis]:
+    """Exact names, then each path's groupings by alpha; those that repeat the one before are out.
+
+    Of groupings that repeat each other along a path the one in the middle of their alphas stays.
+
+    Args:
+        seen: the sample.
+        paths: likelihood -> its merge path on the sample.
+        own: likelihood -> the log alpha that it takes by itself.
+        like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
+
+    """
+    out = [Hypothesis(NAMES, 0.0, seen.exact)]
+    for name, path in paths.items():
+        log_alphas = log_alphas_of(name, like)
+        groupings = path.labels(log_alphas)
+        telling = own[name] if (like or {}).get(name, name) in _ANCHORS else NAN
+        first = 0
+        for k in range(len(log_alphas)):
+            last = k + 1 == len(log_alphas)
+            if last or not np.array_equal(groupings[k], groupings[k + 1]):
+                log_alpha = 0.5 * (log_alphas[first] + log_alphas[k])
+                out.append(Hypothesis(name, log_alpha, groupings[k], telling))
+                first = k + 1
+    return out
+
+
+def statistics_of(
+    seen: Seen,
+    found: Sequence[Hypothesis],
+    everything: Sequence[Fragment],
+    expected: Expected | None,
+    like: Mapping[str, str] | None = None,
+) -> tuple[tuple[str, ...], FloatArray]:
+    """What the judge reads: names of the statistics, and [hypotheses, statistics].
+
+    Args:
+        seen: the sample.
+        found: as of `hypotheses`.
+        everything: the file.
+        expected: by the model of pairs; None where it can read nothing.
+        like: likelihood -> the one of `KINDS` that it is judged as, where that is another.
+
+    """
+    like = like or {}
+    of_file = file_statistics(seen, everything)
+    on_path: list[dict[str, float]] = []
+    for likelihood in dict.fromkeys(h.likelihood for h in found):
+        along = [h for h in found if h.likelihood == likelihood]
+        if likelihood == NAMES:
+            on_path += [_nowhere()]
+        else:
+            log_alphas, groupings = [h.log_alpha for h in along], [h.labels for h in along]
+            on_path += path_statistics(seen.n, log_alphas, groupings)
+    others = _beside_others(found, like)
+    anchored = _beside_anchors(found, like)
+    unknown = dict.fromkeys(EXPECTED, NAN)
+    rows = [
+        {
+            **of_file,
+            **grouping_statistics(seen, hypothesis.labels),
+            **path,
+            **beside,
+            **anchor,
+            **(unknown if expected is None else expected.of(hypothesis.labels)),
+            **_kind(hypothesis.likelihood, like),
+        }
+        for hypothesis, path, beside, anchor in zip(found, on_path, others, anchored, strict=True)
+    ]
+    names = tuple(rows[0])
+    return names, np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+
+
+def _nowhere() -> dict[str, float]:
+    (row,) = path_statistics(1, [0.0], [np.zeros(1, dtype=np.int64)])
+    return dict.fromkeys(row, NAN)
+
+
+def _kind(likelihood: str, like: Mapping[str, str]) -> dict[str, float]:
+    judged_as = like.get(likelihood, likelihood)
+    return {f"is {kind}": float(kind == judged_as) for kind in KINDS}
+
+
+def _beside_others(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
+    """How well each agrees with the other likelihoods' hypotheses: best, and on average."""
+    n = len(found)
+    kinds = [_judged_as(h, like) for h in found]
+    alike = np.full((n, n), NAN)
+    for a in range(n):
+        for b in range(a):
+            if kinds[a] != kinds[b]:
+                alike[a, b] = alike[b, a] = agreement(found[a].labels, found[b].labels)[2]
+    out = []
+    for a in range(n):
+        row = {}
+        for kind in KINDS[1:]:
+            columns = [b for b in range(n) if found[b].likelihood == kind]
+            values = alike[a, columns] if kind != kinds[a] else np.zeros(0)
+            row[f"best like {kind}"] = float(values.max()) if len(values) else NAN
+            row[f"mean like {kind}"] = float(values.mean()) if len(values) else NAN
+        out.append(row)
+    return out
+
+
+def _beside_anchors(found: Sequence[Hypothesis], like: Mapping[str, str]) -> list[dict[str, float]]:
+    """How each stands to the groupings that likelihoods find at their own alphas."""
+    anchors: dict[str, Hypothesis] = {}
+    for kind in _ANCHORS:
+        along = [h for h in found if _judged_as(h, like) == kind]
+        if along:
+            anchors[kind] = min(along, key=lambda h: abs(h.log_alpha - h.own))
+    out = []
+    for hypothesis in found:
+        row = {"log alpha over its own": hypothesis.log_alpha - hypothesis.own}
+        for kind in _ANCHORS:
+            measured = (NAN,) * 3
+            if kind in anchors:
+                measured = agreement(hypothesis.labels, anchors[kind].labels)
+            for name, value in zip(("precision", "recall", "F1"), measured, strict=True):
+                row[f"like {kind} at its own alpha, {name}"] = value
+        out.append(row)
+    return out
+
+
+def _judged_as(hypothesis: Hypothesis, like: Mapping[str, str]) -> str:
+    return like.get(hypothesis.likelihood, hypothesis.likelihood)
+
+
+JUDGE_FILE = "judge.safetensors"
+_LARGEST_MARGIN = 1.0
+_SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
+_PULL = 0.01
+"""F1 that a nat of log alpha away from a likelihood's own costs."""
+_FAR = 3.0
+"""Nats of log alpha from which on nothing more is lost."""
+_OF_RECORDS = "attributes"
+_ATTRIBUTES_OF_A_RECORD = 2.5
+_TRUST = 0.04
+"""F1 that the attribute likelihood at its own alpha is worth more on records."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """Trees and how they are read.
+
+    Attributes:
+        gain: predicts the gain in F1 over exact names.
+        level: predicts the F1.
+        margin: what another grouping must be expected to gain before it displaces exact names.
+        spread: standard deviation of what is predicted less what comes true, among the hypotheses
+            of one file.
+
+    """
+
+    gain: Trees
+    level: Trees
+    margin: float
+    spread: float
+
+    def gains(
+        self, names: Sequence[str], statistics: FloatArray, found: Sequence[Hypothesis]
+    ) -> FloatArray:
+        """The expected gain of each hypothesis, [hypotheses]; 0 for exact names.
+
+        Along a merge path gains are smoothed, so that a single alpha that looks good between bad
+        ones is not taken.
+        """
+        raw = self.gain.predict(_in_order(names, statistics, self.gain.features))
+        return smoothed(raw, found)
+
+    def levels(self, names: Sequence[str], statistics: FloatArray) -> FloatArray:
+        """The expected F1 of each hypothesis, [hypotheses]."""
+        raw = self.level.predict(_in_order(names, statistics, self.level.features))
+        return np.clip(raw, 0.0, 1.0)
+
+    def to_bytes(self) -> bytes:
+        """The scorer as safetensors."""
+        from safetensors.numpy import save
+
+        parts = {name: np.frombuffer(getattr(self, name).to_bytes(), np.uint8) for name in _TREES}
+        numbers = {name: np.array([getattr(self, name)]) for name in _NUMBERS}
+        return bytes(save({**parts, **numbers}))
+
+
+_TREES = ("gain", "level")
+_NUMBERS = ("margin", "spread")
+
+
+def read_scorer(content: bytes, where: str) -> Scorer:
+    """The scorer that `Scorer.to_bytes` wrote.
+
+    Args:
+        content: of the file.
+        where: how to call the file in errors.
+
+    Raises:
+        ModelError: the content is damaged or something else.
+
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        parts = load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelError(f"{where}: the judge is damaged: {quoted(str(error), 200)}") from error
+    if parts.keys() != {*_TREES, *_NUMBERS}:
+        name = min(parts.keys() ^ {*_TREES, *_NUMBERS})
+        raise ModelError(f"{where}: expected {', '.join((*_TREES, *_NUMBERS))}; see {quoted(name)}")
+    numbers = {}
+    for name in _NUMBERS:
+        value = parts[name]
+        if value.shape != (1,) or value.dtype != np.float64 or not 0 <= value[0] <= _LARGEST_MARGIN:
+            raise ModelError(f"{where}: {name}: expected one number from 0 to {_LARGEST_MARGIN:g}")
+        numbers[name] = float(value[0])
+    gain, level = (read_trees(parts[name].tobytes(), f"{where}: {name}") for name in _TREES)
+    return Scorer(gain, level, numbers["margin"], numbers["spread"])
+
+
+def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
+    """Gains averaged with their neighbours on the same merge path; 0 for exact names."""
+    out = np.array(gains, dtype=np.float64)
+    for likelihood in {h.likelihood for h in found}:
+        places = np.array([i for i, h in enumerate(found) if h.likelihood == likelihood])
+        if likelihood == NAMES:
+            out[places] = 0.0
+        else:
+            padded = np.pad(gains[places], len(_SMOOTHING) // 2, mode="edge")
+            out[places] = sum(w * padded[k : k + len(places)] for k, w in enumerate(_SMOOTHING))
+    return out
+
+
+def worths(
+    gains: FloatArray, found: Sequence[Hypothesis], margin: float, attributes: float
+) -> FloatArray:
+    """What hypotheses are compared by, [hypotheses]: gains, and what is held against surprises.
+
+    A grouping far from the alpha that its likelihood takes by itself has to be expected to gain a
+    little more, and so has one of a likelihood whose own alpha says nothing. What is obvious is
+    worth more: exact names, and on records what the attribute likelihood finds by itself.
+
+    Args:
+        gains: [hypotheses] expected, over exact names.
+        found: the hypotheses.
+        margin: what exact names are worth more.
+        attributes: how many a fragment has on average, its name apart.
+
+    """
+    off = np.array([abs(h.log_alpha - h.own) for h in found])
+    worth = gains - _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
+    names = np.array([h.likelihood == NAMES for h in found])
+    worth[names] = gains[names] + margin
+    of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
+    if of_records and attributes >= _ATTRIBUTES_OF_A_RECORD:
+        worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
+    return np.asarray(worth)
+
+
+def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str]) -> FloatArray:
+    place = {name: i for i, name in enumerate(names)}
+    for name in wanted:
+        if name not in place:
+            raise ModelError(f'the judge reads the statistic "{quoted(name)}", which is not known')
+    return np.asarray(statistics[:, [place[name] for name in wanted]])
+
+
+MOST_FRAGMENTS = 800
+"""A file with more is sampled."""
+_LEAST_SPREAD = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What was seen, what might be, and what was chosen.
+
+    Attributes:
+        sample: what was looked at.
+        of: how many fragments the file has.
+        found: the hypotheses.
+        gains: [hypotheses] expected F1 over that of exact names.
+        levels: [hypotheses] expected F1.
+        names: of the statistics.
+        statistics: [hypotheses, statistics] all that the scorer reads.
+        open: [hypotheses] whether a hypothesis may be chosen.
+        margin: what displaces exact names.
+        spread: how far expected gains are from true ones, as a standard deviation.
+        answers: what was told of pairs, by numbers of the file's fragments.
+
+    """
+
+    sample: Sample
+    of: int
+    found: tuple[Hypothesis, ...]
+    gains: FloatArray
+    levels: FloatArray
+    names: tuple[str, ...]
+    statistics: FloatArray
+    open: tuple[bool, ...]
+    margin: float
+    spread: float
+    answers: tuple[Placed, ...] = ()
+
+    @property
+    def allowed(self) -> IntArray:
+        """The places of the hypotheses that may be chosen."""
+        return np.flatnonzero(self.open)
+
+    @property
+    def place(self) -> int:
+        """Which hypothesis is chosen."""
+        if self.answers:
+            return int(self.allowed[self._asked.best()])
+        return int(self.allowed[np.argmax(self._worth[self.allowed])])
+
+    @property
+    def chosen(self) -> Hypothesis:
+        """The hypothesis that is chosen."""
+        return self.found[self.place]
+
+    @property
+    def expected_f1(self) -> float:
+        """What F1 the chosen grouping is expected to have."""
+        of_names = self.levels[self.place] - self.gains[self.place]
+        return float(np.clip(of_names + self.expected_gain, 0.0, 1.0))
+
+    @property
+    def expected_gain(self) -> float:
+        """What the chosen grouping is expected to gain over exact names."""
+        place = self.place
+        return float(self.gains[place] + (self._moved(place) if self.answers else 0.0))
+
+    def gain_over(self, before: Judged) -> float:
+        """What the chosen grouping is expected to gain over the one chosen before, by answers.
+
+        Args:
+            before: the same with fewer answers.
+
+        """
+        one, other = self.place, before.place
+        moved = self._moved(one) - self._moved(other)
+        return float(self.gains[one] - self.gains[other] + moved)
+
+    @property
+    def entities(self) -> float:
+        """How many entities the file has, if the chosen grouping is right.
+
+        Only the seeds of a sample stand for the file: their clusters are whole.
+        """
+        labels = self.chosen.labels
+        size = np.bincount(labels)[labels]
+        return self.of * float(np.mean(1 / size[: self.sample.seeds]))
+
+    def predicted(self, likelihood: str) -> Predicted | None:
+        """What is expected of the chosen grouping, beside all others, for maps of doubt.
+
+        Args:
+            likelihood: the one that clusters; None is told if no grouping of it was judged.
+
+        """
+        if self.chosen.likelihood != likelihood:
+            return None
+        labels = np.stack([h.labels for h in self.found])
+        weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
+        weights /= weights.sum()
+        return Predicted.of(
+            self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
+        )
+
+    def answered(self, answers: Iterable[Placed]) -> Judged:
+        """The same, with more answers.
+
+        Args:
+            answers: by numbers of the file's fragments; about others than the sample's they choose
+                nothing.
+
+        """
+        return replace(self, answers=(*self.answers, *answers))
+
+    def questions(self, seed: int) -> Queue:
+        """What to ask, to tell which of the hypotheses is best; with the answers so far.
+
+        Its fragments are the sample's.
+
+        Args:
+            seed: of the questions.
+
+        """
+        allowed = self.allowed
+        groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
+        queue = Queue(groupings, self._worth[allowed], alike(self.sample.fragments), seed)
+        place = {number: at for at, number in enumerate(self.sample.places)}
+        for answer in self.answers:
+            if answer.first in place and answer.second in place:
+                queue.add(place[answer.first], place[answer.second], answer.same)
+        return queue
+
+    @cached_property
+    def _asked(self) -> Queue:
+        return self.questions(0)
+
+    @property
+    def _worth(self) -> FloatArray:
+        attributes = float(self.statistics[0, self.names.index(ATTRIBUTES)])
+        return worths(self.gains, self.found, self.margin, attributes)
+
+    def _moved(self, place: int) -> float:
+        """By how much answers raise the expected gain of a hypothesis."""
+        scores, _ = self._asked.scores()
+        worth = self._worth[self.allowed]
+        at = int(np.flatnonzero(self.allowed == place)[0])
+        return float(scores[at] - (worth[at] - worth[0]))
+
+    def only(self, likelihood: str) -> Judged:
+        """The same, but only hypotheses of this likelihood may be chosen.
+
+        Raises:
+            ValueError: there are none.
+
+        """
+        return self._restricted([h.likelihood == likelihood for h in self.found])
+
+    def without(self, likelihood: str) -> Judged:
+        """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
+        places = self.allowed
+        allowed = np.zeros(len(self.found), dtype=bool)
+        allowed[places] = [self.found[k].likelihood != likelihood for k in places.tolist()]
+        return self._restricted(allowed.tolist()) if allowed.any() else self
+
+    def _restricted(self, allowed: Sequence[bool]) -> Judged:
+        if not any(allowed):
+            raise ValueError("no hypothesis may be chosen")
+        return replace(self, open=tuple(allowed))
+
+
+def judge(
+    fragments: Sequence[Fragment],
+    likelihoods: Mapping[str, ConjugateLikelihood],
+    index: CandidateIndex,
+    scorer: Scorer,
+    like: Mapping[str, str] | None = None,
+    pairs: ReadsPairs | None = None,
+    part: Sample | None = None,
+    trying: Callable[[str], None] | None = None,
+) -> Judged:
+    """Judge what suits a file.
+
+    The result does not depend on the order of the fragments.
+
+    Args:
+        fragments: the file, at least one.
+        likelihoods: fitted to it, by name; their tables are mergeable.
+        index: fitted to it; says what is close.
+        scorer: trained.
+        like: likelihood -> the one of `hypotheses.KINDS` that it is judged as.
+        pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
+            nothing.
+        part: of the file, as of `part_of`; None is all of it.
+        trying: is told the name of each likelihood before its merge path is found.
+
+    Raises:
+        LikelihoodError: a likelihood failed on a fragment.
+        ModelError: the scorer reads statistics that this version does not know.
+
+    """
+    sample = looked_at(fragments, index, pairs, part)
+    paths = {}
+    for name, likelihood in likelihoods.items():
+        if trying is not None:
+            trying(name)
+        least = log_alphas_of(name, like)[0]
+        paths[name] = merge_path(likelihood, sample.fragments, likelihood.index, least)
+    seen = see(sample.fragments, index, fragments)
+    own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
+    found = hypotheses(seen, paths, own, like)
+    expected = None if pairs is None else Expected(pairs.pair_odds(sample.fragments))
+    names, statistics = statistics_of(seen, found, fragments, expected, like)
+    gains = scorer.gains(names, statistics, found)
+    levels = scorer.levels(names, statistics)
+    return Judged(
+        sample=sample,
+        of=len(fragments),
+        found=tuple(_at_their_own(found)),
+        gains=gains,
+        levels=levels,
+        names=names,
+        statistics=statistics,
+        open=(True,) * len(found),
+        margin=scorer.margin,
+        spread=scorer.spread,
+    )
+
+
+def looked_at(
+    fragments: Sequence[Fragment],
+    index: CandidateIndex,
+    pairs: ReadsPairs | None,
+    part: Sample | None = None,
+) -> Sample:
+    """The file, or a sample of a large one.
+
+    Args:
+        fragments: the file.
+        index: fitted to it.
+        pairs: the model of pairs, fitted to it or to the part of it; None where it can read
+            nothing.
+        part: of the file; None is all of it.
+
+    """
+    if pairs is None or len(fragments) <= MOST_FRAGMENTS:
+        return neighbourhoods(fragments, index, MOST_FRAGMENTS)
+    if part is None:
+        return close_ones(fragments, pairs.pair_odds(fragments), MOST_FRAGMENTS)
+    found = close_ones(part.fragments, pairs.pair_odds(part.fragments), MOST_FRAGMENTS)
+    return replace(found, places=tuple(part.places[i] for i in found.places))
+
+
+def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The same, but of each likelihood the hypothesis nearest its own alpha has just that alpha.
+
+    On a sample many alphas give one grouping, on the file they do not.
+    """
+    out = list(found)
+    for likelihood in {h.likelihood for h in found if not math.isnan(h.own)}:
+        along = [k for k, h in enumerate(found) if h.likelihood == likelihood]
+        nearest = min(along, key=lambda k: abs(found[k].log_alpha - found[k].own))
+        out[nearest] = replace(found[nearest], log_alpha=found[nearest].own)
+    return out

@@ -1,0 +1,533 @@
+"""A shift of what is reported: how answers about a file correct a confidence map made from others.
+
+The map gives a claim the probability c; with offset o the claim has logit c + o. The offset is
+nothing beforehand, o ~ N(0, S^2): with few answers the map stays as it is.
+
+An answer that contradicts a cluster says that it is not exactly an entity, unless the person erred
+(with probability e). One that agrees says less: only a share h of the clusters that are wrong are
+found out by the pair that was asked about. So
+
+    P(contradiction) = e + (1 - 2 e) h (1 - sigmoid(logit c + o)),   logit h ~ N(0, 1)
+
+and o is its posterior mean, on a grid of o and h.
+
+A confidence map that has heard answers: what it says of entities is shifted by their audits.
+
+The confidence maps that ship: trees that read a report beside what needs no label.
+
+A map of the reported probability alone is good for the data that it was fitted on. On other data
+the same report is true far more or far less often. So these maps read the covariates of
+`kbforge.fit.covariates`, too. They were fitted on many families of data, each of which
+counts as much as the others. A folder holds them:
+
+    doubt.toml                    what they were fitted on
+    doubt.pairs.safetensors       log odds that two fragments are one entity
+    doubt.entities.safetensors    log odds that a cluster is exactly an entity
+
+The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
+the order of their reports: where the trees would turn it round, both get their mean.
+
+The maps know some likelihoods. Of another one the lower of report and map is told. Fragments that
+have no properties are not covered at all.
+
+Confidence maps as they are kept with a clustering, and read again.
+
+map         a map of reported probabilities: its TOML
+doubt       the maps that ship, or those of a folder of defaults: the likelihood that clustered,
+            and what the judge expects of groupings; the trees are those of the version that
+            reads, and the model of pairs keeps itself
+answered    another map, and the audits that shift it
+
+What holds of the file as a whole is kept by itself (`whole_of`, `with_whole`): it is told from a
+report on all of it, and frozen for the reports on parts that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
+from kbforge.contracts.kept import Kept
+from kbforge.errors import ModelError, quoted
+from kbforge.evaluation.reliability import BoolArray, Pairs
+from kbforge.files.answers import Placed
+from kbforge.files.records import Record
+from kbforge.files.toml import parse_toml, table_of, toml_value
+from kbforge.fit.belief import ERROR
+from kbforge.fit.confidence import (
+    ConfidenceMap,
+    Reading,
+    Reported,
+    confidence_toml,
+    isotonic,
+    parse_confidence,
+)
+from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Described
+from kbforge.fit.description import Counted, Heard, Predicted, ReadsPairs, Whole
+from kbforge.models.defaults import default_folder, read_default
+from kbforge.models.keeping import TakenUp, together
+from kbforge.models.trees import Trees, read_trees
+
+_SPREAD = 1.0  # S, nats
+_GRID = 61
+_WIDEST = 3.0  # standard deviations
+_LEAST = 1e-3  # no map is surer than that
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What is added to the log odds of claims.
+
+    Attributes:
+        offset: nats.
+
+    """
+
+    offset: float = 0.0
+
+    def apply(self, probability: FloatArray) -> FloatArray:
+        """The shifted probabilities, same shape; 0 and 1 stay what they are."""
+        if not self.offset:
+            return probability
+        return np.asarray(expit(logit(probability) + self.offset), np.float64)
+
+
+def shift_of(probability: FloatArray, contradicted: BoolArray) -> Shift:
+    """The shift of claims that were put to the test.
+
+    Args:
+        probability: of each claim by the map, shape [claims].
+        contradicted: whether an answer contradicts it, shape [claims].
+
+    """
+    if not len(probability):
+        return Shift()
+    z = np.linspace(-_WIDEST, _WIDEST, _GRID)
+    offsets = (_SPREAD * z)[:, None, None]
+    found = expit(z)[None, :, None]
+    right = expit(logit(np.clip(probability, _LEAST, 1 - _LEAST)) + offsets)  # [o, 1, claims]
+    said = ERROR + (1 - 2 * ERROR) * found * (1 - right)  # [o, h, claims]
+    weight = np.log(np.where(contradicted, said, 1 - said)).sum(axis=2)
+    weight = weight - (z[:, None] ** 2 + z[None, :] ** 2) / 2
+    mass = np.exp(weight - weight.max())
+    return Shift(float((mass.sum(axis=1) * _SPREAD * z).sum() / mass.sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was answered of an entity that was put to the test.
+
+    Attributes:
+        a: id of a fragment.
+        b: id of another one.
+        same: whether they are one entity.
+
+    """
+
+    a: str
+    b: str
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A map, and answers about the fragments that it reads.
+
+    What it says of pairs stays: pairs are asked about because they are doubtful, so their answers
+    do not stand for the others.
+
+    Attributes:
+        reading: the map.
+        audits: of fragments, of which some may not be there when it is read.
+        shift: by the audits, if some of the fragments are read alone; None tells it from those
+            that are read.
+
+    """
+
+    reading: Reading
+    audits: tuple[Audit, ...]
+    shift: Shift | None = None
+
+    @classmethod
+    def of(
+        cls, reading: Reading, answers: Sequence[Placed], fragments: Sequence[Fragment]
+    ) -> Answered:
+        """The map with the audits among some answers.
+
+        Args:
+            reading: the map.
+            answers: by numbers of the fragments.
+            fragments: that the answers are about.
+
+        """
+        audits = (
+            Audit(fragments[answer.first].id, fragments[answer.second].id, answer.same)
+            for answer in answers
+            if answer.audit and answer.same is not None
+        )
+        return cls(reading, tuple(audits))
+
+    def of_entities(self, reported: Reported) -> FloatArray:
+        """As `Reading`, shifted."""
+        before = self.reading.of_entities(reported)
+        return (self.shift or self.shift_of(reported, before)).apply(before)
+
+    def shift_of(self, reported: Reported, before: FloatArray) -> Shift:
+        """The shift by all that is reported.
+
+        Args:
+            reported: of all fragments.
+            before: what the map says of the entities.
+
+        """
+        asked = {name for audit in self.audits for name in (audit.a, audit.b)}
+        number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
+        placed = [
+            Placed(number[audit.a], number[audit.b], audit.same, audit=True)
+            for audit in self.audits
+            if audit.a in number and audit.b in number
+        ]
+        return shift_by(placed, reported.entities.clusters, before)
+
+    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+        """As `Reading`."""
+        return self.reading.of_pairs(reported, pairs)
+
+
+def shift_by(
+    answers: Sequence[Placed], clusters: Sequence[Cluster], probability: FloatArray
+) -> Shift:
+    """How much surer or less sure of its entities a run may be, by the audits among the answers.
+
+    Args:
+        answers: about the fragments that were clustered, or others, which are passed over.
+        clusters: the point estimate.
+        probability: that each cluster is exactly an entity, by the map, shape [clusters].
+
+    """
+    holder = {fragment: number for number, held in enumerate(clusters) for fragment in held}
+    tested = [
+        (holder[a.first], a.same != (holder[a.first] == holder[a.second]))
+        for a in answers
+        if a.audit and a.same is not None and a.first in holder and a.second in holder
+    ]
+    numbers = np.array([number for number, _ in tested], np.int64)
+    return shift_of(probability[numbers], np.array([failed for _, failed in tested], np.bool_))
+
+
+FORMAT = 1
+FACTS = "doubt.toml"
+PAIRS = "doubt.pairs.safetensors"
+ENTITIES = "doubt.entities.safetensors"
+
+_WRITER = "python -m kbforge_training.defaults.doubt"
+_AT_ONCE = 200_000  # pairs, whose covariates are held at one time
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """The maps of a folder, for one file.
+
+    Attributes:
+        pairs: log odds of pairs.
+        entities: log odds of entities.
+        likelihoods: names of those that they were fitted on.
+        heard: the likelihood in use, and what else is known of the file.
+
+    """
+
+    pairs: Trees
+    entities: Trees
+    likelihoods: tuple[str, ...]
+    heard: Heard
+
+    def of_entities(self, reported: Reported) -> FloatArray:
+        """As `kbforge.fit.confidence.Reading`."""
+        entities = reported.entities
+        rows = Described(reported, self.heard).entities(self.entities.features)
+        return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
+
+    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+        """As `kbforge.fit.confidence.Reading`."""
+        described = Described(reported, self.heard)
+        sums = np.empty(len(pairs))
+        for start in range(0, len(pairs), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            rows = described.pairs(self.pairs.features, pairs.part(part))
+            sums[part] = self.pairs.predict(rows)
+        return self._ordered(pairs.probability, sums, pairs.subproblem)
+
+    def _ordered(
+        self, probability: FloatArray, sums: FloatArray, subproblem: IntArray
+    ) -> FloatArray:
+        calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
+        if self.heard.likelihood not in self.likelihoods:
+            calibrated = np.minimum(calibrated, probability)
+        return in_order(probability, calibrated, subproblem)
+
+
+def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
+    """Calibrated probabilities that never descend in the reported ones within a subproblem.
+
+    Args:
+        probability: reported, shape [claims].
+        calibrated: of each of them.
+        subproblem: number of each one's.
+
+    """
+    order = np.lexsort((calibrated, probability, subproblem))
+    sorted_ones, number = calibrated[order], subproblem[order]
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    ends = np.append(begins[1:], len(order))
+    turned = (np.diff(sorted_ones, append=np.inf) < 0) & (np.diff(number, append=-1) == 0)
+    for place in np.unique(np.searchsorted(begins, np.flatnonzero(turned), side="right") - 1):
+        part = slice(begins[place], ends[place])
+        sorted_ones[part] = isotonic(sorted_ones[part], np.ones(ends[place] - begins[place]))
+    out = np.empty_like(calibrated)
+    out[order] = np.clip(sorted_ones, 0.0, 1.0)
+    return out
+
+
+def facts_toml(likelihoods: tuple[str, ...], families: tuple[str, ...], fitted_on: int) -> bytes:
+    """The content of `doubt.toml`.
+
+    Args:
+        likelihoods: whose reports the maps were fitted on.
+        families: of data.
+        fitted_on: how many files.
+
+    """
+    listed = [", ".join(map(toml_value, names)) for names in (likelihoods, families)]
+    return (
+        f"# Written by {_WRITER}.\n"
+        f"format = {FORMAT}\nlikelihoods = [{listed[0]}]\nfamilies = [{listed[1]}]\n"
+        f"files = {fitted_on}\n"
+    ).encode()
+
+
+def read_doubt(folder: Path, heard: Heard) -> Doubt:
+    """The maps of a folder, for a file.
+
+    Raises:
+        KBForgeError: a file is missing, damaged or names covariates that there are not.
+
+    """
+    top = table_of(read_default(folder, FACTS), quoted(str(folder / FACTS), 400), _WRITER)
+    top.only("format", "likelihoods", "families", "files")
+    top.version(FORMAT)
+    return Doubt(
+        _trees(folder / PAIRS, {*PAIR_FEATURES}),
+        _trees(folder / ENTITIES, {*ENTITY_FEATURES}),
+        top.texts("likelihoods"),
+        heard,
+    )
+
+
+def shipped_doubt(heard: Heard, defaults: str | None = None) -> Doubt:
+    """The maps that ship, for a file.
+
+    Args:
+        heard: the likelihood in use, and what else is known of the file.
+        defaults: a folder with other maps; those that ship are used if it has none.
+
+    Raises:
+        KBForgeError: they are damaged.
+
+    """
+    return read_doubt(default_folder(defaults, FACTS), heard)
+
+
+def _trees(path: Path, known: set[str]) -> Trees:
+    where = quoted(str(path), 400)
+    found = read_trees(read_default(path.parent, path.name), where)
+    for name in found.features:
+        if name not in known:
+            raise ModelError(
+                f'{where}: expected covariates that this version has, got "{quoted(name)}" '
+                f"({_WRITER} writes this file)"
+            )
+    return found
+
+
+_CALLED = "confidence map"
+_MAP, _DOUBT, _ANSWERED = KINDS = ("map", "doubt", "answered")
+_LARGEST_DIGEST = 2**63 - 1
+
+
+def kept_reading(reading: Reading) -> Kept:
+    """A map as plain data.
+
+    Raises:
+        ModelError: it is none of this program's.
+
+    """
+    if isinstance(reading, ConfidenceMap):
+        return Kept({"kind": _MAP, "toml": confidence_toml(reading).decode()})
+    if isinstance(reading, Answered):
+        audits = [[audit.a, audit.b, audit.same] for audit in reading.audits]
+        return together(
+            Kept({"kind": _ANSWERED, "audits": audits}), reading=kept_reading(reading.reading)
+        )
+    if isinstance(reading, Doubt):
+        heard = reading.heard
+        predicted = None if heard.predicted is None else _kept_predicted(heard.predicted)
+        own: dict[str, Any] = {
+            "kind": _DOUBT,
+            "likelihood": heard.likelihood,
+            "pairs": heard.pairs is not None,
+            "judged": predicted is not None,
+        }
+        return together(Kept(own), predicted=predicted)
+    raise ModelError(f"{_CALLED}: a {type(reading).__name__} cannot be kept")
+
+
+def reading_from(
+    kept: Kept, pairs: ReadsPairs | None = None, defaults: str | None = None
+) -> Reading:
+    """The map that was kept.
+
+    Args:
+        kept: as of `kept_reading`.
+        pairs: the model of pairs that it heard of, if it did; not asked for otherwise.
+        defaults: the folder of maps that it was of, if it was not of those that ship.
+
+    Raises:
+        ModelError: it is damaged, or no model of pairs was given though it heard one.
+        KBForgeError: the maps of the folder cannot be read.
+
+    """
+    read = TakenUp(kept, _CALLED)
+    kind = read.fields.choice("kind", KINDS)
+    if kind == _MAP:
+        return _map(read.only("kind", "toml").get("toml", str), read)
+    if kind == _ANSWERED:
+        read.only("kind", "audits", "reading")
+        return Answered(reading_from(read.part("reading"), pairs, defaults), _audits(read))
+    judged = read.fields.get("judged", bool, "true or false")
+    fields = read.only("kind", "likelihood", "pairs", "judged", *(["predicted"] * judged))
+    heard_pairs = fields.get("pairs", bool, "true or false")
+    if heard_pairs and pairs is None:
+        raise ModelError(f"{_CALLED}: it was made with a model of pairs, and none is given")
+    heard = Heard(
+        fields.get("likelihood", str),
+        pairs if heard_pairs else None,
+        _predicted(read.part("predicted")) if judged else None,
+    )
+    return shipped_doubt(heard, defaults)
+
+
+def pairs_of(reading: Reading) -> ReadsPairs | None:
+    """The model of pairs that a map asks, if it asks one."""
+    if isinstance(reading, Answered):
+        return pairs_of(reading.reading)
+    return reading.heard.pairs if isinstance(reading, Doubt) else None
+
+
+def reads_whole(reading: Reading) -> bool:
+    """Whether what a map says of an entity depends on the file besides the entity's report."""
+    return isinstance(reading, Answered | Doubt)
+
+
+def whole_of(reading: Reading, reported: Reported) -> Kept | None:
+    """What a map reads of the file as a whole, to be kept; None if it reads nothing of it.
+
+    Args:
+        reading: the map.
+        reported: on all of the file.
+
+    """
+    if isinstance(reading, Answered):
+        before = reading.reading.of_entities(reported)
+        shift = reading.shift_of(reported, before).offset
+        return together(Kept({"shift": shift}), reading=whole_of(reading.reading, reported))
+    if not isinstance(reading, Doubt):
+        return None
+    whole = Described(reported, reading.heard).whole
+    counted = whole.counted
+    columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
+    return Kept(
+        {
+            "columns": columns,
+            "fragments": counted.fragments,
+            "names": counted.names,
+            "naming": list(counted.naming),
+            "others": list(counted.others),
+        },
+        {"parts": counted.parts, "stating": counted.stating},
+    )
+
+
+def with_whole(reading: Reading, kept: Kept) -> Reading:
+    """The map, reading parts of the file of which this was kept.
+
+    Raises:
+        ModelError: it is damaged.
+
+    """
+    read = TakenUp(kept, f"{_CALLED}: what was kept of the file")
+    if isinstance(reading, Answered):
+        inner = reading.reading
+        if "reading" in kept.values:
+            inner = with_whole(inner, read.part("reading"))
+        return replace(reading, reading=inner, shift=Shift(read.fields.number("shift")))
+    if not isinstance(reading, Doubt):
+        return reading
+    fields = read.only("columns", "fragments", "names", "naming", "others")
+    columns = fields.get("columns", dict)
+    for name, value in columns.items():
+        if not isinstance(value, float | int):
+            raise fields.wrong(f"columns.{name}", "a number", value)
+    counted = Counted(
+        fields.count("fragments"),
+        fields.get("names", int),
+        fields.texts("naming"),
+        fields.texts("others"),
+        read.array("parts", np.int32, least=0),
+        read.array("stating", np.int32, least=0),
+    )
+    if not len(counted.parts) or not len(counted.stating):
+        raise fields.wrong("parts", "counts", "none")
+    return replace(reading, heard=replace(reading.heard, whole=Whole(counted, columns)))
+
+
+def _map(toml: str, read: TakenUp) -> ConfidenceMap:
+    return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
+
+
+def _audits(read: TakenUp) -> tuple[Audit, ...]:
+    out = []
+    for number, audit in enumerate(read.fields.get("audits", list)):
+        if not isinstance(audit, list) or list(map(type, audit)) != [str, str, bool]:
+            expected = "two ids and whether they are one entity"
+            raise read.fields.wrong(f"audits[{number}]", expected, audit)
+        out.append(Audit(*audit))
+    return tuple(out)
+
+
+def _kept_predicted(predicted: Predicted) -> Kept:
+    return Kept(
+        {"f1": predicted.f1, "gain": predicted.gain, "ids": list(predicted.ids)},
+        {
+            "weights": predicted.weights,
+            "labels": predicted.labels.astype(np.int32),
+            "stated": predicted.stated,
+        },
+    )
+
+
+def _predicted(kept: Kept) -> Predicted:
+    read = TakenUp(kept, f"{_CALLED}: what was expected of groupings")
+    fields = read.only("f1", "gain", "ids")
+    ids = fields.texts("ids")
+    n = len(ids)
+    weights = read.array("weights", np.float64, least=0.0, most=1.0)
+    labels = read.array("labels", np.int32, len(weights), least=0, most=n - 1, width=n)
+    stated = read.array("stated", np.int64, n, least=0, most=_LARGEST_DIGEST)
+    f1, gain = fields.number("f1"), fields.number("gain")
+    return Predicted(f1, gain, weights, labels.astype(np.int64), ids, stated)
