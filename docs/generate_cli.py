@@ -1,4 +1,7 @@
-"""Writes docs/cli.md from the `--help` of every verb; `--check` only says whether it is stale."""
+"""Writes docs/cli.md from the help of every verb; `--check` only says whether the page is stale.
+
+The options that only `--help-all` shows stand in a block of their own.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from typer.testing import CliRunner
 
 from kbforge import registry
 from kbforge.cli.main import app
+from kbforge.cli.options import FURTHER
 
 PAGE = Path(__file__).parent / "cli.md"
 OWN_DISTRIBUTION = "kbforge"
-WIDTH = 100
+WIDTHS: dict[str, Any] = {"terminal_width": 100, "max_content_width": 100}
 
 
 def page() -> str:
@@ -42,14 +46,14 @@ _HEAD = """# The command line
 
 def _sections(command: Any, path: list[str]) -> Iterator[str]:
     yield _section(" ".join(["kbforge", *path]), path)
+    if further := _further(command):
+        yield f"Further options (`--help-all`):\n\n```text\n{further}\n```\n"
     for name, child in getattr(command, "commands", {}).items():
         yield from _sections(child, [*path, name])
 
 
 def _section(title: str, path: list[str]) -> str:
-    result = CliRunner().invoke(
-        app, [*path, "--help"], prog_name="kbforge", terminal_width=WIDTH, max_content_width=WIDTH
-    )
+    result = CliRunner().invoke(app, [*path, "--help"], prog_name="kbforge", **WIDTHS)
     if result.exit_code != 0:
         raise SystemExit(f"{title} --help failed: {result.output}")
     lines = [line.rstrip() for line in result.output.strip().splitlines()]
@@ -57,6 +61,19 @@ def _section(title: str, path: list[str]) -> str:
     if "(broken; see kbforge plugins list" in text:
         raise SystemExit(f"{title} --help shows a broken verb; see kbforge plugins list --check")
     return f"## {title}\n\n```text\n{text}\n```\n"
+
+
+def _further(command: Any) -> str:
+    """The options that only `--help-all` shows."""
+    context = command.make_context("kbforge", [], resilient_parsing=True, **WIDTHS)
+    further = [p for p in command.params if getattr(p, "rich_help_panel", None) == FURTHER]
+    for option in further:
+        option.hidden = False
+    formatter = context.make_formatter()
+    if further:
+        with formatter.indentation():
+            formatter.write_dl([option.get_help_record(context) for option in further])
+    return str(formatter.getvalue()).rstrip()
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ def calibrate(
     settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Choose alpha, or fit a confidence map, on labelled fragments.
+    """Choose alpha, or fit a confidence map.
 
     Calibrate on labelled fragments that are like the data to come, and never on the data that the
     result is evaluated on.
@@ -135,13 +135,13 @@ def calibrate(
 
         kbforge calibrate labelled.jsonl -o calibration.toml
 
-        kbforge cluster fragments.jsonl --calibration calibration.toml -o kb.jsonl
+        kbforge cluster fragments.jsonl --calibration calibration.toml
 
-        kbforge calibrate fragments.jsonl --calibrator empirical-bayes --low 1 --high 1e6 -o c.toml
+        kbforge calibrate f.jsonl --calibrator empirical-bayes -o c.toml
 
-        kbforge calibrate train.jsonl --confidence --test-on test.jsonl -o confidence.toml
+        kbforge calibrate train.jsonl --confidence --test-on test.jsonl -o map.toml
 
-        kbforge cluster fragments.jsonl --confidence-map confidence.toml -o kb.jsonl
+        kbforge cluster fragments.jsonl --confidence-map map.toml
     """
     named = options.first_given(context, _OF_ALPHA if confidence else _OF_CONFIDENCE)
     if named is not None:

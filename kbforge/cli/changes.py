@@ -1,4 +1,4 @@
-"""`kbforge changes`: what is other than it was, for another system to follow."""
+"""`kbforge changes`: the entities that changed, for another system to follow."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from typing import Annotated
 
 import typer
 
+from kbforge.cli import options
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def changes(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
+    store: options.Store,
     since: Annotated[
-        int, typer.Option("--since", min=0, help="Number of a run: kbforge status lists them.")
+        int, typer.Option("--since", min=0, help="Number of a run (see kbforge status); 0 for all.")
     ] = 0,
     output: Annotated[
         str, typer.Option("--output", "-o", help="File to write; - is standard output.")
     ] = "-",
 ) -> None:
-    """Write how entities are other than when a run had ended, as JSON lines.
+    """List the entities that changed since a run.
 
-    A line has the entity's id; kind (created, changed, merged, split or removed); the ids of its
-    fragments before and after; and others, the entities that took them or lost them.
+    Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
+    the ids of its fragments before and after; and others, the entities that took fragments from it
+    or gave fragments to it.
 
     Examples:
 

@@ -1,12 +1,10 @@
-"""`kbforge check`: whether a store is whole."""
+"""`kbforge check`: looks for damage in a store."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import quoted
 
 app = typer.Typer(add_completion=False)
@@ -14,10 +12,10 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def check(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    store: options.Store,
+    as_json: options.Json = False,
 ) -> None:
-    """Read all of a store and verify every page, index and row.
+    """Verify every page, index and row of a store.
 
     The exit code is 1 if anything is damaged.
 

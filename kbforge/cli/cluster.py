@@ -156,15 +156,15 @@ def cluster(
 
         kbforge cluster fragments.jsonl -o kb.jsonl
 
-        kbforge cluster fragments.jsonl --likelihood model/ --calibration calibration.toml --json
-
-        kbforge cluster points.jsonl --likelihood gaussian --set likelihood.a=2 --alpha 20
-
-        kbforge cluster fragments.jsonl --estimate vi --alternatives all -o kb.jsonl
-
-        kbforge load csv people.csv -o - | kbforge cluster - -o - | kbforge show -
-
         kbforge cluster new.jsonl --into kb.sqlite
+
+        kbforge cluster fragments.jsonl --likelihood model/ --json
+
+        kbforge cluster points.jsonl --likelihood gaussian --alpha 20
+
+        kbforge cluster fragments.jsonl --estimate vi --alternatives all
+
+        kbforge load people.csv | kbforge cluster - -o - | kbforge show -
 
         kbforge cluster fragments.jsonl --executor ray --workers 4
     """

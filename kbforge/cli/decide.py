@@ -20,10 +20,10 @@ def decide(
     store: options.Store,
     said: Annotated[
         str | None,
-        typer.Argument(metavar="[same|different]", help="Whether they are the same entity."),
+        typer.Argument(metavar="same|different", help="Whether they are the same entity."),
     ] = None,
-    a: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of a fragment.")] = None,
-    b: Annotated[str | None, typer.Argument(metavar="[ID]", help="Id of another.")] = None,
+    a: Annotated[str | None, typer.Argument(metavar="ID", help="Id of a fragment.")] = None,
+    b: Annotated[str | None, typer.Argument(metavar="ID", help="Id of another.")] = None,
     file: Annotated[
         str | None,
         typer.Option(

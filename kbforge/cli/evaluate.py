@@ -92,11 +92,11 @@ def evaluate(
 
         kbforge evaluate kb.jsonl gold.jsonl
 
-        kbforge cluster fragments.jsonl -o - | kbforge evaluate - fragments.jsonl --json
+        kbforge cluster f.jsonl -o - | kbforge evaluate - f.jsonl --json
 
         kbforge evaluate labelled.jsonl --reliability
 
-        kbforge evaluate test.jsonl --reliability --confidence-map confidence.toml
+        kbforge evaluate test.jsonl --reliability --confidence-map map.toml
     """
     if reliability:
         if (named := options.first_given(context, _OF_A_KB)) is not None:

@@ -23,43 +23,58 @@ _MOST_VALUES = 3
 @app.command()
 def explain(
     context: typer.Context,
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines; - is standard input.")],
+    kb: options.KnowledgeBase,
     fragment_id: Annotated[
-        str | None, typer.Option("--fragment", help="Explain this fragment.")
+        str | None, typer.Option("--fragment", help="Id of the fragment to explain.")
     ] = None,
     rivals: Annotated[
-        int, typer.Option("--rivals", min=0, help="Other entities to compare with: the best.")
+        int,
+        typer.Option("--rivals", min=0, help="Number of other entities to compare with."),
     ] = 1,
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help="Write the knowledge base with every fragment explained."
+            "--output", "-o", help="Explain every fragment, and write the knowledge base here."
         ),
     ] = None,
-    likelihood: options.Likelihood = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(
+            "--likelihood",
+            help="Name of a likelihood, or a model folder.",
+            show_default="the knowledge base's",
+        ),
+    ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Concentration that was clustered with.")
+        float | None,
+        typer.Option(
+            "--alpha",
+            help="Concentration of the clustering.",
+            show_default="the knowledge base's",
+        ),
     ] = None,
-    calibration: Annotated[
-        str | None, typer.Option(help="File written by kbforge calibrate; gives alpha.")
-    ] = None,
+    calibration: options.Calibration = None,
     settings: options.Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what each attribute contributes to a fragment's being in its entity.
+    """Explain why a fragment is in its entity.
 
-    Numbers are nats: the log odds of joining the entity's other fragments against staying alone.
-    They add up to the total; above 0 joining is more probable. The prior is the log of the others'
-    number less log alpha. Likelihoods pairs and names have no probabilities; their numbers are
-    parts of a score. Without --likelihood the knowledge base is explained by what it was made with:
-    likelihood, options and alpha. A store has what the likelihood learned; of a file of entities it
-    learns anew.
+    The numbers say what each attribute contributes, in nats: the log odds of joining the entity's
+    other fragments against staying alone. They add up to the total; above 0, joining is more
+    probable. The prior is the log of the number of the others, less log alpha. The likelihoods
+    pairs and names give scores, not probabilities, so their numbers are parts of a score.
+
+    Without --likelihood, the explanation uses what the knowledge base was made with: likelihood,
+    options and alpha. A store keeps what the likelihood learned; from a file of entities it learns
+    again.
 
     Examples:
 
         kbforge explain kb.jsonl --fragment row-17
 
-        kbforge explain kb.jsonl --fragment row-17 --likelihood model/ --rivals 3 --json
+        kbforge explain kb.jsonl --fragment row-17 --likelihood model/
+
+        kbforge explain kb.jsonl --fragment row-17 --rivals 3 --json
 
         kbforge explain kb.jsonl -o explained.jsonl
     """

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbforge.cli import console
-from kbforge.cli import options as options_of_verbs
+from kbforge.cli import console, options
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,108 +30,128 @@ def load(
     given: Annotated[
         list[str],
         typer.Argument(
-            metavar="[SOURCE] FILE...",
-            help="Files, - for standard input; before them the source, if their endings do not "
-            "say it: csv, xlsx, jsonl, parquet, rebel, tweetnerd, hf or a plugin's.",
+            metavar="[SOURCE] FILE",
+            help="Files; - for standard input. Name the source first if their endings do not tell "
+            "it: csv, xlsx, jsonl, parquet, rebel, tweetnerd, hf or a plugin's.",
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Fragments, JSON lines; - is standard output.")
+        str,
+        typer.Option("--output", "-o", help="File of fragments, JSON lines; - is standard output."),
     ] = "-",
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of ids; else file name and row number.")
+        str | None,
+        typer.Option("--id", help="Column of ids.", show_default="file name and row number"),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Column of the gold entity.")] = None,
-    name: Annotated[str | None, typer.Option(help="Column that becomes `name`.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Column that becomes the attribute name.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Column of the gold entity.")] = None,
     column_map: Annotated[
         list[str] | None,
-        typer.Option("--map", help="`column=attribute`; `column=` leaves it out. Repeatable."),
+        typer.Option(
+            "--map",
+            metavar="COLUMN=ATTRIBUTE",
+            help="Rename a column; COLUMN= leaves it out. May be repeated.",
+        ),
     ] = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="Splits the text within a cell into several values; see --delimiter."),
+        typer.Option("--separator", help="Text that separates several values within a cell."),
     ] = None,
     delimiter: Annotated[
         str | None,
-        typer.Option(
-            help="What stands between the columns of a csv file: one character, or tab.",
-            show_default="found out",
+        options.further(
+            "--delimiter",
+            help="Character between the columns of a csv file, or tab.",
+            show_default="detected",
         ),
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option(
-            help="Of a text file: utf-8, cp1252, latin-1, utf-16, ...", show_default="found out"
+        options.further(
+            "--encoding",
+            help="Encoding of a text file: utf-8, cp1252, latin-1, utf-16, ...",
+            show_default="detected",
         ),
     ] = None,
     sheet: Annotated[
         str | None,
-        typer.Option(help="The sheet of a spreadsheet to read.", show_default="the first"),
+        options.further("--sheet", help="Sheet of a spreadsheet.", show_default="the first"),
     ] = None,
     vector: Annotated[
-        str | None, typer.Option(help="Columns of numbers, with commas between: x,y.")
+        str | None,
+        options.further("--vector", help="Columns of numbers, separated by commas: x,y."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="`source.option=value`. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="source.OPTION=VALUE",
+            help="Set an option of the source; may be repeated.",
+        ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="Write at most N fragments.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="Write at most this many fragments.")
+    ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="Stop at a bad record, or set it aside and go on.")
+        OnError,
+        typer.Option("--on-error", help="Stop at a bad record, or set it aside and continue."),
     ] = OnError.stop,
     quarantine: Annotated[
         str | None,
-        typer.Option(help="File for bad records (default: OUTPUT.quarantine.jsonl)."),
+        options.further(
+            "--quarantine",
+            help="File for bad records.",
+            show_default="OUTPUT.quarantine.jsonl",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a summary as one JSON object.")
+    ] = False,
 ) -> None:
     """Read fragments from files of any known format.
 
-    The source goes by the ending of the files: .csv, .tsv, .xlsx, .jsonl, .parquet and those of
-    plugins; a first argument that is the name of a source names it, even if there is such a file.
-    Delimiter and encoding of a csv file are found out, and a note says what was found. Files may
-    be gzip or zstd. Examples:
+    The endings of the files choose the source: .csv, .tsv, .xlsx, .jsonl, .parquet and those of
+    plugins, also before .gz or .zst. A first argument that names a source is the source, even if a
+    file has that name. Delimiter and encoding of a csv file are detected, and a note names them.
+
+    Examples:
 
         kbforge load people.csv --id id -o people.jsonl
 
         kbforge load people.xlsx --sheet Members --id number -o people.jsonl
 
-        kbforge load people.csv --delimiter ';' --encoding cp1252 -o people.jsonl
+        kbforge load people.csv --delimiter ';' --encoding cp1252 -o f.jsonl
 
-        kbforge load csv people.txt --id id --map surname=name --separator '|' -o people.jsonl
+        kbforge load csv people.txt --map surname=name --separator '|'
 
         kbforge load csv points.csv --vector x,y --label label -o points.jsonl
 
-        kbforge load parquet papers.parquet --name title --label paper_id -o papers.jsonl
-
-        kbforge load rebel en_train.jsonl --set source.relations_file=relations_count.tsv -o f.jsonl
+        kbforge load papers.parquet --name title --label paper_id -o f.jsonl
 
         kbforge load old.csv --set source.null=NA,n/a -o f.jsonl
 
-        kbforge load csv a.csv b.csv --id id --set source.prefix=true -o both.jsonl
+        kbforge load a.csv b.csv --set source.prefix=true -o both.jsonl
 
-        kbforge load jsonl people.jsonl --id pid --map surname=name -o people.fragments.jsonl
+        kbforge load tweetnerd public.tsv --set source.top=200 -o tweets.jsonl
 
-        kbforge load tweetnerd Academic.public.tsv --set source.top=200 -o tweets.jsonl
+        kbforge load hf owner/dataset --set source.split=test -o f.jsonl
 
-        kbforge load hf owner/dataset --set source.split=test --name title -o f.jsonl
+        zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-        zcat dump.jsonl.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
+    Options of the sources, for --set:
 
-    Options of the sources, for --set (id, label, name, map, separator and vector, which csv, xlsx,
-    jsonl, parquet and hf share, have options of their own below):
-
-    - csv, xlsx, jsonl, parquet and hf: null (texts that mean a missing value, with commas
-    between, none if empty; by default unknown, none, null, nan, n/a, undefined, ?, - and --),
-    prefix (true puts the file's name before each id), serial_dates (columns where numbers such as
-    45123 are a spreadsheet's dates).
-
-    - csv: delimiter; csv and jsonl: encoding; xlsx: sheet.
+    - csv, xlsx, jsonl, parquet and hf: null (texts that mean a missing value, separated by commas;
+    empty for none; by default unknown, none, null, nan, n/a, undefined, ?, - and --), prefix (true
+    puts the file's name before each id), serial_dates (columns where numbers such as 45123 are
+    dates of a spreadsheet).
 
     - rebel: min_text (100), relations and relations_file (predicates to keep), dedupe (true),
-      members (files of a zip).
+    members (files of a zip).
 
-    - tweetnerd: tweets (file of hydrated tweets), top (the N largest entities' distinct names),
-      unlinked (keep or drop mentions without an entity).
+    - tweetnerd: tweets (file of hydrated tweets), top (the distinct names of the N largest
+    entities), unlinked (keep or drop mentions without an entity).
 
     - hf: split (train), config, revision.
     """
@@ -153,10 +172,10 @@ def load(
         "encoding": encoding,
         "sheet": sheet,
     }
-    options: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
-    options |= parse_settings(settings or (), ["source"])["source"]
+    chosen: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
+    chosen |= parse_settings(settings or (), ["source"])["source"]
     source, inputs = source_and_files(given)
-    reader = registry.create("sources", source, options)
+    reader = registry.create("sources", source, chosen)
     require_json_lines(output, "fragments are", "name a file that ends in .jsonl")
     aside = None
     if on_error is OnError.quarantine or quarantine is not None:
@@ -169,7 +188,7 @@ def load(
             if fragments % _SHOW_EVERY == 0:
                 bar.update(fragments)
 
-        also_read = options_of_verbs.files_of(settings)
+        also_read = options.files_of(settings)
         report = run(reader, inputs, output, aside, limit, show, also_read)
     if as_json:
         console.print_json(_summary(report, output, aside))

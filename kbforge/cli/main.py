@@ -28,7 +28,7 @@ from kbforge.version import __version__
 # have a panel of their own.
 _PANELS = {
     "Start": ("load", "cluster", "show", "explain", "evaluate", "export", "report"),
-    "Living": ("status", "changes", "review", "decide", "remove", "refit", "check"),
+    "Living knowledge base": ("status", "changes", "review", "decide", "remove", "refit", "check"),
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
     "More": ("run", "plugins", "lab"),
 }

@@ -1,4 +1,4 @@
-"""`kbforge plugins`: what is installed, what it takes, and what is broken."""
+"""`kbforge plugins`: the installed plugins, their options, and which are broken."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ def plugins() -> None:
 @app.command("list")
 def list_plugins(
     kind: Annotated[
-        str | None, typer.Option("--kind", help="Only this kind, such as sources.")
+        str | None, typer.Option("--kind", help="List only this kind, such as sources.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Load each one; exit with 1 unless all are ok.")
+        bool, typer.Option("--check", help="Load each plugin; exit with 1 if one is broken.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the plugins: kind, name, distribution, version, status.
 
-    Reads metadata only and imports nothing; --check loads each one and says why it is broken.
+    This reads metadata only and imports nothing; --check loads each plugin and says why it is
+    broken.
 
     Examples:
 
@@ -61,7 +62,7 @@ def show_plugin(
     name: Annotated[str, typer.Argument(help="The plugin's name.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Describe one plugin: what it does and the options that --set gives it.
+    """Describe a plugin, and its options for --set.
 
     Example:
 

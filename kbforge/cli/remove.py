@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import UsageError
 from kbforge.words import counted
 
@@ -15,32 +15,34 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def remove(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
+    store: options.Store,
     fragments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of fragments.")
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of fragments.")
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            "--source", help="All fragments from this source, such as a table: people.csv."
+            "--source", help="Remove all fragments from this source, such as the table people.csv."
         ),
     ] = None,
     secure: Annotated[
         bool,
         typer.Option(
             "--secure",
-            help="Also erase what they said from the file, its log, and what models learned.",
+            help="Also erase their content from the file, its log and the models.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Take fragments out of a store, as if they had not come: all of those named, or none.
+    """Remove fragments from a store.
 
-    Fragments that were removed before are passed over, so the same command can be given again.
+    The store then holds what it would hold if they had never been added. Either all of the named
+    fragments are removed or none. Fragments that were removed before are skipped, so the same
+    command can be given again.
 
-    With --secure the models learn again from what is left, decisions about the fragments go, and
-    the file is written anew, so that nothing of what was removed stays behind. If that is
-    interrupted, the next command that writes finishes it; kbforge status says so.
+    With --secure the models learn again from the rest, decisions about the fragments are deleted,
+    and the file is rewritten, so that no trace of the removed fragments remains. If that is
+    interrupted, kbforge status says so, and the next command that writes finishes it.
 
     Examples:
 

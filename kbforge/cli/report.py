@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import UsageError, quoted
 
 app = typer.Typer(add_completion=False)
@@ -14,15 +14,15 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def report(
-    kb: Annotated[str, typer.Argument(help="Entities, JSON lines, or a store; - is stdin.")],
+    kb: options.KnowledgeBase,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Page to write; - is standard output.")
+        str, typer.Option("--output", "-o", help="HTML file; - is standard output.")
     ] = "report.html",
     fragments: Annotated[
         str | None,
         typer.Option(
             "--fragments",
-            help="The fragments that were clustered: their labels tell which entities are right.",
+            help="Read labels from the fragments that were clustered, to mark the right entities.",
         ),
     ] = None,
     labels: Annotated[
@@ -30,24 +30,24 @@ def report(
     ] = False,
     title: Annotated[
         str | None,
-        typer.Option("--title", help="What the page calls it.", show_default="its file"),
+        typer.Option("--title", help="Title of the page.", show_default="the file's name"),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a summary as one JSON object.")
     ] = False,
 ) -> None:
-    """Write a knowledge base as one page of HTML, which loads nothing and prints well.
+    """Write a knowledge base as one HTML page.
 
-    It shows the sizes and confidences of the entities, those on which most depends with their other
-    groupings, the attributes whose values conflict, and lists of entities. Of a store it also shows
-    what was chosen and why, what the last run changed, decisions, runs with their times, drift, and
-    how the pairs of a review turned out.
+    The page loads nothing from elsewhere, and prints well. It shows the sizes and confidences of
+    the entities, the most important uncertain entities with their alternatives, attributes with
+    conflicting values, and lists of entities. For a store it also shows what was chosen and why,
+    what the last run changed, decisions, runs with their times, drift, and the answers of reviews.
 
     Examples:
 
         kbforge report kb.sqlite -o report.html
 
-        kbforge report kb.sqlite --labels --title "People of 1900" -o people.html
+        kbforge report kb.sqlite --labels --title "People of 1900"
 
         kbforge report kb.jsonl --fragments fragments.jsonl
     """

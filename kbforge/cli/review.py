@@ -82,7 +82,7 @@ def review(
 
         kbforge cluster fragments.jsonl --answers answers.jsonl
 
-        kbforge review fragments.jsonl --count 30 -o mine.jsonl --json < said.jsonl
+        kbforge review fragments.jsonl --count 30 --json < said.jsonl
 
         kbforge review kb.sqlite --count 50
     """

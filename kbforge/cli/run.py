@@ -45,7 +45,7 @@ def run(
         bool, typer.Option("--json", help="Print a summary of the steps as one JSON object.")
     ] = False,
 ) -> None:
-    """Run a pipeline file, skipping the steps that did not change.
+    """Run a pipeline file; skip the steps that did not change.
 
     A step is a verb with its arguments and options. It runs if it has not succeeded yet, if its
     options, an input file or the program changed, or if its output is missing or was modified. A

@@ -29,12 +29,12 @@ def show(
     kb: options.KnowledgeBase,
     first: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="With --similarity: id of a fragment."),
+        typer.Argument(metavar="ID", help="With --similarity: id of a fragment."),
     ] = None,
     second: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]",
+            metavar="ID",
             help="Id of another; without it, every fragment that may be the same entity.",
         ),
     ] = None,
@@ -61,16 +61,16 @@ def show(
         str | None,
         typer.Option(
             "--tree",
-            help="With --similarity: draw the fragments that may be the same as a tree, .png or "
-            ".svg.",
+            help="With --similarity: draw these fragments as a tree, .png or .svg.",
         ),
     ] = None,
     linkage: Annotated[
         Literal["single", "complete", "average"],
         typer.Option(
             "--linkage",
-            help="With --tree: distance of two branches, by their nearest pair, their farthest "
-            "pair or all pairs.",
+            metavar="LINKAGE",
+            help="With --tree: distance of two branches: single (nearest pair), complete "
+            "(farthest pair) or average (all pairs).",
         ),
     ] = "average",
     confidence_map: Annotated[

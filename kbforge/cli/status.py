@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from kbforge.cli import console
+from kbforge.cli import console, options
 from kbforge.errors import quoted
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ _RUNS = 10
 
 @app.command()
 def status(
-    store: Annotated[str, typer.Argument(help="Store, as kbforge cluster --into makes.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    store: options.Store,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what a store holds, by which models, and whether learning again is worth it.
+    """Describe a store: contents, models, runs and drift.
+
+    It also says whether learning again (kbforge refit) is worth it.
 
     Examples:
 

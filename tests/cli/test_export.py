@@ -59,7 +59,7 @@ def test_a_policy_by_source(program, files, tmp_path):
 
 
 def test_pairs_above_a_threshold(program, files):
-    ran = program("export", "kb.jsonl", "--format", "pairs", "--threshold", "0.8")
+    ran = program("export", "kb.jsonl", "--format", "pairs", "--set", "exporter.threshold=0.8")
     assert (ran.code, ran.err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(ran.out.decode())))
     assert [(row["left"], row["right"], row["probability"]) for row in rows] == [
@@ -97,8 +97,11 @@ def test_the_summary(program, files):
         (("--policy", "bset"), "--policy: expected a file, or one of all, latest"),
         (("--policy", "policy.toml"), "--policy goes by sources or metadata"),
         (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
-        (("--threshold", "0.5"), 'exporter jsonl has no option "threshold"'),
-        (("--format", "pairs", "--threshold", "1"), "exporter pairs: threshold: expected a number"),
+        (("--set", "exporter.threshold=0.5"), 'exporter jsonl has no option "threshold"'),
+        (
+            ("--format", "pairs", "--set", "exporter.threshold=1"),
+            "exporter pairs: threshold: expected a number",
+        ),
         (("--format", "neo4j"), "exporter neo4j: expected a folder, got standard output"),
         (("--format", "neo4j", "-o", "missing/kb"), "cannot write missing/kb: no such file or"),
         (("--format", "neo4j", "-o", "gold.jsonl"), "exporter neo4j: gold.jsonl: expected no such"),

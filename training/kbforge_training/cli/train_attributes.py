@@ -1,4 +1,4 @@
-"""`kbforge train-attributes`: how records of one entity differ, learned without labels."""
+"""`kbforge train-attributes`: learns how records of one entity differ, without labels."""
 
 from __future__ import annotations
 
@@ -22,35 +22,38 @@ _SHOWN = 0.03
 @app.command()
 def train_attributes(
     fragments: Annotated[
-        list[str], typer.Argument(help="JSON lines files of fragments; - for stdin.")
+        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
     ],
     labels: Annotated[
-        bool, typer.Option("--labels", help="Learn from the gold clusters of labelled fragments.")
+        bool, typer.Option("--labels", help="Learn the rates from the gold labels.")
     ] = False,
     kind: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
             metavar="ATTRIBUTE=KIND",
-            help="Kind of an attribute: text, title, date, code, number, category or set.",
+            help="Kind of an attribute: text, title, date, code, number, category or set. May be "
+            "repeated.",
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+        int | None,
+        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Learn how records of one entity differ, and write a model for kbforge cluster.
+    """Learn how records of one entity differ, without labels.
 
-    Needs no labels: it groups a sample, learns from the groups how often a value of each attribute
-    is a copy, a slip of the pen, a variant or unrelated, and does so again. The table shows what
-    was learned; repeats says how often a second record repeats the first one's value as it is,
-    1 / (1 + concentration). MODEL/rates.toml holds it all. A copy of that file can be edited and
-    used with --set likelihood.rates=FILE. Labels, if there are any, measure the candidate index,
-    and with --labels the rates are learned from them.
+    It groups a sample, learns from the groups how often a value of each attribute is a copy, a
+    typo, a variant or unrelated, and repeats this. The table shows what was learned; repeats is how
+    often a second record has the same value as the first one, 1 / (1 + concentration).
+    MODEL/rates.toml has all figures; you can edit a copy and use it with --set
+    likelihood.rates=FILE.
+
+    If there are labels, they measure the index; with --labels, the rates are learned from them.
 
     Examples:
 

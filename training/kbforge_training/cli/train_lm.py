@@ -1,4 +1,4 @@
-"""`kbforge train-lm`: fragments in, a language model out."""
+"""`kbforge train-lm`: trains a language model on fragments."""
 
 from __future__ import annotations
 
@@ -33,49 +33,59 @@ _SHOWN_EVERY = 256  # fragments read
 @app.command()
 def train_lm(
     fragments: Annotated[
-        list[str], typer.Argument(help="JSON lines files of fragments; - for stdin.")
+        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
     ],
     recipe: Annotated[
-        str, typer.Option(help="tiny, small, tune, rebel-8m, or a TOML file of your own.")
+        str,
+        typer.Option("--recipe", help="Recipe: tiny, small, tune, rebel-8m or a TOML file."),
     ] = "small",
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Go on from this model; gpt is the default model. See --recipe tune."
+            "--from", help="Continue from this model (gpt: the one that ships); see --recipe tune."
         ),
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Read this many tokens instead of the recipe's number."),
+        typer.Option(
+            "--tokens", min=1, help="Number of tokens to read.", show_default="the recipe's"
+        ),
     ] = None,
     dev: Annotated[
         str | None,
-        typer.Option(help="Fragments to validate on, instead of some entities held out."),
+        typer.Option(
+            "--dev", help="Fragments to validate on.", show_default="some held-out entities"
+        ),
     ] = None,
     calibrate_on: Annotated[
         str | None,
-        typer.Option(help="Labelled fragments to find alpha on, instead of those held out."),
+        typer.Option(
+            "--calibrate-on",
+            help="Labelled fragments to choose alpha on.",
+            show_default="the held-out ones",
+        ),
     ] = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option(min=0, help="Between checkpoints; a killed run goes on from the last.")
+        float, typer.Option("--checkpoint-minutes", min=0, help="Minutes between checkpoints.")
     ] = 5.0,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+        int | None,
+        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
     ] = None,
     gpu: options.Gpu = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train a language model of sets of fragments.
 
-    Labels say which fragments are of one entity: from them the model learns how observations of
-    one entity belong together. Until it is done, a run is kept in a folder beside the model: one
-    that was interrupted or killed goes on where it was when the same command is given again.
+    The labels say which fragments are the same entity; from them the model learns how fragments of
+    one entity differ. While it trains, a checkpoint is kept in a folder beside the model: if the
+    run is interrupted or killed, the same command continues from the last checkpoint.
 
-    The model brings its surrogate and, if held-out labels say what it is, its alpha: one folder is
-    all that cluster needs.
+    The model folder has all that kbforge cluster needs: the model, its surrogate and, if held-out
+    labels show it, its alpha.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`kbforge train-ngram`: count characters, tune the scale, write a model bundle."""
+"""`kbforge train-ngram`: counts characters, tunes the scale, writes a model bundle."""
 
 from __future__ import annotations
 
@@ -21,36 +21,39 @@ _SHOWN_EVERY = 256
 @app.command()
 def train_ngram(
     fragments: Annotated[
-        list[str], typer.Argument(help="JSON lines files of fragments; - for stdin.")
+        list[str], typer.Argument(help="Files of fragments, JSON lines; - for standard input.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the model; an old model is replaced.")
+        Path, typer.Option("--output", "-o", help="Folder for the model; replaces an old model.")
     ],
-    order: Annotated[int, typer.Option(help="2 for bigrams, 3 for trigrams.")] = 2,
+    order: Annotated[int, typer.Option("--order", help="2 for bigrams, 3 for trigrams.")] = 2,
     attributes: Annotated[
-        str, typer.Option(help="Attributes to count, separated by commas.")
+        str, typer.Option("--attributes", help="Attributes to count, separated by commas.")
     ] = "name",
     scale: Annotated[
         str,
         typer.Option(
-            help="Pseudo-observations of each history: auto tunes it on labelled fragments."
+            "--scale",
+            help="Pseudo-observations of each history; auto tunes the scale on labels.",
         ),
     ] = "auto",
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Read no further than this many fragments of a file.")
+        int | None,
+        typer.Option("--limit", min=1, help="Read at most this many fragments per file."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Train a character n-gram likelihood on names (or other attributes).
+    """Train a character n-gram model of names.
 
-    Every different value counts once. If fragments have labels, the scale is the one under which
-    the labelled clusters are most probable; otherwise it is the likelihood's default.
+    It counts the n-grams of every distinct value of name, or of other attributes. If fragments have
+    labels, the scale is the one that makes the labelled clusters most probable; otherwise it is the
+    likelihood's default.
 
     Examples:
 
         kbforge train-ngram labelled.jsonl -o model/
 
-        kbforge train-ngram people.jsonl places.jsonl --order 3 --attributes name,alias -o model/
+        kbforge train-ngram people.jsonl --order 3 --attributes name,alias -o m/
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
