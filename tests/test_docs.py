@@ -25,7 +25,7 @@ PLUGINS = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
 # page -> how many of its blocks are not run: they download PyTorch, or take long
-PAGES = {"README.md": 2, "docs/choosing.md": 2, "docs/formats.md": 0, "docs/pipelines.md": 1}
+PAGES = {"README.md": 2, "docs/choosing.md": 2, "docs/formats.md": 0, "docs/pipelines.md": 0}
 DOCUMENTS = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
 NOT_COPIED = shutil.ignore_patterns("out", "__pycache__")
 THIRD_PARTY = ROOT / "examples" / "third_party"
@@ -51,6 +51,7 @@ def normal(result: Result) -> list[str]:
     return [re.sub(r"\d+\.\d\d s", "0.00 s", line.rstrip()) for line in lines]
 
 
+@pytest.mark.skipif("lab" not in registry.names("commands"), reason="the page lists it")
 def test_the_command_line_reference_is_fresh() -> None:
     checked = python(str(ROOT / "docs" / "generate_cli.py"), "--check")
     assert checked.code == 0, checked.err
@@ -83,7 +84,7 @@ def test_the_documented_tests_pass(tmp_path: Path, number: int) -> None:
 
 
 def test_every_kind_with_plugins_is_documented_with_its_contract_and_test_kit() -> None:
-    for kind in sorted({plugin.kind for plugin in registry.installed()}):
+    for kind in sorted(registry.KINDS.keys() - {"kinds"}):
         rows = [line for line in PLUGINS.splitlines() if line.startswith(f"| `kbforge.{kind}` |")]
         assert len(rows) == 1, kind
         assert registry.KINDS[kind].split(" of ")[0] in rows[0], kind

@@ -2,17 +2,20 @@
 
     contracts <- {registry, files, numerics, serialize, grammar, evaluation}
               <- {models, clustering} <- {fit, kb, store} <- jobs
-              <- {recipe, pictures, bench} <- cli
+              <- {recipe, pictures} <- cli
 
 Plugins import the library up to `kb`, but no store; training imports plugins; nothing imports
-training but its own verbs. A module in no known room fails here, so that nobody opens a room
-without saying so.
+training but its own verbs and the laboratory. The laboratory imports anything, and only its own
+tests and scripts import it: without its folders and its lines in pyproject.toml, KBForge installs
+and passes its tests. A module in no known room fails here, so that nobody opens a room without
+saying so.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +31,9 @@ HEAVY = {
 # these are the neural models: whoever imports one of them has asked for it
 NEURAL = (
     "kbforge_training.",
-    *(f"kbforge_plugins.likelihoods.{name}" for name in ("diffusion", "gpt", "weights")),
-    "kbforge_plugins.models.diffusion",
+    *(f"kbforge_plugins.likelihoods.{name}" for name in ("gpt", "weights")),
+    *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "models", "training")),
+    "kbforge_lab.training.defaults",
 )
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
 
@@ -43,7 +47,7 @@ RANKS = {
             {"models", "clustering"},
             {"fit", "kb", "store"},
             {"jobs"},
-            {"recipe", "pictures", "bench"},
+            {"recipe", "pictures"},
             {"cli", "testing"},
             {"__main__"},
         ]
@@ -54,7 +58,7 @@ RANKS = {
 FOR_PLUGINS = RANKS["kb"]
 PLUGIN_ROOMS = {
     *("sources", "models", "likelihoods", "indexes", "clusterers", "resamplers", "calibrators"),
-    *("executors", "exporters", "features", "suites"),
+    *("executors", "exporters"),
 }
 
 
@@ -116,12 +120,14 @@ def target_room(target: str) -> str:
 LIBRARY = imports_below("kbforge")
 PLUGINS = imports_below("plugins/kbforge_plugins")
 TRAINING = imports_below("training/kbforge_training")
-EVERYTHING = [*LIBRARY, *PLUGINS, *TRAINING]
+LAB = imports_below("plugins/kbforge_lab") if (ROOT / "plugins" / "kbforge_lab").is_dir() else []
+GRAMMARS = imports_below("grammars/kbforge_grammars")
+EVERYTHING = [*LIBRARY, *PLUGINS, *TRAINING, *LAB]
 
 
 def is_verb(item: Import) -> bool:
     """Whether the importing module belongs to the command line."""
-    return item.module.startswith("kbforge.cli") or item.module.startswith("kbforge_training.cli")
+    return item.module.startswith(("kbforge.cli", "kbforge_training.cli", "kbforge_lab.cli"))
 
 
 def is_neural(item: Import) -> bool:
@@ -166,6 +172,30 @@ def test_plugins_import_what_is_below_a_use_case() -> None:
 
 def test_nothing_imports_training_but_itself() -> None:
     assert [str(i) for i in PLUGINS if package(i) == "kbforge_training"] == []
+
+
+def test_nothing_imports_the_laboratory_but_itself() -> None:
+    tests = [i for i in imports_below("tests") if not i.module.startswith("tests.lab.")]
+    product = [*LIBRARY, *PLUGINS, *GRAMMARS, *TRAINING, *tests]
+    wrong = [i for i in product if i.target.startswith(("kbforge_lab", "tests.lab"))]
+    assert [str(i) for i in wrong] == []
+
+
+def test_a_line_of_pyproject_is_of_the_laboratory_or_of_the_rest() -> None:
+    """So that the laboratory goes with its lines."""
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    rest = "\n".join(line for line in lines if "kbforge_lab" not in line)
+    whole, without = (tomllib.loads(text) for text in ("\n".join(lines), rest))
+    for tool in ("hatch", "mypy"):
+        assert without["tool"][tool].keys() == whole["tool"][tool].keys()
+    entries = {
+        (kind, name): target
+        for kind, members in without["project"]["entry-points"].items()
+        for name, target in members.items()
+    }
+    modules = {i.module for i in [*LIBRARY, *PLUGINS, *TRAINING]}
+    modules |= {i.module for i in GRAMMARS} | {"kbforge_grammars"}
+    assert [e for e in entries.values() if e.split(":")[0] not in modules] == []
 
 
 def test_contracts_stand_alone() -> None:
@@ -234,6 +264,7 @@ def test_verbs_are_light_to_import() -> None:
         if is_verb(i)
         and i.at_import_time
         and (package(i) not in allowed or (package(i) == "kbforge" and room(i.target) not in light))
+        and not i.target.startswith("kbforge_lab.cli.")
     ]
     assert wrong == []
 

@@ -28,12 +28,12 @@ from typing import NamedTuple
 
 from shell import table
 
-from kbforge.bench.figures import seconds_by_size
-from kbforge.bench.scale.running import measure_all, write_parts
 from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices
 from kbforge.kernel.library import SWITCH, kernel_status
 from kbforge.pictures.canvas import save
+from kbforge_lab.bench.figures import seconds_by_size
+from kbforge_lab.bench.scale.running import measure_all, write_parts
 
 SIDES = {"Splink": "splink_side.py", "dedupe": "dedupe_side.py"}
 

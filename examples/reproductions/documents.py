@@ -32,17 +32,17 @@ from kbforge.clustering.batch.chain_run import ChainRules
 from kbforge.clustering.batch.grouping import Grouping, clusters_of
 from kbforge.clustering.batch.grouping_model import model_of
 from kbforge.clustering.batch.kernels import GibbsKernel
-from kbforge.clustering.fastex.counts import Counts, Taylor
-from kbforge.clustering.fastex.mixture import Mixture
-from kbforge.clustering.fastex.mixture_run import MixtureRun, at_random
-from kbforge.clustering.fastex.run import FastExRules, FastExRun
-from kbforge.clustering.fastex.uncollapsed import UncollapsedRun
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.library import use_workers
+from kbforge_lab.fastex.counts import Counts, Taylor
+from kbforge_lab.fastex.mixture import Mixture
+from kbforge_lab.fastex.mixture_run import MixtureRun, at_random
+from kbforge_lab.fastex.run import FastExRules, FastExRun
+from kbforge_lab.fastex.uncollapsed import UncollapsedRun
+from kbforge_lab.suites.document_mixture import DocumentMixture
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.resamplers.optimal import Optimal
-from kbforge_plugins.suites.document_mixture import DocumentMixture
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")
 SWEEPS = 4

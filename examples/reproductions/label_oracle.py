@@ -7,7 +7,7 @@
 Files are resampled from labelled families as for training. Of each, the judge's hypotheses are
 scored against gold: the one that is chosen after so many answers, and the best in hindsight. The
 gap between the two without answers is what answers can close. `--without` judges each family by
-models of `kbforge train-default` that have not seen it. `--confidence` also clusters each file
+models of `kbforge lab train-default` that have not seen it. `--confidence` also clusters each file
 before and after the answers, and says how far the calibrated confidence of entities is off
 (expected calibration error). Prints a line a family, then the means over families as Markdown.
 """
@@ -30,7 +30,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import Reported
 from kbforge.fit.review import Labelling
 from kbforge.jobs.cluster import cluster
-from kbforge_training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
+from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 
 STOPS = (0, 5, 10, 20, 30)
 

@@ -49,7 +49,7 @@ from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from kbforge_plugins.suites.labelled_sets import SETS
+from kbforge_lab.suites.labelled_sets import SETS
 
 ADDED = 100
 """Fragments whose addition is timed."""

@@ -23,14 +23,14 @@ import numpy as np
 from shell import table
 
 from kbforge import registry
-from kbforge.bench.runs import order
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, Fragment, Posterior, Problem
-from kbforge.contracts.suite import Task
 from kbforge.evaluation.scores import compare
 from kbforge.kb.consensus import consensus
 from kbforge.kernel.library import kernel_library
-from kbforge_plugins.suites.gauss import Gauss
+from kbforge_lab.bench.runs import order
+from kbforge_lab.contracts.suite import Task
+from kbforge_lab.suites.gauss import Gauss
 
 METHODS = (
     *(("sir", "replicas", n) for n in (60, 250, 1000, 5000)),

@@ -39,7 +39,7 @@ from kbforge.fit.models import Prepared
 from kbforge.fit.posterior_queue import Question, Questions, Read
 from kbforge.jobs.live import open_live
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
-from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
+from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
 
 RANDOM, DOUBT = "random uncertain", "random in doubt"
 WAYS = ("gain", "gain, map", "information", DOUBT, RANDOM)

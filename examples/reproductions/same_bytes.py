@@ -66,7 +66,7 @@ def readme_cases() -> Iterator[tuple[str, Case]]:
             ["export", "kb.jsonl", "--format", "csv", "-o", "kb.csv"],
             ["calibrate", "f.jsonl", *model, "--confidence", "-o", "map.toml", "--json"],
             cluster("f.jsonl", *model, "--confidence-map", "map.toml", out="mapped.jsonl"),
-            ["sample", "confusable", "f.jsonl", "--entities", "5", "-o", "hard"],
+            ["lab", "sample", "confusable", "f.jsonl", "--entities", "5", "-o", "hard"],
         ],
     )
     for calibrator in ("bcubed", "pseudo-likelihood", "empirical-bayes"):
@@ -177,7 +177,10 @@ def data_cases(data: Path) -> Iterator[tuple[str, Case]]:
             ],
         )
     documents = str(data / "dwie/dwie_public_traindev.jsonl")
-    yield "dwie: sample", [["sample", "confusable", documents, "--entities", "20", "-o", "hard"]]
+    yield (
+        "dwie: sample",
+        [["lab", "sample", "confusable", documents, "--entities", "20", "-o", "hard"]],
+    )
     rebel = data / "rebel/rebel_1000_docs.jsonl"
     yield "rebel: load", [["load", "rebel", str(rebel), "-o", "f.jsonl"], cluster("f.jsonl")]
     people = data / "splink_hist50k/historical_50k.jsonl.gz"

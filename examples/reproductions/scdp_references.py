@@ -101,9 +101,9 @@ class Bench:
         yield self._row("names", ["--likelihood", "names"])
         yield self._row("attributes", ["--likelihood", "attributes"])
         yield self._row("pairs", ["--likelihood", "pairs"])
-        labelled, spent = self._trained("train-attributes", "--labels")
+        labelled, spent = self._trained(["train-attributes", "--labels"])
         yield self._row("train-attributes --labels", ["--likelihood", labelled], spent)
-        model, spent = self._trained("train-supervised")
+        model, spent = self._trained(["lab", "train-supervised"])
         for number in (1, 2, 3):
             options = ["--clusterer", "scdp", "--set", f"clusterer.model={number}", *self._budget]
             chosen = " *" if spent["scdp"] == number else ""
@@ -111,9 +111,9 @@ class Bench:
         yield self._row("linkage", ["--likelihood", model, "--clusterer", "linkage"], spent)
         yield self._row("one scatter, split-smc", ["--likelihood", model], spent)
 
-    def _trained(self, verb: str, *options: str) -> tuple[str, dict[str, Any]]:
-        model, before = str(self._folder / verb), _spent()
-        told = kbforge_json(verb, self._train, "-o", model, *options)
+    def _trained(self, command: list[str]) -> tuple[str, dict[str, Any]]:
+        model, before = str(self._folder / "-".join(command)), _spent()
+        told = kbforge_json(*command, self._train, "-o", model)
         return model, {**told, "cpu": _spent() - before}
 
     def _row(

@@ -27,13 +27,13 @@ from pathlib import Path
 import numpy as np
 
 from kbforge import registry
-from kbforge.bench.costs import resident_mib
-from kbforge.bench.scale.people import records
 from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.contracts import Fragment, Problem
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.take_in import take_in
 from kbforge.kernel.library import kernel_status
+from kbforge_lab.bench.costs import resident_mib
+from kbforge_lab.bench.scale.people import records
 from kbforge_plugins.clusterers.split_smc import SplitSmc
 
 _PART = 2_000

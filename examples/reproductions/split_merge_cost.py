@@ -20,8 +20,8 @@ from kbforge.clustering.batch.chain import Chain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
+from kbforge_lab.suites.gaussian_mixture import separate_gaussians
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.suites.gaussian_mixture import separate_gaussians
 
 SAMPLERS = ("minsm", "lshsm", "rgsm", "sdds", "gibbs")
 POINTS_A_CLUSTER = 50

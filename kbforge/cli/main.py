@@ -54,9 +54,7 @@ class _Verbs(TyperGroup):
         except PluginError as error:
             return _broken(cmd_name, error)
         command.name = cmd_name
-        for described in (command, *getattr(command, "commands", {}).values()):
-            described.help = _unwrapped(described.help or "")
-            _fold(described)
+        _shorten_help(command)
         # one line, and no markup: a stranger's brackets must not break everyone's help page
         command.short_help = command.get_short_help_str(200).replace("[", "\\[")
         command.rich_help_panel = _panel(cmd_name)
@@ -118,6 +116,14 @@ def _panel(verb: str) -> str:
         return f"Commands of {distribution}"
     *_, last = _PANELS
     return next((title for title, verbs in _PANELS.items() if verb in verbs), last)
+
+
+def _shorten_help(command: Any) -> None:
+    """Unwrap the help of a command and of its sub-commands, and fold their options."""
+    command.help = _unwrapped(command.help or "")
+    _fold(command)
+    for member in getattr(command, "commands", {}).values():
+        _shorten_help(member)
 
 
 def _fold(command: Any) -> None:

@@ -7,7 +7,6 @@ from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Made, Value
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.exporter import Exporter
-from kbforge.contracts.feature import Feature
 from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.grammar import Grammar
@@ -64,7 +63,6 @@ __all__ = [
     "ExponentialFamily",
     "Exporter",
     "Fate",
-    "Feature",
     "Features",
     "FloatArray",
     "Fragment",

@@ -33,8 +33,8 @@ Of sessions:
     of every step, its posterior and its later checkpoints. But a black box that says other bits
     when it is asked again may do so, and sets that are asked for again may count again.
 
-A clusterer with a budget of its own says in `ended` that it was spent: `kbforge bench` has it from
-there.
+A clusterer with a budget of its own says in `ended` that it was spent: `kbforge lab bench` has it
+from there.
 
 What a particle's weight means is the clusterer's to say: a truncated and renormalised posterior
 probability in sequential Monte Carlo, how often a Markov chain came by, 1 where one grouping is all

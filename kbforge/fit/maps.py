@@ -226,7 +226,7 @@ FACTS = "doubt.toml"
 PAIRS = "doubt.pairs.safetensors"
 ENTITIES = "doubt.entities.safetensors"
 
-_WRITER = "python -m kbforge_training.defaults.doubt"
+_WRITER = "python -m kbforge_lab.training.defaults.doubt"
 _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
 
 

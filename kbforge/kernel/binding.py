@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ctypes import (
     CDLL,
     CFUNCTYPE,
@@ -13,13 +14,12 @@ from ctypes import (
     c_uint8,
     c_void_p,
 )
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.kernel.fastex_binding import PROTOTYPES as _FASTEX
 
 _FEW = 256
 """Fewer numbers are copied sooner as a list than as an array."""
@@ -110,7 +110,10 @@ class Rival(Structure):
 VERSION = 8
 """Of the interface; a library of another one is not used."""
 
-_PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
+"""What a function gives and what it takes, as ctypes types."""
+
+_PROTOTYPES: dict[str, Prototype] = {
     "kb_version": (c_int32, ()),
     "kb_functions": (None, (c_int64, c_void_p, c_void_p)),
     "kb_run_new": (
@@ -191,14 +194,18 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-def declare(library: CDLL) -> None:
+def declare(library: CDLL, prototypes: Mapping[str, Prototype] = _PROTOTYPES) -> None:
     """Tell ctypes what the functions take and give.
+
+    Args:
+        library: the kernel.
+        prototypes: name of a function -> its result and its arguments.
 
     Raises:
         AttributeError: the library lacks one.
 
     """
-    for name, (result, arguments) in (_PROTOTYPES | _FASTEX).items():
+    for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
 

@@ -5,8 +5,8 @@
     judge.safetensors          what a likelihood and an alpha are chosen by
     doubt.*                    confidence maps (`kbforge.fit.maps`)
 
-`kbforge train-default` adds one part after the other, and keeps what it trained them on in the same
-folder. So the manifest accounts for these files alone, and each is verified when it is read.
+`kbforge lab train-default` adds one part after the other, and keeps what it trained them on in the
+same folder. So the manifest accounts for these files alone, and each is verified when it is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILES = (
     "doubt.entities.safetensors",
 )
 _KIND = "defaults"
-_WRITER = "kbforge train-default"
+_WRITER = "kbforge lab train-default"
 _MOST_BYTES = 64 << 20
 
 

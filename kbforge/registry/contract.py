@@ -16,49 +16,46 @@ from kbforge.contracts import (
     CandidateIndex,
     Clusterer,
     Exporter,
-    Feature,
     Likelihood,
     Resampler,
     Serializer,
     Source,
 )
 from kbforge.contracts.executor import Executor
-from kbforge.contracts.suite import Suite
 from kbforge.errors import PluginError
 
 BASES: Mapping[str, type] = {
     "sources": Source,
     "serializers": Serializer,
     "likelihoods": Likelihood,
-    "features": Feature,
     "indexes": CandidateIndex,
     "clusterers": Clusterer,
     "resamplers": Resampler,
     "calibrators": Calibrator,
     "exporters": Exporter,
     "executors": Executor,
-    "suites": Suite,
 }
 """The base class of each kind whose plugins are classes."""
 
-_PROTOCOLS = ("serializers", "exporters", "suites")  # kinds whose methods are all that counts
+_PROTOCOLS = ("serializers", "exporters")  # kinds whose methods are all that counts
 
 
-def checked(factory: Any, kind: str, called: str) -> Any:
+def checked(factory: Any, kind: str, called: str, base: type | None = None) -> Any:
     """The plugin's class, which has the base class of its kind and all methods that it needs.
 
     Args:
         factory: what the entry point names.
         kind: of the plugin.
         called: how an error names the plugin.
+        base: the base class of a kind that is not in `BASES`.
 
     Raises:
         PluginError: it is no class, lacks the base class, or lacks a method.
 
     """
-    if kind not in BASES:
+    base = BASES.get(kind, base)
+    if base is None:
         return factory
-    base = BASES[kind]
     if not inspect.isclass(factory):
         raise PluginError(
             f"{called} is a {type(factory).__name__}, expected a class; "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
@@ -33,15 +33,14 @@ KINDS: Mapping[str, str] = {
     "serializers": "write a set of fragments as text",
     "grammars": "define which texts a language model can score",
     "likelihoods": "score a set of fragments as one entity",
-    "features": "say how far apart two fragments are",
     "indexes": "retrieve candidate clusters",
     "clusterers": "group fragments into entities",
     "resamplers": "reduce putative particles to P",
     "calibrators": "choose the concentration alpha",
     "exporters": "write entities to files",
-    "suites": "say what kbforge bench compares",
     "executors": "distribute work over workers",
     "commands": "verbs of the command line",
+    "kinds": "kinds of plugins that other distributions add, each by its base class",
 }
 
 _PACKED = (".gz", ".zst", ".zstd")
@@ -83,10 +82,15 @@ class Damaged:
 
 
 def installed(kind: str | None = None) -> list[Plugin]:
-    """All plugins (of a kind), by kind in the order of `KINDS`, then name, then distribution."""
-    kinds = list(KINDS)
+    """All plugins (of a kind), by kind in the order of `kinds`, then name, then distribution."""
+    kinds = _kinds(_scan()[0])
     found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
     return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
+
+
+def kinds() -> list[str]:
+    """The kinds of KBForge, then those that distributions add."""
+    return _kinds(_scan()[0])
 
 
 def names(kind: str) -> list[str]:
@@ -111,11 +115,13 @@ def load(kind: str, name: str) -> Any:
     except (Exception, SystemExit) as error:  # a stranger's import may raise anything
         cause = quoted(f"{type(error).__name__}: {error}", 400)
         raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
-    if kind == "commands":  # the page of help loads all of them, and can do without NumPy
+    # the page of help loads all commands, and can do without NumPy
+    if kind in ("commands", "kinds"):
         return loaded
     from kbforge.registry.contract import checked
 
-    return checked(loaded, kind, _called(plugin))
+    base = None if kind in KINDS else load("kinds", kind)
+    return checked(loaded, kind, _called(plugin), base)
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
@@ -198,7 +204,12 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[Damaged, ...]]:
         except Exception as error:  # damaged metadata may raise anything, in any reader
             folder = Path(str(getattr(distribution, "_path", "a distribution"))).name
             broken.append(Damaged(folder, f"{type(error).__name__}: {error}"))
-    return _mark_duplicates(found), tuple(broken)
+    known = _kinds(found)
+    return _mark_duplicates([p for p in found if p.kind in known]), tuple(broken)
+
+
+def _kinds(found: Iterable[Plugin]) -> list[str]:
+    return list(dict.fromkeys([*KINDS, *sorted(p.name for p in found if p.kind == "kinds")]))
 
 
 def _announces_plugins(distribution: Distribution) -> bool:
@@ -216,8 +227,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     found = [
         Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
         for entry_point in distribution.entry_points
-        if entry_point.group.startswith(_GROUP_PREFIX)
-        and (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) in KINDS
+        if (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) != entry_point.group
     ]
     if _satisfied(requires):
         return found
@@ -278,11 +288,12 @@ def kind_called(text: str) -> str:
         UsageError: there is no such kind.
 
     """
-    for kind in KINDS:
+    known = kinds()
+    for kind in known:
         if text in (kind, singular(kind)):
             return kind
-    meant = did_you_mean(text, [*KINDS, *map(singular, KINDS)])
-    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(KINDS)}{meant}')
+    meant = did_you_mean(text, [*known, *map(singular, known)])
+    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(known)}{meant}')
 
 
 def _called(plugin: Plugin) -> str:

@@ -12,9 +12,9 @@ then becomes a test of your plugin:
 import pytest
 
 _MODULES = (
-    *("calibrator", "clusterer", "command", "executor", "exporter", "feature"),
+    *("calibrator", "clusterer", "command", "executor", "exporter"),
     *("grammar", "index"),
-    *("likelihood", "resampler", "serializer", "source", "suite"),
+    *("likelihood", "resampler", "serializer", "source"),
 )
 # so that a failing assert shows its values, as in the author's own tests
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
@@ -26,7 +26,6 @@ from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.executor import ExecutorContract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
 from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
-from kbforge.testing.feature import FeatureContract  # noqa: E402
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
 from kbforge.testing.index import IndexContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
@@ -34,7 +33,6 @@ from kbforge.testing.pages import MemoryPages  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
 from kbforge.testing.source import SourceContract  # noqa: E402
-from kbforge.testing.suite import SuiteContract  # noqa: E402
 
 __all__ = [
     "BlackBox",
@@ -45,7 +43,6 @@ __all__ = [
     "Contract",
     "ExecutorContract",
     "ExporterContract",
-    "FeatureContract",
     "GrammarContract",
     "IndexContract",
     "LikelihoodContract",
@@ -54,6 +51,5 @@ __all__ = [
     "ResamplerContract",
     "SerializerContract",
     "SourceContract",
-    "SuiteContract",
     "UniformLikelihood",
 ]

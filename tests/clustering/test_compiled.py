@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.bench.scale.people import records
 from kbforge.clustering.compiled.clusters import InKernel
 from kbforge.clustering.compiled.session import CompiledSession, can_compile
 from kbforge.clustering.constraints.closure import Closure
@@ -35,7 +33,6 @@ from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.resamplers.greedy import Greedy
 from kbforge_plugins.resamplers.optimal import Optimal
-from kbforge_plugins.suites.labelled_sets import SETS, LabelledSet
 from tests.clustering.both_engines import ALPHA, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys
@@ -131,7 +128,8 @@ def test_what_workers_return_is_divided_once(
 
 def test_a_few_people_for_ever() -> None:
     """What the kernel forgets of clusters that are gone is nothing that the others have."""
-    fragments = list(islice(records(8, spellings=2), 1_800))
+    drawn = random.Random(0).choices(people(8, 1), k=1_800)
+    fragments = [replace(each, id=f"r{i}") for i, each in enumerate(drawn)]
     problem = fitted(Attributes(), fragments, 4.0)
     _, compiled = run(problem, fragments, Rules(100, Greedy(), splits=True), 150)
     made = compiled.snapshot().totals.evaluations
@@ -462,16 +460,3 @@ def test_keys_of_many_fragments_at_once() -> None:
         starts, keys = index.keys_of([*fragments, crowded])
         told = [keys[a:b].tolist() for a, b in itertools.pairwise(starts)]
         assert told == [list(index.keys(f)) for f in [*fragments, crowded]]
-
-
-SMALL = [one for one in SETS if one.fragments <= 2_500]
-
-
-@pytest.mark.slow
-@pytest.mark.data
-@pytest.mark.parametrize("labelled", SMALL, ids=lambda labelled: str(labelled.name))
-def test_labelled_sets(labelled: LabelledSet, data_dir: Path) -> None:
-    fragments = labelled.read(data_dir)
-    problem = fitted(model := Attributes(), fragments, 1.0)
-    problem = replace(problem, alpha=model.default_alpha)
-    run(problem, fragments, SplitSmc(particles=100)._rules, 500)

@@ -3,10 +3,6 @@ from __future__ import annotations
 from kbforge.testing import CommandContract
 
 
-class TestBench(CommandContract):
-    name = "bench"
-
-
 class TestCalibrate(CommandContract):
     name = "calibrate"
 
@@ -51,10 +47,6 @@ class TestRun(CommandContract):
     name = "run"
 
 
-class TestSample(CommandContract):
-    name = "sample"
-
-
 class TestShow(CommandContract):
     name = "show"
 
@@ -67,10 +59,6 @@ class TestTrainAttributes(CommandContract):
     name = "train-attributes"
 
 
-class TestTrainDiffusion(CommandContract):
-    name = "train-diffusion"
-
-
 class TestTrainLm(CommandContract):
     name = "train-lm"
 
@@ -79,16 +67,8 @@ class TestTrainNgram(CommandContract):
     name = "train-ngram"
 
 
-class TestTrainSupervised(CommandContract):
-    name = "train-supervised"
-
-
 class TestLabel(CommandContract):
     name = "label"
-
-
-class TestTrainDefault(CommandContract):
-    name = "train-default"
 
 
 class TestChanges(CommandContract):

@@ -9,8 +9,6 @@ from kbforge.models.resolve import make_likelihood
 from kbforge.testing import LikelihoodContract
 from kbforge.testing.examples import fragments
 from tests.likelihoods.gpt.language_models import small_model, write
-from tests.models.supervised import models as supervised_models
-from tests.training import circles_models
 
 
 class TestAttributes(LikelihoodContract):
@@ -72,40 +70,6 @@ class TestGptOfABundle(LikelihoodContract):
     @classmethod
     def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
         cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
-
-    def make(self) -> Any:
-        return make_likelihood(str(self.folder))
-
-
-class TestDiffusion(LikelihoodContract):
-    name = "diffusion"
-
-
-class TestDiffusionOfABundle(LikelihoodContract):
-    name = "diffusion"
-
-    folder: ClassVar[Path]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
-        folder = tmp_path_factory.mktemp("diffusion") / "model"
-        cls.folder = circles_models.write(circles_models.random_model(), folder)
-
-    def make(self) -> Any:
-        return make_likelihood(str(self.folder), {"probes": 1})
-
-
-class TestSupervised(LikelihoodContract):
-    name = "supervised"
-
-    folder: ClassVar[Path]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
-        folder = tmp_path_factory.mktemp("supervised") / "model"
-        cls.folder = supervised_models.write(supervised_models.small_model(), folder)
 
     def make(self) -> Any:
         return make_likelihood(str(self.folder))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kbforge.contracts import Fragment
-from kbforge_training.defaults.families import generated
+from kbforge.files.fragments import read_fragments
 
 
-def made(kind: int, seed: int = 3) -> list[Fragment]:
-    """People (0), organisations (1) or products (2), at most 80 fragments."""
-    file = list(generated(kind + 1, seed))[kind]
-    labels = list(dict.fromkeys(f.label for f in file.fragments))[:30]
-    return [f for f in file.fragments if f.label in labels][:80]
+def made(name: str) -> list[Fragment]:
+    """One of the files beside this module: people, many_people or organisations."""
+    return list(read_fragments(str(Path(__file__).with_name(f"{name}.jsonl"))))

@@ -14,7 +14,7 @@ from kbforge.fit.description import PairOdds
 from kbforge.fit.sample import close_ones
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_training.defaults.families import generated
+from tests.fit.people import made
 
 
 def odds_of(fragments: list[Fragment]) -> PairOdds:
@@ -26,7 +26,7 @@ def odds_of(fragments: list[Fragment]) -> PairOdds:
 
 @lru_cache
 def people() -> tuple[Fragment, ...]:
-    return next(iter(generated(1, 5))).fragments
+    return tuple(made("many_people"))
 
 
 def test_small_files_are_taken_whole() -> None:

@@ -38,7 +38,7 @@ def by_hand(odds: PairOdds, labels: IntArray) -> tuple[float, float, float, floa
 
 @pytest.mark.parametrize("share", [1.0, 0.4], ids=["the file", "a sample"])
 def test_expectations_are_those_of_all_pairs(share: float) -> None:
-    fragments = made(0)
+    fragments = made("people")
     model = make_likelihood("pairs")
     assert isinstance(model, Pairs)
     model.fit(fragments)

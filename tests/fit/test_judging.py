@@ -31,7 +31,7 @@ def judged(fragments: list[Fragment], *names: str) -> Judged:
 
 @pytest.fixture(scope="module")
 def people() -> Judged:
-    return judged(made(0))
+    return judged(made("people"))
 
 
 def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Judged) -> None:
@@ -47,7 +47,7 @@ def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Jud
 
 
 def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judged) -> None:
-    fragments = made(0)
+    fragments = made("people")
     turned = [replace(f, id=f"x{i}", label=None) for i, f in enumerate(reversed(fragments))]
     again = judged(turned)
     assert (again.chosen.likelihood, again.chosen.alpha) == (
@@ -79,7 +79,7 @@ def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
     assert people.without(NAMES).chosen.likelihood != NAMES
     with pytest.raises(ValueError, match="no hypothesis"):
         people.only("gpt")
-    assert "trigram" in {h.likelihood for h in judged(made(0), "trigram").found}
+    assert "trigram" in {h.likelihood for h in judged(made("people"), "trigram").found}
 
 
 def test_answers_move_the_choice_to_what_agrees_with_them(people: Judged) -> None:

@@ -26,7 +26,7 @@ def fitted(name: str, fragments: list[Fragment]) -> ConjugateLikelihood:
 @pytest.mark.parametrize("name", ["bigram", "pairs"])
 @pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
 def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha: float) -> None:
-    fragments = made(0)
+    fragments = made("people")
     likelihood = fitted(name, fragments)
     path = merge_path(likelihood, fragments, None, -5.0)
     problem = Problem(likelihood, math.exp(log_alpha))
@@ -38,7 +38,7 @@ def test_a_path_is_agglomerative_clustering_at_every_alpha(name: str, log_alpha:
 
 @pytest.mark.parametrize("name", ["bigram", "attributes", "pairs"])
 def test_split_smc_finds_nearly_the_same(name: str) -> None:
-    fragments = made(0)
+    fragments = made("people")
     likelihood = fitted(name, fragments)
     log_alpha = 1.0 if name == "pairs" else 5.0
     (labels,) = merge_path(likelihood, fragments, likelihood.index, 0.0).labels([log_alpha])
@@ -50,7 +50,7 @@ def test_split_smc_finds_nearly_the_same(name: str) -> None:
 
 
 def test_groupings_grow_coarser_as_alpha_falls() -> None:
-    fragments = made(1)
+    fragments = made("organisations")
     path = merge_path(fitted("bigram", fragments), fragments, None, 0.0)
     groupings = path.labels([0.0, 3.0, 9.0, 40.0])
     counts = [len(set(labels.tolist())) for labels in groupings]
@@ -82,7 +82,7 @@ def test_many_equal_fragments_are_compared_all_the_same() -> None:
 
 
 def test_a_likelihood_that_fails_is_said_to() -> None:
-    fragments = made(0)[:5]
+    fragments = made("people")[:5]
     likelihood = fitted("bigram", fragments)
     table = type(likelihood.live_clusters())
 

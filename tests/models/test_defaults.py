@@ -71,7 +71,9 @@ def test_a_folder_says_which_of_them_it_has(folder: Path) -> None:
         read_default(folder, JUDGE_FILE)
     assert default_folder(str(folder), JUDGE_FILE) == SHIPPED
     (folder / MANIFEST).unlink()
-    with pytest.raises(ModelError, match=r"has no manifest.json \(kbforge train-default writes"):
+    with pytest.raises(
+        ModelError, match=r"has no manifest.json \(kbforge lab train-default writes"
+    ):
         read_default(folder, FILES[0])
 
 

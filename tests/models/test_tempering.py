@@ -18,7 +18,6 @@ from kbforge.contracts import (
     SetMarginals,
 )
 from kbforge.errors import UsageError
-from kbforge.files.fragments import write_fragments
 from kbforge.models import tempering
 from kbforge.models.tempering import temper, tempered
 from kbforge.testing import examples
@@ -134,13 +133,7 @@ def test_sets_are_divided():
     assert found.tolist() == (made.set_marginals(items).log_marginal(sets) / 2.0).tolist()
 
 
-def test_no_exponential_family_is_refused_in_a_sentence(program, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_fragments(TestGaussian().fragments(), "points.jsonl")
-    words = ("cluster", "points.jsonl", "--likelihood", "gaussian", "--clusterer", "fastex")
-    ran = program(*words, "--temperature", "2", "-o", "kb.jsonl")
-    assert ran.code == 2
-    assert ran.err.startswith("kbforge: --temperature: at temperature 2 Gaussian is not the exp")
+def test_a_tempered_likelihood_without_an_exponential_family_has_none():
     assert temper(Categorical(), 2.0).exponential_family([]) is None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from kbforge.contracts import (
 from kbforge.errors import PluginError
 from kbforge.registry.contract import checked
 from kbforge.testing import Categorical
+from tests.registry.distributions import Distribution, kbforge
 
 WHO = 'the plugin "x" of kb-x 1.0'
 
@@ -48,7 +51,6 @@ class Half(ConjugateLikelihood):
         ("calibrators", object, r"calibrate\(fragments, problem, clusterer, search, rng"),
         ("serializers", object, r"(parse|serialize)\("),
         ("exporters", object, r"export\("),
-        ("suites", object, r"plan\(quick\); define it as kbforge.contracts.suite.Suite says"),
     ],
 )
 def test_a_method_that_the_contract_needs_is_asked_for(
@@ -56,6 +58,38 @@ def test_a_method_that_the_contract_needs_is_asked_for(
 ) -> None:
     with pytest.raises(PluginError, match=f"^{WHO} has no method .*{expected}"):
         checked(plugin, kind, WHO)
+
+
+SCALES = '''
+from abc import ABC, abstractmethod
+
+class Scale(ABC):
+    """Weighs."""
+
+    @abstractmethod
+    def weigh(self, x): ...
+
+class Good(Scale):
+    """Weighs well."""
+
+    def weigh(self, x):
+        return 1
+
+class Bad(Scale):
+    """Does not weigh."""
+'''
+
+
+def test_a_distribution_adds_a_kind_by_its_base_class(tmp_path: Path) -> None:
+    entries = {
+        "kbforge.kinds": {"scales": "kb_scales:Scale"},
+        "kbforge.scales": {"good": "kb_scales:Good", "bad": "kb_scales:Bad"},
+    }
+    Distribution("kb-scales", "1.0", entries, {"kb_scales": SCALES}).write(tmp_path)
+    listed = kbforge("plugins", "list", "--kind", "scale", "--check", "--json", path=tmp_path)
+    rows = {row["name"]: row for row in json.loads(listed.out)["plugins"]}
+    assert (rows["good"]["status"], rows["bad"]["status"]) == ("ok", "broken")
+    assert "has no method weigh, expected weigh(x)" in rows["bad"]["cause"]
 
 
 def test_a_plugin_that_is_no_class_is_refused() -> None:

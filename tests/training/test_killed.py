@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from tests.program import Run
-from tests.reproductions.scripts import script
+from tests.scripts import script
 
 killed_training = script("killed_training")
 

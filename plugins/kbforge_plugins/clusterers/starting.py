@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from kbforge.clustering.fastex.mixture_run import at_random
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.read import read_entities
 
 SINGLETONS = "singletons"
 SEQUENTIAL = "sequential"
-RANDOM = "random"
 ONE = "one"
 
 
@@ -40,24 +36,6 @@ def require_start(start: str, *words: str) -> str:
 def chain_start(start: str, fragments: Sequence[Fragment]) -> list[Cluster] | None:
     """As `groups_from`; None for `sequential`, where the chain itself places the fragments."""
     return None if start == SEQUENTIAL else groups_from(start, fragments)
-
-
-def mixture_start(
-    start: str, fragments: Sequence[Fragment], components: int | None, rng: np.random.Generator
-) -> list[Cluster] | None:
-    """As `chain_start`, and for `random` a component drawn for every fragment.
-
-    Args:
-        start: what to start from.
-        fragments: what is clustered.
-        components: K; None is a Dirichlet process, which nothing can be drawn of.
-        rng: of the draws.
-
-    """
-    if start != RANDOM:
-        return chain_start(start, fragments)
-    assert components is not None
-    return at_random(len(fragments), components, rng)
 
 
 def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:

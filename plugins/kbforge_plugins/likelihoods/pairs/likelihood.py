@@ -556,6 +556,6 @@ def _checked(content: bytes, where: str) -> Trees:
         said = quoted(differ[0]) if differ else "their order"
         raise ModelError(
             f"{where}: expected the {len(FEATURES)} features of this version, got others ({said}); "
-            "train it anew with python -m kbforge_training.defaults.pairs"
+            "train it anew with python -m kbforge_lab.training.defaults.pairs"
         )
     return trees

@@ -1,0 +1,346 @@
+"""Summary: rows of one method, setting and task as means and standard deviations."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbforge.words import counted
+from kbforge_lab.bench.results import Row, TraceRow
+from kbforge_lab.bench.runs import Run
+from kbforge_lab.bench.workers import Failure
+from kbforge_lab.contracts.suite import Expectation, Method, Metric, Plan
+from kbforge_lab.convergence import LEAST, bulk_effective_size, scale_reduction
+
+# equal groupings differ by less, which are summed in another order or, by a language model, scored
+# in other batches in single precision; relative, and absolute for what is near 0
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation, None of a single value or an infinite one."""
+
+    mean: float
+    sd: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Of at least one value."""
+        mean = statistics.fmean(values)
+        spreads = len(values) > 1 and math.isfinite(mean)
+        return cls(mean, statistics.stdev(values) if spreads else None)
+
+    def text(self, digits: int) -> str:
+        """`mean (sd)`, or the mean alone."""
+        mean = f"{self.mean:,.{digits}f}"
+        return mean if self.sd is None else f"{mean} ({self.sd:.{digits}f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a method with one setting did on one task, over its shuffles.
+
+    The figures are of the runs that saw all fragments or, if none did, of all of them: those of a
+    part are of another problem.
+
+    Attributes:
+        runs: how many.
+        cut: how many of them saw all fragments, and the budget ended them before their own rule.
+        parts: how many fragments each run got to that saw only a part, the fewest first.
+        of: how many fragments there are.
+        gold_entities: how many entities the labels say there are.
+        model: of whole ways to a grouping, what it was grouped by, as `peak_mib` and what is below
+            it; where the orders have several, all of them.
+        pairwise_f1: of groupings by examples, as what is below it.
+        r_hat: of the log joint density over the runs, which are chains; None of less than two.
+        effective_size: draws that the chains' are worth, of the same.
+
+    """
+
+    task: str
+    method: Method
+    runs: int
+    cut: int
+    parts: tuple[int, ...]
+    of: int
+    log_posterior: Spread
+    f1: Spread
+    precision: Spread
+    recall: Spread
+    entities: Spread
+    seconds: Spread
+    cpu_seconds: Spread
+    model_evaluations: Spread
+    gold_entities: int
+    model: str
+    alpha: Spread | None
+    peak_mib: Spread | None
+    pairs_ece: Spread | None
+    pairs_ece_mapped: Spread | None
+    entities_ece: Spread | None
+    entities_ece_mapped: Spread | None
+    pairwise_precision: Spread | None
+    pairwise_recall: Spread | None
+    pairwise_f1: Spread | None
+    rand: Spread | None
+    edit_score: Spread | None
+    normalised_vi: Spread | None
+    r_hat: float | None
+    effective_size: float | None
+
+    @property
+    def compares(self) -> bool:
+        """Whether the figures are of the whole problem."""
+        return len(self.parts) < self.runs
+
+    @property
+    def harmonic_f1(self) -> float:
+        """The harmonic mean of mean precision and mean recall, 0 if both are."""
+        total = self.precision.mean + self.recall.mean
+        return 2 * self.precision.mean * self.recall.mean / total if total else 0.0
+
+    @property
+    def endings(self) -> str:
+        """How many runs the budget ended, and where; "" if none."""
+        said = []
+        if self.parts:
+            fewest, most = self.parts[0], self.parts[-1]
+            seen = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+            said.append(f"{len(self.parts)} saw a part, {seen} of {self.of:,}")
+        if self.cut:
+            said.append(f"{self.cut} cut short")
+        return "; ".join(said)
+
+
+def footnotes(found: Sequence[Line]) -> dict[str, str]:
+    """What `Line.endings` of a table says -> what that means."""
+    out = {}
+    if any(line.parts for line in found):
+        out["saw a part"] = (
+            "the time budget ended the run before it saw all fragments; figures of such runs are "
+            "given only where no run saw all, and do not compare with those of other lines"
+        )
+    if any(line.cut for line in found):
+        out["cut short"] = (
+            "the run saw all fragments, and the time budget ended it before its own rule"
+        )
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an expectation held.
+
+    Attributes:
+        held: None if it could not be tested, because a method that it is about did not run or did
+            not get to the end.
+        sentence: by how much, or why it could not.
+
+    """
+
+    expectation: Expectation
+    held: bool | None
+    sentence: str
+
+    @property
+    def mark(self) -> str:
+        """`held` in words."""
+        return {True: "held", False: "FAILED", None: "not tested"}[self.held]
+
+
+def is_of(row: Row | TraceRow, method: Method) -> bool:
+    """Whether the row is of this method with this setting."""
+    return (row.method, row.particles, row.surrogate, row.max_evals) == (
+        method.name,
+        method.particles,
+        method.surrogate,
+        method.max_evals,
+    )
+
+
+def lines(rows: Iterable[Row], plan: Plan) -> list[Line]:
+    """The lines of the plan's table that have rows, task by task."""
+    held = list(rows)
+    out = []
+    for task in plan.tasks:
+        for method in plan.methods:
+            group = [row for row in held if row.task == task.name and is_of(row, method)]
+            if group:
+                out.append(_line(task.name, method, group))
+    return out
+
+
+def _line(task: str, method: Method, group: Sequence[Row]) -> Line:
+    whole = [row for row in group if row.fragments == row.of]
+    rows = whole or group
+    r_hat, effective_size = _met(rows)
+    return Line(
+        task=task,
+        method=method,
+        runs=len(group),
+        cut=sum(row.cut for row in whole),
+        parts=tuple(sorted(row.fragments for row in group if row.fragments < row.of)),
+        of=group[0].of,
+        log_posterior=Spread.of([row.log_posterior for row in rows]),
+        f1=Spread.of([row.f1 for row in rows]),
+        precision=Spread.of([row.precision for row in rows]),
+        recall=Spread.of([row.recall for row in rows]),
+        entities=Spread.of([float(row.entities) for row in rows]),
+        seconds=Spread.of([row.seconds for row in rows]),
+        cpu_seconds=Spread.of([row.cpu_seconds for row in rows]),
+        model_evaluations=Spread.of([float(row.model_evaluations) for row in rows]),
+        gold_entities=rows[0].gold_entities,
+        model=", ".join(dict.fromkeys(row.model for row in rows)),
+        alpha=_known([row.alpha for row in rows]),
+        peak_mib=_known([row.peak_mib for row in rows]),
+        pairs_ece=_known([row.pairs_ece for row in rows]),
+        pairs_ece_mapped=_known([row.pairs_ece_mapped for row in rows]),
+        entities_ece=_known([row.entities_ece for row in rows]),
+        entities_ece_mapped=_known([row.entities_ece_mapped for row in rows]),
+        pairwise_precision=_known([row.pairwise_precision for row in rows]),
+        pairwise_recall=_known([row.pairwise_recall for row in rows]),
+        pairwise_f1=_known([row.pairwise_f1 for row in rows]),
+        rand=_known([row.rand for row in rows]),
+        edit_score=_known([row.edit_score for row in rows]),
+        normalised_vi=_known([row.normalised_vi for row in rows]),
+        r_hat=r_hat,
+        effective_size=effective_size,
+    )
+
+
+def _met(rows: Sequence[Row]) -> tuple[float | None, float | None]:
+    """R-hat and the effective sample size of chains' traces."""
+    traces = [np.array(json.loads(row.trace), dtype=np.float64) for row in rows]
+    lengths = {len(trace) for trace in traces}
+    if len(traces) < 2 or len(lengths) > 1 or min(lengths) < LEAST:
+        return None, None
+    r_hat = scale_reduction(traces)
+    # JSON has no word for what it is where no chain moves
+    return r_hat if math.isfinite(r_hat) else None, bulk_effective_size(traces)
+
+
+def _known(values: Sequence[float | None]) -> Spread | None:
+    """Of those that there are, None without any."""
+    known = [value for value in values if value is not None]
+    return Spread.of(known) if known else None
+
+
+def shortfalls(found: Sequence[Line], plan: Plan) -> list[str]:
+    """A sentence for what of the plan's table has not run, or on fewer orders than planned."""
+    runs = {(line.task, line.method.name): line.runs for line in found}
+    tasks: dict[str, list[str]] = {}
+    for task in plan.tasks:
+        missing: dict[tuple[int, int], list[str]] = {}
+        for method in plan.methods:
+            count = (runs.get((task.name, method.name), 0), method.shuffles or plan.shuffles)
+            if count[0] < count[1]:
+                missing.setdefault(count, []).append(method.name)
+        for (done, planned), names in missing.items():
+            short = f"{done} of {planned} planned orders of {', '.join(names)}"
+            tasks.setdefault(short, []).append(task.name)
+    return [f"{', '.join(names)}: {short}" for short, names in tasks.items()]
+
+
+def failures(failed: Iterable[Failure]) -> list[str]:
+    """A sentence for each reason why runs have no result."""
+    by_reason: dict[str, list[Run]] = {}
+    for failure in failed:
+        by_reason.setdefault(failure.why, []).append(failure.run)
+    return [
+        f"{runs[0].called}{_and_others(len(runs) - 1)} failed: {why}"
+        for why, runs in by_reason.items()
+    ]
+
+
+def _and_others(count: int) -> str:
+    return f", and {counted(count, 'other run')}" if count else ""
+
+
+def verdicts(rows: Iterable[Row], plan: Plan) -> list[Verdict]:
+    """Every expectation of the plan, judged by the rows of its table.
+
+    Two methods are compared on the orders of the data that both have: orders differ more than
+    methods do.
+    """
+    held = list(rows)
+    return [_judge(expectation, held, plan) for expectation in plan.expectations]
+
+
+def _judge(wanted: Expectation, rows: Sequence[Row], plan: Plan) -> Verdict:
+    called = {"log_posterior": "log posterior", "f1": "F1", "pairwise_f1": "F1 of pairs"}.get(
+        wanted.metric, wanted.metric
+    )
+    what = f"{wanted.task}: {called} of {wanted.method}"
+    names = [wanted.method] + ([wanted.no_worse_than] if wanted.no_worse_than else [])
+    orders = [_orders(rows, plan, wanted.task, name) for name in names]
+    shared = sorted(set.intersection(*map(set, orders)))
+    compared = [[own[shuffle] for shuffle in shared] for own in orders]
+    if (why := _untested(wanted, names, orders, compared)) is not None:
+        return Verdict(wanted, None, f"{what}: {why}")
+    got = _mean(compared[0], wanted.metric)
+    bound, against = wanted.at_least, "the bound"
+    if wanted.no_worse_than is not None:
+        bound = _mean(compared[1], wanted.metric) - wanted.slack
+        apart = f" {'less' if wanted.slack > 0 else 'plus'} {abs(wanted.slack):g}"
+        against = f"that of {wanted.no_worse_than}{apart if wanted.slack else ''}"
+    digits = 2 if wanted.metric == "log_posterior" else 4
+    held = got >= bound or math.isclose(got, bound, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    relation = "at least" if held else f"{_shown(bound - got, digits)} below"
+    sentence = f"{what} is {got:.{digits}f}, {relation} {against}, {bound:.{digits}f}"
+    if bound > 1 and wanted.metric != "log_posterior":
+        sentence += ", and none can be above 1"
+    planned = min(_planned(plan, name) for name in names)
+    if len(shared) < planned:
+        both = " that both have" if len(names) > 1 else ""
+        sentence += f" (on {len(shared)} of {planned} planned orders{both})"
+    return Verdict(wanted, held, sentence)
+
+
+def _shown(difference: float, digits: int) -> str:
+    """To so many decimals, or to as many as show that it is not 0."""
+    text = f"{difference:.{digits}f}"
+    return text if float(text) else f"{difference:.1g}"
+
+
+def _orders(rows: Iterable[Row], plan: Plan, task: str, name: str) -> dict[int, Row]:
+    """What a method of the table did on each order of a task."""
+    meant = [method for method in plan.methods if method.name == name]
+    return {
+        row.shuffle: row
+        for row in rows
+        if row.task == task and any(is_of(row, method) for method in meant)
+    }
+
+
+def _untested(
+    wanted: Expectation,
+    names: Sequence[str],
+    orders: Sequence[Mapping[int, Row]],
+    compared: Sequence[Sequence[Row]],
+) -> str | None:
+    for name, own in zip(names, orders, strict=True):
+        if not own:
+            return f"{'it' if name == wanted.method else name} did not run"
+    if not compared[0]:
+        return f"it and {names[1]} ran on no order that both have"
+    for name, judged in zip(names, compared, strict=True):
+        # the figures of a part are of another problem
+        for row in judged:
+            if row.fragments < row.of:
+                return f"a run of {name} ended at {row.fragments:,} of {row.of:,} fragments"
+    return None
+
+
+def _planned(plan: Plan, name: str) -> int:
+    (method,) = (method for method in plan.methods if method.name == name)
+    return method.shuffles or plan.shuffles
+
+
+def _mean(rows: Sequence[Row], metric: Metric) -> float:
+    return statistics.fmean(float(getattr(row, metric)) for row in rows)

@@ -1,0 +1,1 @@
+"""The verbs of `kbforge lab`, one module each."""

@@ -1,0 +1,286 @@
+"""`kbforge lab bench`: every algorithm side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer.core import TyperCommand
+
+from kbforge.cli import console, options
+from kbforge.errors import EXIT_ERROR, KBForgeError, UsageError
+from kbforge_lab.cli import bench_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+    from kbforge_lab.bench.experiment import Benched
+    from kbforge_lab.bench.overview import Grid
+    from kbforge_lab.bench.results import Row
+    from kbforge_lab.bench.workers import Failure
+    from kbforge_lab.contracts.suite import Task
+
+app = typer.Typer(add_completion=False)
+
+_WIDEST = 1_000  # columns of a terminal that nobody has
+
+
+class _Bench(TyperCommand):
+    """Takes the name of a suite; `scale` in its place is a command of its own."""
+
+    @property
+    def commands(self) -> Mapping[str, Any]:
+        """The one sub-command, as those of a group are found."""
+        return {"scale": typer.main.get_command(bench_scale.app)}
+
+    def make_context(
+        self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        found = self.commands.get(args[0]) if args else None
+        if found is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return found.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@app.command(cls=_Bench)
+def bench(
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="What to compare: gauss, circles, text, accuracy, hashing, supervised or another "
+            "suite's name."
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for results and report.",
+            show_default="bench-SUITE, with -quick behind it for --quick",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of the suite.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Exit with 1 unless what the suite expects was tested and holds."
+        ),
+    ] = False,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Run nothing; report on what the folder has.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Runs side by side, each in its own process.")
+    ] = 1,
+    tasks: Annotated[
+        str | None, typer.Option(help="Only these sets of the suite, with commas between.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these, with commas between, such as smc,greedy.")
+    ] = None,
+    sweeps: Annotated[
+        bool,
+        typer.Option(
+            help="Also the settings that only the curves need, such as other P and M. How often a "
+            "sampler goes over the fragments is --set suite.sweeps=N."
+        ),
+    ] = True,
+    shuffles: Annotated[
+        int | None, typer.Option(min=1, help="Most orders of the data.", show_default="the suite's")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Longest run.", show_default="the suite's")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Moves the orders of the data, and what methods draw.")
+    ] = 0,
+    figures: Annotated[bool, typer.Option(help="Draw the figures; needs matplotlib.")] = True,
+    format_name: Annotated[
+        Literal["jsonl", "parquet"],
+        typer.Option("--format", help="parquet writes the tables in that format, too."),
+    ] = "jsonl",
+    settings: options.Settings = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Compare clusterers on a suite: methods, settings and orders of the data, with a report.
+
+    Writes FOLDER/results.jsonl (a row a run), FOLDER/trace.jsonl (the state of each run on its
+    way), figures, and FOLDER/report.md with the table. The suite accuracy compares what users get,
+    with nothing but a file, on all labelled sets; it has no figures, and FOLDER/table.csv has all
+    that its report tells. The suite supervised compares what learns from clusters of examples: a
+    run is a chain, --workers are chains side by side. Runs that the folder already has are not
+    repeated, so the same command goes on after an interruption. A run that fails does not end the
+    others; the exit code then is 1.
+
+    kbforge lab bench scale FILE measures growing parts of a file and plans for larger ones.
+
+    Examples:
+
+        kbforge lab bench gauss --quick
+
+        kbforge lab bench gauss --set suite.data=published --workers 2 -o results/
+
+        kbforge lab bench text --methods split-smc,smc --shuffles 2 --no-sweeps
+
+        kbforge lab bench text --tasks webnlg-names --set suite.likelihood=gpt --seconds 1800
+
+        kbforge lab bench accuracy --set suite.most=5000 --set suite.orders=5
+
+        kbforge lab bench supervised --workers 2 --methods scdp-3
+    """
+    from pathlib import Path
+
+    from kbforge.registry.options import parse_settings
+    from kbforge_lab.bench.experiment import bench as run
+    from kbforge_lab.bench.experiment import prepare
+    from kbforge_lab.bench.runs import Selection
+    from kbforge_lab.bench.settings import BenchSettings
+
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"--seconds: expected a number above 0, got {seconds:g}")
+    chosen = BenchSettings(
+        quick=quick,
+        report_only=report_only,
+        workers=workers,
+        selection=Selection(_names(tasks), _names(methods), sweeps, shuffles, seconds, seed),
+        figures=figures,
+        format=format_name,
+        options=dict(parse_settings(settings or [], ("suite",))["suite"]),
+    )
+    folder = output or f"bench-{suite}{'-quick' if quick else ''}"
+    planned = prepare(suite, chosen)
+    total, called = len(planned.runs), f"bench {suite}"
+    names = {one.key: one.called for one in planned.runs}
+    with console.progress("last: {task.fields[last]}", total=total, description=called) as bar:
+        done = run(
+            planned, Path(folder), chosen, lambda n, last: bar.update(n, last=_said(last, names))
+        )
+    for sentence in done.notes:
+        console.note(f"note: {sentence}")
+    if json:
+        console.print_json(done.summary())
+    else:
+        _print(done, folder)
+    if check:
+        _require_all_tested(done)
+    if done.failed or (check and not done.holds):
+        raise typer.Exit(EXIT_ERROR)
+
+
+def _require_all_tested(done: Benched) -> None:
+    if not done.verdicts:
+        raise KBForgeError("--check: the suite expects nothing of these tasks")
+    untested = [verdict.sentence for verdict in done.verdicts if verdict.held is None]
+    if untested:
+        raise KBForgeError(f"--check: not tested: {'; '.join(untested)}")
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(name.strip() for name in text.split(","))
+
+
+def _said(last: Row | Failure | None, names: Mapping[str, str]) -> str:
+    """What came of a run; `names` has what the run of each row is called."""
+    from kbforge_lab.bench.workers import Failure
+
+    if last is None:
+        return "none yet"
+    if isinstance(last, Failure):
+        return f"{last.run.called} failed"
+    if last.pairwise_f1 is not None:
+        return f"{names[last.key]}: F1 of pairs {last.pairwise_f1:.3f}, {last.seconds:.2f} s"
+    return (
+        f"{names[last.key]}: log posterior {last.log_posterior:,.1f}, F1 {last.f1:.3f}, "
+        f"{last.seconds:.2f} s"
+    )
+
+
+def _print(done: Benched, folder: str) -> None:
+    from kbforge.words import counted
+    from kbforge_lab.bench.summary import footnotes
+
+    screen: Any = console.stdout()
+    if done.plan.of_ways:
+        wide: Any = console.stdout()
+        wide.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
+        wide.print(_overview_table(done))
+    elif done.plan.of_examples:
+        wide = console.stdout()
+        wide.width = _WIDEST
+        for task in done.plan.tasks:
+            wide.print(_pairs_table(done, task))
+    else:
+        screen.print(_methods_table(done))
+    # below, because a column for this leaves no terminal enough for the rest
+    for line in filter(lambda line: line.endings, done.lines):
+        said = f"* {line.task}, {line.method.name}: of {counted(line.runs, 'run')} {line.endings}"
+        screen.print(said, markup=False, soft_wrap=True)
+    for name, meaning in footnotes(done.lines).items():
+        screen.print(f"{name}: {meaning}", markup=False, soft_wrap=True)
+    for verdict in done.verdicts:
+        screen.print(f"{verdict.mark}: {verdict.sentence}", markup=False, soft_wrap=True)
+    again = f", {done.finished_before:,} finished before" if done.finished_before else ""
+    failed = f"; {len(done.failed)} failed, the same command tries again" if done.failed else ""
+    console.note(f"{counted(done.runs, 'run')}{again}{failed}; wrote {folder}/report.md")
+
+
+def _methods_table(done: Benched) -> Table:
+    from rich.text import Text
+
+    table = _empty_table(
+        texts=("task", "method", "P"),
+        numbers=("runs", "log posterior", "F1", "entities", "seconds"),
+    )
+    for line in done.lines:
+        table.add_row(
+            Text(line.task),
+            Text(line.method.name),
+            "" if line.method.particles is None else str(line.method.particles),
+            f"{line.runs}{'*' * bool(line.endings)}",
+            line.log_posterior.text(1),
+            line.f1.text(3),
+            f"{line.entities.mean:,.1f}",
+            f"{line.seconds.mean:,.3g}",
+        )
+    return table
+
+
+def _overview_table(done: Benched) -> Table:
+    from kbforge_lab.bench.overview import overview
+
+    return _grid_table(overview(done.plan, done.lines))
+
+
+def _pairs_table(done: Benched, task: Task) -> Table:
+    from kbforge_lab.bench.pairs_table import pairs_table
+
+    grid = pairs_table(task, done.plan, done.lines)
+    table = _grid_table(grid)
+    table.title, table.title_justify = task.name, "left"
+    return table
+
+
+def _grid_table(grid: Grid) -> Table:
+    from rich.text import Text
+
+    table = _empty_table(texts=grid.head[: grid.texts], numbers=grid.head[grid.texts :])
+    for cells in grid.rows:
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _empty_table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in texts:
+        table.add_column(column)
+    for column in numbers:
+        table.add_column(column, justify="right")
+    return table

@@ -1,0 +1,174 @@
+"""`kbforge lab bench scale`: what a larger file would take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from kbforge.cli import console, options
+from kbforge.cli.options import choices_of
+from kbforge.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbforge.fit.choices import Choices
+    from kbforge_lab.bench.scale.measuring import Measured
+    from kbforge_lab.bench.scale.report import Scaled
+    from kbforge_lab.bench.scale.running import Draw
+
+app = typer.Typer(add_completion=False)
+
+_WIDEST = 1_000  # columns of a terminal that nobody has
+
+
+@app.command()
+def scale(
+    context: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            help="JSON lines file of fragments, as large as you have one.",
+            show_default="made-up people",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Fragments of each part, with commas between.",
+            show_default="1000,3000,10000 and so on to 100000",
+        ),
+    ] = None,
+    draw: Annotated[
+        Literal["first", "random"],
+        typer.Option(
+            help="A part is the first fragments of the file, or random ones in its order."
+        ),
+    ] = "first",
+    gib: Annotated[float, typer.Option("--gib", help="Memory of a worker, GiB.")] = 16.0,
+    hours: Annotated[float, typer.Option("--hours", help="How long it all may take.")] = 24.0,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            help="Simulate a router for so many shards, with commas between, on the largest part; "
+            "such as 2,8,64.",
+            show_default="none",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Write the report to this file, as Markdown."),
+    ] = None,
+    clusterer: options.Clusterer = "split-smc",
+    likelihood: options.Likelihood = None,
+    index: options.Index = None,
+    particles: options.Particles = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration: larger makes more entities.")
+    ] = None,
+    seed: options.Seed = 0,
+    settings: options.Settings = None,
+    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+) -> None:
+    """Measure growing parts of a file, and plan for 10 million to 1,000 million.
+
+    Every part goes all the way from file to knowledge base in a process of its own, the smallest
+    first. Time and memory are fitted against the number of fragments. The plan says how long a
+    larger file would take, how much memory, and how many workers of that memory, with intervals,
+    and what it takes for granted. The knowledge bases are thrown away.
+
+    Examples:
+
+        kbforge lab bench scale fragments.jsonl
+
+        kbforge lab bench scale fragments.jsonl --sizes 10000,30000,100000,300000 --draw random
+
+        kbforge lab bench scale --sizes 1000,2000,4000,8000 --likelihood attributes --json
+    """
+    from kbforge.files.apart import require_apart
+    from kbforge.files.io import open_output, require_writable
+    from kbforge_lab.bench.scale.plan import Wishes
+    from kbforge_lab.bench.scale.report import Scaled, markdown, summary
+    from kbforge_lab.bench.scale.running import count_fragments, sizes_of
+
+    for name, number in (("gib", gib), ("hours", hours)):
+        if not 0 < number < float("inf"):
+            raise UsageError(f"--{name}: expected a number above 0, got {number:g}")
+    if output is not None:
+        require_apart(output, [] if file is None else [file])
+        require_writable(output)
+    choices = choices_of(context)
+    over = _numbers("shards", shards) or []
+    if min(over, default=1) < 1:
+        raise UsageError(f"--shards: expected numbers from 1, got {shards}")
+    named = _numbers("sizes", sizes)
+    wanted = sizes_of(None if file is None else count_fragments(file), named)
+    measured = list(_followed(file, wanted, choices, draw, sorted(over)))
+    routed = measured[-1].routed
+    scaled = Scaled(
+        "made-up people" if file is None else quoted(file, 400),
+        "three records a person" if file is None else f"{draw} fragments",
+        measured,
+        Wishes(gib, hours, routed[-1].busiest if routed else 0.0),
+    )
+    if output is not None:
+        with open_output(output) as out:
+            out.write(markdown(scaled).encode())
+    if json:
+        console.print_json(summary(scaled))
+    else:
+        _print(scaled)
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """The numbers that an option names, if it was given."""
+    if text is None:
+        return None
+    try:
+        return [int(part.replace("_", "")) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--{option}: expected whole numbers with commas between, got {quoted(text)}"
+        ) from None
+
+
+def _followed(
+    file: str | None, sizes: Sequence[int], choices: Choices, draw: Draw, shards: Sequence[int]
+) -> Iterator[Measured]:
+    """The measurements, with a bar of the fragments that are through."""
+    from kbforge_lab.bench.scale.measuring import PARTS
+    from kbforge_lab.bench.scale.running import measure_all
+
+    columns = ("{task.fields[part]} {task.fields[of]} fragments", "{task.fields[last]}")
+    through, last = 0, "no size is through"
+    with console.progress(*columns, total=sum(sizes), description="bench scale") as bar:
+
+        def on_part(size: int, part: str, share: float) -> None:
+            done = (PARTS.index(part) + min(share, 1.0)) / len(PARTS)
+            bar.update(through + int(done * size), part=part, of=f"{size:,}", last=last)
+
+        for one in measure_all(file, sizes, choices, draw, on_part, shards=shards):
+            through += one.fragments
+            last = f"{one.fragments:,} took {one.seconds:,.1f} s"
+            yield one
+
+
+def _print(scaled: Scaled) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kbforge_lab.bench.scale.report import grids, sentences
+
+    screen = console.stdout()
+    screen.width = _WIDEST  # the terminal breaks lines: figures that are cut short are none
+    for grid in grids(scaled):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for place, column in enumerate(grid.head):
+            table.add_column(column or grid.title, justify="right" if place else "left")
+        for row in grid.rows:
+            table.add_row(*map(Text, row))
+        screen.print(table)
+        screen.print()
+    for sentence in sentences(scaled):
+        screen.print(f"* {sentence}", markup=False, soft_wrap=True)

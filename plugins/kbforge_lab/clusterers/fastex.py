@@ -1,0 +1,105 @@
+"""FastEx: mixtures of exponential families by binary hashes (see `kbforge_lab.fastex`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.errors import UsageError
+from kbforge_lab.fastex.counts import Taylor
+from kbforge_lab.fastex.mixture_run import RANDOM, mixture_start
+from kbforge_lab.fastex.run import FastExRules, run_fastex
+from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, require_start
+from kbforge_plugins.resamplers.optimal import Optimal
+
+_MOST_BITS = 1024
+_MOST_TRIES = 16
+
+
+class FastEx(Clusterer):
+    """Sampling where there are many clusters: a place is proposed by the distances of binary
+    hashes, and accepted by the likelihood of two clusters.
+
+    For `dirichlet-multinomial` and `gaussian`. What comes out is the sample that the second half of
+    the sweeps is, as with `gibbs`; a sweep takes a small part of its time, and fragments move less
+    often.
+    """
+
+    takes_budget = unindexed = True
+
+    def __init__(
+        self,
+        components: int | None = None,
+        bits: int = 64,
+        tries: int = 4,
+        blocks: int = 2,
+        rehash: int = 4,
+        delta: float | None = 0.05,
+        temperature: float | None = None,
+        taylor: Taylor = "secant",
+        particles: int = 100,
+        start: str = SEQUENTIAL,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+    ) -> None:
+        """Take the options.
+
+        Args:
+            components: K, of a mixture whose weights have a symmetric Dirichlet prior that sums to
+                alpha; `none` is the Dirichlet process.
+            bits: l, of a hash; more of them propose better and take longer.
+            tries: places proposed at once, of which the likelihood chooses one; 1 as published.
+            blocks: of a sweep; proposals are by the clusters without the fragments of a block.
+            rehash: draw other hashes after so many sweeps.
+            delta: how probable it is that one of the bounds does not hold; `none` proposes by the
+                estimate instead of the bound.
+            temperature: of the proposals, 1 as published; `none` fits it in the first 20
+                sweeps, after which it is fixed.
+            taylor: natural parameters of documents, `tangent` as published or `secant`, which is
+                nearer to the predictive where pseudo-counts are small.
+            particles: P, the most groupings of a subproblem that are kept of the sample.
+            start: `sequential` puts each fragment where it is likely given those before it;
+                `random` draws a component for each, `singletons` starts with every fragment by
+                itself; a file that `kbforge cluster` wrote starts with its groups.
+            patience: stop after so many sweeps without a more probable grouping; `none` never does.
+            sweeps: stop after so many sweeps; `none` never does.
+            budget: stop after so many seconds, which makes the result depend on the machine; `none`
+                never does.
+
+        """
+        _require("bits", bits, _MOST_BITS)
+        _require("tries", tries, _MOST_TRIES)
+        _require("blocks", blocks)
+        _require("rehash", rehash)
+        for name, value in (("delta", delta), ("temperature", temperature)):
+            if value is not None and not 0 < value <= 1:
+                raise UsageError(f"clusterer fastex: {name} must be above 0 and at most 1")
+        self.particles = particles
+        self._start = require_start(start, SINGLETONS, SEQUENTIAL, RANDOM)
+        if start == RANDOM and components is None:
+            raise UsageError("clusterer fastex: start=random needs components")
+        self._rules = FastExRules(
+            components, bits, blocks, tries, rehash, delta, temperature, taylor
+        )
+        self._ends = ChainRules(patience, sweeps, budget, particles, Optimal())
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `kbforge.contracts.clusterer`."""
+        start = mixture_start(self._start, fragments, self._rules.components, rng)
+        return run_fastex(fragments, problem, self._rules, self._ends, start, rng, on_step)
+
+
+def _require(name: str, value: int, most: int | None = None) -> None:
+    if value < 1 or (most is not None and value > most):
+        expected = "at least 1" if most is None else f"from 1 to {most:,}"
+        raise UsageError(f"clusterer fastex: {name} must be {expected}, got {value}")

@@ -1,0 +1,1 @@
+"""The kinds of plugins that the laboratory adds, each with its laws."""

@@ -1,0 +1,259 @@
+"""Suites: what `kbforge lab bench` compares, as data.
+
+A suite declares labelled data sets and the model that each is clustered by, the methods, how often
+and for how long they run, what must come out, and the published figures to stand beside ours. It
+runs nothing itself.
+
+    plan(quick) -> Plan
+
+There are three kinds of comparisons. One is of clusterers: its tasks say by which likelihood and at
+which alpha. Another is of whole ways to a grouping: its tasks say nothing, so that each method
+groups as `kbforge cluster` does, by a likelihood of its own or by the one that the default takes. A
+comparison of this kind is one table over all tasks, and measures how far a grouping's confidence
+can be trusted. The third is of groupings by examples: its tasks have labelled examples of other
+entities, its methods are groupers that learn from them, and its scores are those of pairs.
+
+Laws, tested for every member by `kbforge_lab.testing.suite`:
+
+1. Same options, same plan; a quick plan runs no longer than the whole one.
+2. Every fragment of a task, examples included, has a label and an id of its own.
+3. Tasks have different names, so have the methods of the table, and no name is there twice with
+   the same P, surrogate and M, which is what rows are told apart by; names have no `|`, and those
+   of tasks are as `TASK_NAME` says, because files are called by them.
+4. Expectations and published figures are about tasks and methods of the plan.
+5. If a method asks for a surrogate, every task has one.
+6. Either all tasks have a likelihood and an alpha or none has; only in a plan of the second kind
+   have methods likelihoods, alphas and baselines.
+7. Either all tasks have examples or none has; in a plan of the third kind, and only there, every
+   method has a grouper, each of another `repr`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from kbforge.contracts.fragment import Fragment
+
+TASK_NAME = re.compile(r"\w[\w.+-]{0,99}")
+"""The whole name of a task: letters, digits and `_ . + -`, not a mark at the beginning."""
+
+Metric: TypeAlias = Literal["log_posterior", "f1", "precision", "recall", "pairwise_f1"]
+"""Log posterior in nats, the B-cubed scores (F1 is the mean of the fragments' own), and of
+groupings by examples the F1 of pairs."""
+
+Baseline: TypeAlias = Literal["exact name", "ceiling"]
+"""A grouping that no model makes: fragments of one name, or by their labels as far as what they say
+tells them apart (see `kbforge_lab.bench.baselines`)."""
+
+Standing: TypeAlias = Literal["held out", "unseen", "seen"]
+"""What the default's models were trained on: all but this family, nothing that this family could be
+held out from, or this family too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A likelihood or surrogate: a plugin's name or a model folder, and its options."""
+
+    name: str
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A labelled data set and what it is clustered by.
+
+    Attributes:
+        name: what tables call it.
+        fragments: with labels, which only the scoring reads.
+        likelihood: the target; None leaves it to the method.
+        alpha: concentration of the Dirichlet process; None where there is no likelihood.
+        surrogate: what proposes to the methods that ask for one.
+        orders: the first shuffles, as indices into `fragments`; without any, shuffle 0 is the
+            order of the fragments. All further ones are drawn at random, the same every time.
+        family: the kind of data, whose other sets are like this one; "" for none.
+        defaults: a folder with other models of the default than those that ship.
+        standing: how the default's models stand to the family; None if nobody knows.
+        examples: labelled fragments that groupers learn from.
+
+    """
+
+    name: str
+    fragments: tuple[Fragment, ...]
+    likelihood: Model | None = None
+    alpha: float | None = None
+    surrogate: Model | None = None
+    orders: tuple[tuple[int, ...], ...] = ()
+    family: str = ""
+    defaults: str | None = None
+    standing: Standing | None = None
+    examples: tuple[Fragment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """What a grouper found.
+
+    Attributes:
+        groupings: a label for each fragment; where they are several, a sample that is scored by
+            its mean.
+        trace: of a chain, the log joint density of each, nats.
+
+    """
+
+    groupings: Sequence[Sequence[Hashable]]
+    trace: Sequence[float] = ()
+
+
+class Grouper(Protocol):
+    """Groups fragments with the help of examples. A frozen dataclass of plain settings, at the top
+    of a module: its `repr` is what runs are told apart by, and processes exchange it.
+    """
+
+    def group(
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
+    ) -> Grouped:
+        """Group the fragments, equally for equal seeds; never read their labels, except to count
+        them where an oracle is what is wanted. Runs of a bench have the seeds 0, 1, ...
+
+        Raises:
+            KBForgeError: a package is missing, or fragments lack what it reads.
+
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A clusterer and one setting of it, or a way to a grouping.
+
+    Attributes:
+        name: what tables and legends call it; the same for all settings that one curve joins.
+        clusterer: the plugin; a baseline has none. A method whose plugins are not installed is
+            left out, with a note.
+        options: of the clusterer, besides those below.
+        particles: P, for clusterers that have particles.
+        surrogate: whether the task's surrogate proposes; without it none does, not even one that
+            the likelihood would bring.
+        max_evals: M, the most joins a step that the surrogate proposes; None is the default of
+            `kbforge cluster`.
+        shuffles: how many shuffles it runs on; None is the plan's.
+        seconds: the longest run; None is the plan's.
+        likelihood: what it groups by where the task does not say; None takes what `kbforge
+            cluster` takes.
+        alphas: it groups at each of them, and the labels say which is best; without any it groups
+            once, at the alpha that `kbforge cluster` takes.
+        baseline: nothing is clustered, and this is the grouping.
+        grouper: groups by examples.
+
+    """
+
+    name: str
+    clusterer: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    particles: int | None = None
+    surrogate: bool = False
+    max_evals: int | None = None
+    shuffles: int | None = None
+    seconds: float | None = None
+    likelihood: Model | None = None
+    alphas: tuple[float, ...] = ()
+    baseline: Baseline | None = None
+    grouper: Grouper | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a paper reports of a method: means and standard deviations over shuffles, None where it
+    does not say.
+
+    `log_posterior` is in nats, None also if it is by another likelihood than ours; `f1` is B-cubed,
+    in a plan of groupings by examples of pairs; `minutes` is the mean runtime.
+    """
+
+    log_posterior: tuple[float, float] | None
+    f1: tuple[float, float | None]
+    minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The mean over shuffles of a metric is at least a bound.
+
+    The bound is `at_least`, or if `no_worse_than` names a method, that method's mean less `slack`
+    (which is negative if it must be better by so much).
+    Methods are meant in the setting of the plan's table.
+    """
+
+    task: str
+    method: str
+    metric: Metric
+    at_least: float = 0.0
+    no_worse_than: str | None = None
+    slack: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a bench runs: all methods on all tasks.
+
+    Attributes:
+        tasks: the data.
+        methods: the lines of the table, one setting each.
+        sweeps: further settings of methods, for the curves.
+        shuffles: how many orders of the data.
+        seconds: the longest run of one method on one order.
+        reference: the method of the table that runtimes are compared with.
+        expectations: what must hold of the table.
+        published: (task, method) -> the figures of the paper.
+        groups: what tasks are called together -> their names, also of tasks that this plan leaves
+            out; a table over all tasks gives the means.
+        notes: sentences for the user, such as on data that were not found.
+        race: whether the report says when each method of the table reached the log posterior that
+            the slowest of them ended at.
+
+    """
+
+    tasks: tuple[Task, ...]
+    methods: tuple[Method, ...]
+    sweeps: tuple[Method, ...] = ()
+    shuffles: int = 5
+    seconds: float = 60.0
+    reference: str = "Split SMC"
+    expectations: tuple[Expectation, ...] = ()
+    published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    race: bool = False
+
+    @property
+    def of_examples(self) -> bool:
+        """Whether it compares groupings by examples."""
+        return any(task.examples for task in self.tasks)
+
+    @property
+    def of_clusterers(self) -> bool:
+        """Whether it compares clusterers."""
+        return any(task.likelihood is not None for task in self.tasks)
+
+    @property
+    def of_ways(self) -> bool:
+        """Whether it compares whole ways to a grouping."""
+        return not self.of_examples and not self.of_clusterers
+
+
+class Suite(ABC):
+    """A comparison. Its options are its constructor's parameters."""
+
+    @abstractmethod
+    def plan(self, quick: bool = False) -> Plan:
+        """What to run; a quick plan is a small version that shows the same.
+
+        Raises:
+            KBForgeError: the data are missing or damaged.
+
+        """
+        ...

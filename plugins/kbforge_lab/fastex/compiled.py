@@ -1,0 +1,161 @@
+"""The sampler in the compiled kernel: the moves are those of `reference`, many times as fast."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from ctypes import CDLL, byref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.kernel.binding import address, declare
+from kbforge_lab.fastex.binding import PROTOTYPES, Told
+from kbforge_lab.fastex.counts import Counts
+from kbforge_lab.fastex.hashes import Directions
+from kbforge_lab.fastex.mixture import Mixture
+from kbforge_lab.fastex.points import Points
+from kbforge_lab.fastex.proposals import TEMPERATURES
+
+
+class CompiledSampler:
+    """As `reference.Sampler`, which says what the methods do.
+
+    Args:
+        kernel: the library.
+        family: the fragments' model; its clusters are kept in the kernel.
+        prior: of the groupings.
+        delta: see `hashes.error_term`.
+        tries: proposals a step.
+        workers: threads; the moves are the same for any number.
+
+    """
+
+    def __init__(
+        self,
+        kernel: CDLL,
+        family: Counts | Points,
+        prior: Mixture,
+        delta: float | None,
+        tries: int,
+        workers: int,
+    ) -> None:
+        declare(kernel, PROTOTYPES)
+        self._kernel, self._n = kernel, family.n
+        self._kept: list[NDArray[Any]] = []
+        self._temperature = 1.0
+        told = [self._told(part) for part in (family.norms, family.lengths, family.alone)]
+        if isinstance(family, Counts):
+            data = family.data
+            handle = kernel.kb_documents_new(
+                self._n,
+                family.lengths.shape[1],
+                *told,
+                *(self._told(part) for part in (data.starts, data.rows, data.counts)),
+                len(data.signs),
+                *(self._told(part) for part in (data.pseudo_counts, data.signs, family.half)),
+                family.taylor == "tangent",
+                family.unit,
+            )
+        else:
+            prior_of = (family.a, family.b, family.lam, family.centre)
+            dimensions = family.points.shape[1]
+            points = self._told(family.points)
+            handle = kernel.kb_normals_new(
+                self._n, *told, dimensions, points, *map(self._told, prior_of)
+            )
+        self._handle: int = kernel.kb_fastex_new(
+            handle, prior.alpha, prior.components or 0, delta or 0.0, tries, workers
+        )
+        # the sampler reads its family
+        weakref.finalize(self, _free, kernel, self._handle, handle)
+
+    def _told(self, array: NDArray[Any]) -> int:
+        """The address of an array, which is kept as long as the sampler."""
+        self._kept.append(np.ascontiguousarray(array))
+        return address(self._kept[-1])
+
+    def redirect(self, directions: Directions) -> None:
+        """Hash by these directions from now on."""
+        self._directions = directions  # the kernel reads its table
+        self._kernel.kb_fastex_redirect(
+            self._handle,
+            directions.bits,
+            len(directions.table),
+            address(directions.table),
+            directions.multiplier,
+            directions.offset,
+        )
+
+    def begin(self, labels: IntArray) -> None:
+        """Have a grouping, its clusters numbered 0, 1, ..., shape [n]; there was none."""
+        self._kernel.kb_fastex_begin(self._handle, address(np.ascontiguousarray(labels)))
+
+    def place(self, fragments: Sequence[int], stream: int) -> float:
+        """Put fragments that are in no cluster into some."""
+        numbers = np.array(fragments, dtype=np.int64)
+        gain: float = self._kernel.kb_fastex_place(
+            self._handle, len(numbers), address(numbers), stream
+        )
+        return gain
+
+    def exclude(self, fragments: IntArray) -> None:
+        """Have q of the clusters without these fragments."""
+        numbers = np.ascontiguousarray(fragments, dtype=np.int64)
+        self._kernel.kb_fastex_exclude(self._handle, len(numbers), address(numbers))
+
+    def block(self, fragments: IntArray, stream: int) -> float:
+        """Give each fragment of a block its chance to move."""
+        numbers = np.ascontiguousarray(fragments, dtype=np.int64)
+        gain: float = self._kernel.kb_fastex_block(
+            self._handle, len(numbers), address(numbers), stream
+        )
+        return gain
+
+    def fit(self, fragments: IntArray) -> FloatArray:
+        """The mean of log q of the places of fragments, by temperature."""
+        numbers = np.ascontiguousarray(fragments, dtype=np.int64)
+        out = np.zeros(len(TEMPERATURES))
+        self._kernel.kb_fastex_fit(self._handle, len(numbers), address(numbers), address(out))
+        return out
+
+    @property
+    def temperature(self) -> float:
+        """t."""
+        return self._temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self._temperature = temperature
+        self._kernel.kb_fastex_temperature(self._handle, temperature)
+
+    @property
+    def slot_of(self) -> IntArray:
+        """The cluster of each fragment, -1 of one that is in none, shape [n]."""
+        out = np.empty(self._n, dtype=np.int64)
+        self._kernel.kb_fastex_slots(self._handle, address(out))
+        return out
+
+    @property
+    def told(self) -> Told:
+        """What has been done, and the processor's seconds for it."""
+        out = Told()
+        self._kernel.kb_fastex_tell(self._handle, byref(out))
+        return out
+
+    @property
+    def proposed(self) -> int:
+        """Proposals so far that were another place than the fragment's own."""
+        return int(self.told.proposed)
+
+    @property
+    def moved(self) -> int:
+        """Steps that moved a fragment."""
+        return int(self.told.moved)
+
+
+def _free(kernel: CDLL, sampler: int, family: int) -> None:
+    kernel.kb_fastex_free(sampler)
+    kernel.kb_family_free(family)

@@ -1,0 +1,189 @@
+"""Documents as bags of words: the Dirichlet-multinomial family, sparse.
+
+Of a cluster with counts n and pseudo-counts a, both by row (`SparseCounts` has the words), x_r the
+counts of a fragment:
+
+    L(C + x) - L(C) = sum over r of s_r [lgamma(n_r + x_r + a_r) - lgamma(n_r + a_r)]    exactly
+    theta*_r        = E[log p_r] = psi(a_r + n_r) - psi(a + n)                            tangent
+                    = log(a_r + n_r) - log(a + n + m/2)                                   secant
+
+with a and n the sums of the distribution that r belongs to and m the mean length of fragments. The
+tangent is the Taylor approximation of the poster (equation 5). psi(a_r) is about -1/a_r where
+log(a_r) is right for a word that occurs once: with small pseudo-counts the tangent takes new words
+for far less probable than they are. The secant is exact for them.
+
+*What is hashed.* Words that a cluster does not have all share a value, so theta* is taken relative
+to that of an empty cluster: psi(a_r + n_r) - psi(a_r), or log((a_r + n_r) / a_r), which is sparse.
+Both the rest, which is the same for all clusters, and the second term, which is a number for each
+cluster and distribution (g in the bound), need no hash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
+
+from kbforge.contracts import Cluster, FloatArray, SparseCounts
+from kbforge_lab.fastex.hashes import Directions
+
+Taylor: TypeAlias = Literal["secant", "tangent"]
+Numbers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+_FRAGMENTS_AT_ONCE = 20_000
+_LARGEST = 1024
+"""Coordinates of theta* are whole numbers up to this one, to be hashed."""
+_REMEMBERED, _RAREST = 64, 32
+
+
+class Counts:
+    """The fragments, and the counts of the clusters by slot.
+
+    Args:
+        data: the fragments.
+        taylor: which theta*.
+
+    Attributes:
+        n: how many fragments there are.
+        rows: coordinates of phi(x).
+        norms: |phi(x)|, shape [n].
+        lengths: what the numbers `g` of a cluster are multiplied by, shape [n, H].
+        alone: L({x}), shape [n].
+
+    """
+
+    def __init__(self, data: SparseCounts, taylor: Taylor = "secant") -> None:
+        self.data, self.taylor = data, taylor
+        self.n = len(data.starts) - 1
+        entries = np.diff(data.starts)
+        owners = np.arange(self.n).repeat(entries)
+        word = data.signs[data.rows] > 0
+        self.norms = np.sqrt(
+            np.bincount(owners[word], data.counts[word].astype(np.float64) ** 2, self.n)
+        )
+        self.totals = np.flatnonzero(data.signs < 0)
+        self.lengths: FloatArray = np.zeros((self.n, len(self.totals)))
+        place = np.searchsorted(self.totals, data.rows[~word])
+        self.lengths[owners[~word], place] = data.counts[~word]
+        self.rows = len(data.signs)
+        self.half = 0.5 * self.lengths.mean(axis=0) if self.n else np.zeros(len(self.totals))
+        self.alone = np.bincount(owners, self._factors(data.rows, data.counts), self.n)
+        self._of_slot: dict[int, dict[int, int]] = {}
+        words = np.flatnonzero(data.signs > 0)
+        most = float(self.lengths.sum(axis=0).max(initial=1.0))
+        largest = float(self._theta(words, np.full(len(words), most)).max(initial=1.0))
+        self.unit = largest / _LARGEST
+        self._fragments_with = np.bincount(data.rows, minlength=self.rows)
+        self._first_clusters: dict[int, list[int]] = {}
+
+    def _factors(self, rows: Numbers, counts: Numbers | FloatArray) -> FloatArray:
+        a = self.data.pseudo_counts[rows]
+        return np.asarray(self.data.signs[rows] * (gammaln(counts + a) - gammaln(a)))
+
+    def _theta(self, rows: Numbers, counts: FloatArray) -> FloatArray:
+        a = self.data.pseudo_counts[rows]
+        if self.taylor == "tangent":
+            return np.asarray(digamma(a + counts) - digamma(a))
+        return np.asarray(np.log((a + counts) / a))
+
+    def _entries(self, fragment: int) -> tuple[Numbers, Numbers]:
+        begin, end = self.data.starts[fragment : fragment + 2]
+        return self.data.rows[begin:end], self.data.counts[begin:end]
+
+    def add(self, fragment: int, slot: int) -> None:
+        """C := C + x."""
+        held = self._of_slot.setdefault(slot, {})
+        for row, count in zip(*(part.tolist() for part in self._entries(fragment)), strict=True):
+            held[row] = held.get(row, 0) + count
+
+    def remove(self, fragment: int, slot: int) -> None:
+        """C := C - x."""
+        held = self._of_slot[slot]
+        for row, count in zip(*(part.tolist() for part in self._entries(fragment)), strict=True):
+            held[row] -= count
+            if not held[row]:
+                del held[row]
+
+    def log_predictive(self, fragment: int, slot: int, held: bool) -> float:
+        """L(C + x) - L(C), with `held` of x's own cluster without it, in nats."""
+        rows, counts = self._entries(fragment)
+        of_slot = self._of_slot.get(slot, {})
+        before = np.array([of_slot.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+        if held:
+            before -= counts
+        a = self.data.pseudo_counts[rows] + before
+        terms = self.data.signs[rows] * (gammaln(a + counts) - gammaln(a))
+        return float(terms.sum())
+
+    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L(C), in nats, shape [len(clusters)]."""
+        out = np.zeros(len(clusters))
+        for some in batches([len(cluster) for cluster in clusters]):
+            members = np.concatenate([np.array(clusters[k], dtype=np.int64) for k in some])
+            owners = np.array(some).repeat([len(clusters[k]) for k in some])
+            starts, ends = self.data.starts[members], self.data.starts[members + 1]
+            entries = ends - starts
+            last = entries.cumsum()
+            at = np.arange(last[-1]) + (starts - last + entries).repeat(entries)
+            keys = owners.repeat(entries) * len(self.data.signs) + self.data.rows[at]
+            distinct, place = np.unique(keys, return_inverse=True)
+            counts = np.bincount(place, self.data.counts[at])
+            owner, row = np.divmod(distinct, len(self.data.signs))
+            np.add.at(out, owner, self._factors(row, counts))
+        return out
+
+    def remember(self, fragment: int, slot: int) -> None:
+        """At the start: a fragment is in a cluster."""
+        rows, _ = self._entries(fragment)
+        for row in rows[self.data.signs[rows] > 0].tolist():
+            first = self._first_clusters.setdefault(row, [])
+            if len(first) < _REMEMBERED and slot not in first:
+                first.append(slot)
+
+    def recalled(self, fragment: int, most: int) -> list[int] | None:
+        """At the start: the clusters with which it shares most of its rarest words."""
+        rows, _ = self._entries(fragment)
+        known = [row for row in rows.tolist() if row in self._first_clusters]
+        known.sort(key=lambda row: (self._fragments_with[row], row))
+        tally = Counter(slot for row in known[:_RAREST] for slot in self._first_clusters[row])
+        return sorted(tally, key=lambda slot: (-tally[slot], slot))[:most]
+
+    def projections(self, directions: Directions) -> FloatArray:
+        """Inner products of phi(x) with the directions, shape [n, l]."""
+        out = np.zeros((self.n, directions.bits))
+        for fragment in range(self.n):
+            rows, counts = self._entries(fragment)
+            word = self.data.signs[rows] > 0
+            out[fragment] = counts[word] @ directions.of(rows[word])
+        return out
+
+    def summary(
+        self, slot: int, size: int, directions: Directions
+    ) -> tuple[FloatArray, float, FloatArray]:
+        """Of a cluster: theta*'s products with the directions [l], its length, and g [H]."""
+        held = self._of_slot.get(slot, {})
+        rows = np.array([row for row in held if self.data.signs[row] > 0], dtype=np.int64)
+        counts = np.array([held[row] for row in rows.tolist()], dtype=np.float64)
+        theta = self._theta(rows, counts)
+        n = np.array([held.get(row, 0) for row in self.totals.tolist()], dtype=np.float64)
+        of_all = n + self.data.pseudo_counts[self.totals]
+        g = digamma(of_all) if self.taylor == "tangent" else np.log(of_all + self.half)
+        rounded = np.rint(theta / self.unit)
+        return rounded @ directions.of(rows), float(np.sqrt(theta @ theta)), np.asarray(g)
+
+
+def batches(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers of clusters of these sizes, few fragments at a time."""
+    some: list[int] = []
+    held = 0
+    for k, size in enumerate(sizes):
+        if some and held + size > _FRAGMENTS_AT_ONCE:
+            yield some
+            some, held = [], 0
+        some.append(k)
+        held += size
+    if some:
+        yield some

@@ -1,0 +1,1 @@
+"""What the likelihoods of the laboratory are made of."""

@@ -1,0 +1,250 @@
+"""The sampler of supervised clustering: its models, its state, and one sweep.
+
+| symbol | meaning |
+|---|---|
+| r | a reference |
+| c, p | publications of the references, and the publications' means |
+| d, t | types of the references, and the types' precisions |
+| alpha_p, alpha_t | concentrations of the Dirichlet processes of publications and of types |
+| s(p, t) | the separation of model 3, over all pairs of means and all types |
+
+The unnormalised joint density of models 1 (s = 1) and 3, whose conditionals all phases of a sweep
+draw from, is
+
+    P(c | alpha_p) P(d | alpha_t) P(alpha_p) P(alpha_t)
+        product of normal(p; 0, sigma)  product of gamma(t; a, b)  s(p, t)
+        product of normal(r; p_c, 1 / t_d)^z
+
+with Ewens' P and z the power, 1 in the paper. Publications of the labelled references are known. If
+they are not shared, each group of labelled references and those to be grouped have a Dirichlet
+process of their own, of the same alpha_p; their publications are different ones, but their types
+are the same.
+
+Model 2 has no joint density: before each sweep it sets a and b by the current means, so that the
+precisions' mean ab is half the mean squared distance of two means, feature by feature, and their
+variance is that of the squared distances. What it converges to, if it does, is nobody's posterior.
+
+Sources: Daumé and Marcu (2005), sections 3 to 5 and figure 2; Miller and Dunson (2019), "Robust
+Bayesian inference via coarsening", for the power; `split_merge` for what the paper has not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge_lab.scdp.concentration import GammaPrior
+from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
+from kbforge_lab.scdp.references import References
+from kbforge_lab.scdp.seating import Scan, Seats
+from kbforge_lab.scdp.separation import Near, Separation
+from kbforge_lab.scdp.split_merge import split_merge
+from kbforge_lab.scdp.values import resample_means, resample_types
+
+_LEAST = 1e-6
+"""Of a re-estimated mean or variance of precisions, so that a gamma of them exists."""
+
+
+@dataclass(frozen=True)
+class Scdp:
+    """A model; the defaults are those of model 1.
+
+    Attributes:
+        variance: sigma, of the means' base density.
+        shape: a, of the precisions' gamma.
+        rate: b.
+        separation: s of model 3; None is s = 1.
+        reestimated: whether a and b follow the means, model 2.
+        shared: whether references to be grouped may join the labelled publications.
+        auxiliaries: of an opening, and candidates of an independence sampler.
+        publications: prior of alpha_p; None holds it where it starts.
+        types: prior of alpha_t; None holds it and the types where they start.
+        power: of the likelihood, in (0, 1]. Below 1 each reference counts as part of one: a
+            coarsened posterior, for data that the normal density does not fit, whose features
+            depend on each other, say; it has fewer publications.
+        proposals: of splits and merges, in a sweep, for publications and for types.
+
+    """
+
+    variance: float = 1.0
+    shape: float = 1.0
+    rate: float = 1.0
+    separation: Separation | None = None
+    reestimated: bool = False
+    shared: bool = False
+    auxiliaries: int = 8
+    publications: GammaPrior | None = field(default_factory=GammaPrior)
+    types: GammaPrior | None = field(default_factory=GammaPrior)
+    power: float = 1.0
+    proposals: int = 10
+
+
+SCDP1 = Scdp()
+SCDP2 = Scdp(reestimated=True)
+SCDP3 = Scdp(separation=Near())
+UNTRAINED = Scdp(publications=None, types=None)
+"""The paper's CDP: started with one type of precisions 1 and alpha 1, and no labelled ones."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a chain.
+
+    Attributes:
+        publication: c, shape [n].
+        means: p, shape [K, F]; those of labelled publications come first.
+        kind: d, shape [n].
+        types: t, shape [L, F].
+        alpha_p: of publications.
+        alpha_t: of types.
+
+    """
+
+    publication: IntArray
+    means: FloatArray
+    kind: IntArray
+    types: FloatArray
+    alpha_p: float = 1.0
+    alpha_t: float = 1.0
+
+
+def start(data: References, grouping: IntArray) -> State:
+    """One type of precisions 1, and each publication's mean in the middle of its references.
+
+    Args:
+        data: all references.
+        grouping: clusters 0, 1, ... of those to be grouped, none empty, shape [len(data.test)].
+
+    """
+    publication = data.publication.copy()
+    publication[data.test] = data.labelled + grouping
+    means = np.stack(
+        [data.values[publication == k].mean(axis=0) for k in range(publication.max() + 1)]
+    )
+    one = np.ones((1, data.values.shape[1]))
+    return State(publication, means, np.zeros(len(publication), dtype=np.int64), one)
+
+
+def sweep(
+    model: Scdp, data: References, state: State, rng: np.random.Generator, held: bool = False
+) -> State:
+    """Every variable once.
+
+    Args:
+        model: any.
+        data: all references.
+        state: before.
+        rng: of all draws.
+        held: whether the publications' references stay as they are, for comparison.
+
+    """
+    prior = type_prior(model, state.means)
+    state = _move_means(model, data, state, rng)
+    if model.types is not None:
+        state = _move_types(model, data, state, prior, rng)
+    if not held:
+        state = _choose_publications(model, data, state, rng)
+    if model.types is not None:
+        state = _choose_types(model, data, state, prior, rng)
+    return _draw_concentrations(model, data, state, rng)
+
+
+def type_prior(model: Scdp, means: FloatArray) -> TypePrior:
+    """Of the precisions; model 2's depends on the means as they are."""
+    if not model.reestimated or len(means) < 2:
+        features = means.shape[1]
+        return TypePrior(np.full(features, model.shape), np.full(features, model.rate))
+    k = len(means)
+    pairs = k * (k - 1) / 2
+    centred = means - means.mean(axis=0)
+    second, fourth = (np.power(centred, power).sum(axis=0) for power in (2, 4))
+    # sums over pairs of the squared distance, and of its square, where the means sum to 0
+    square = k * second / pairs
+    of_squares = (k * fourth + 3 * second * second) / pairs
+    mean = np.maximum(square / 2, _LEAST)
+    variance = np.maximum(of_squares - square * square, _LEAST)
+    return TypePrior(mean * mean / variance, mean / variance)
+
+
+def _move_means(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+    means = resample_means(
+        data.values,
+        state.publication,
+        state.types[state.kind],
+        state.means,
+        state.types,
+        model.variance,
+        model.separation,
+        model.power,
+        model.auxiliaries,
+        rng,
+    )
+    return replace(state, means=means)
+
+
+def _move_types(
+    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
+) -> State:
+    squares = np.square(data.values - state.means[state.publication])
+    types = resample_types(
+        squares,
+        state.kind,
+        state.types,
+        state.means,
+        prior,
+        model.separation,
+        model.power,
+        model.auxiliaries,
+        rng,
+    )
+    return replace(state, types=types)
+
+
+def _choose_publications(
+    model: Scdp, data: References, state: State, rng: np.random.Generator
+) -> State:
+    test = data.test
+    types = state.types[state.kind[test]]
+    opening = MeansOpening(
+        data.values[test], types, state.types, model.variance, model.separation, model.power
+    )
+    labelled = np.arange(len(state.means)) < data.labelled
+    known = np.bincount(data.publication[data.publication >= 0], minlength=len(state.means))
+    joinable: NDArray[np.bool_] = ~labelled | model.shared
+    seats = Seats(state.publication[test], known, joinable, state.means)
+    seats = split_merge(seats, opening, state.alpha_p, model.proposals, rng)
+    seats = Scan(seats, opening, state.alpha_p, model.auxiliaries, rng).run()
+    publication = state.publication.copy()
+    publication[test] = seats.of
+    return replace(state, publication=publication, means=seats.values)
+
+
+def _choose_types(
+    model: Scdp, data: References, state: State, prior: TypePrior, rng: np.random.Generator
+) -> State:
+    squares = np.square(data.values - state.means[state.publication])
+    opening = TypesOpening(squares, state.means, prior, model.separation, model.power)
+    every = len(state.types)
+    fixed, joinable = np.zeros(every, dtype=np.int64), np.ones(every, dtype=bool)
+    seats = Seats(state.kind, fixed, joinable, state.types)
+    seats = split_merge(seats, opening, state.alpha_t, model.proposals, rng)
+    seats = Scan(seats, opening, state.alpha_t, model.auxiliaries, rng).run()
+    return replace(state, kind=seats.of, types=seats.values)
+
+
+def _draw_concentrations(
+    model: Scdp, data: References, state: State, rng: np.random.Generator
+) -> State:
+    alpha_p, alpha_t = state.alpha_p, state.alpha_t
+    if model.publications is not None:
+        group = np.zeros_like(data.group) if model.shared else data.group
+        held = np.unique(np.stack([group, state.publication], axis=1), axis=0)[:, 0]
+        sizes, clusters = np.bincount(group), np.bincount(held)
+        alpha_p = model.publications.resample(alpha_p, sizes, clusters, rng)
+    if model.types is not None:
+        size, kinds = np.array([len(state.kind)]), np.array([len(state.types)])
+        alpha_t = model.types.resample(alpha_t, size, kinds, rng)
+    return replace(state, alpha_p=alpha_p, alpha_t=alpha_t)

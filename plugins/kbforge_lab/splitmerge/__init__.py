@@ -1,0 +1,1 @@
+"""Split-merge samplers that are here to be compared with."""

@@ -1,0 +1,1 @@
+"""Suites: what `kbforge lab bench` compares."""

@@ -1,0 +1,175 @@
+"""Suite `gauss`: the Gaussian mixture of the split-SMC paper (section 4.2, appendix D.2)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from kbforge.contracts.fragment import Fragment
+from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge_lab.contracts.suite import (
+    Expectation,
+    Method,
+    Metric,
+    Model,
+    Plan,
+    Published,
+    Suite,
+    Task,
+)
+from kbforge_lab.suites.data import data_files
+from kbforge_lab.suites.gaussian_mixture import GaussianMixture
+from kbforge_lab.suites.methods import AGGLOMERATIVE, GREEDY, gibbs, smc, split_smc
+
+_TASK = "gauss"
+_ALPHA = 20.0
+_PRIOR = {"a": 2.0, "b": 0.5, "mu": 0.0, "lam": 0.0002}
+# a cruder model than the target: clusters three times as wide, and half as sure of it
+_CRUDE = {"a": 1.0, "b": 5.0, "mu": 0.0, "lam": 0.0002}
+
+# table 1 of the paper; MCMC is the Gibbs sampler here
+_PUBLISHED = {
+    "Greedy": Published((-1539, 34), (0.78, 0.03), 0.2),
+    "SMC": Published((-1497, 30), (0.81, 0.03), 0.4),
+    "Split SMC": Published((-1424, 7), (0.88, 0.01), 1.7),
+    "Gibbs": Published((-1428, 2), (0.88, 0.01), 54.4),
+    "Agglomerative": Published((-1425, 0), (0.87, 0.00), 239.9),
+}
+_AGGLOMERATIVE_NATS = 1.0
+_ROUNDING = 0.005  # of the paper's F1
+_QUICK_SECONDS = 5.0  # of an offline method, which nothing is expected of there
+
+
+def _proposed(particles: int, max_evals: int) -> tuple[Method, ...]:
+    """Greedy, SMC and split SMC with at most M evaluations a step."""
+    plain = (GREEDY, smc(particles), split_smc(particles))
+    return tuple(replace(method, surrogate=True, max_evals=max_evals) for method in plain)
+
+
+class Gauss(Suite):
+    """A Gaussian mixture with many close clusters, 80 or so among 700 points. Task: gauss. Methods:
+    Greedy, SMC, Split SMC, Gibbs, Agglomerative. Quick: fewer settings, three orders, and 5 seconds
+    for each of the last two methods.
+
+    Args:
+        data: `generated` draws the points, `published` reads the paper's 700 points from the
+            folder that KBFORGE_DATA names.
+        seed: of the generated points.
+        points: how many are generated.
+        sweeps: most sweeps of a sampler, whatever the machine; `none` leaves it to its patience
+            and to the time budget.
+
+    """
+
+    def __init__(
+        self,
+        data: Literal["generated", "published"] = "generated",
+        seed: int = 0,
+        points: int = 700,
+        sweeps: int | None = None,
+    ) -> None:
+        if seed < 0:
+            raise UsageError(f"suite gauss: seed must be at least 0, got {seed}")
+        self._data = data
+        self._seed = seed
+        self._offline = (gibbs(sweeps), AGGLOMERATIVE)
+        self._mixture = GaussianMixture(points=points)
+
+    def plan(self, quick: bool = False) -> Plan:
+        """See `kbforge_lab.contracts.suite`."""
+        task = self._published() if self._data == "published" else self._generated()
+        methods = (GREEDY, smc(100), split_smc(100), *self._offline)
+        if quick:
+            return Plan(
+                tasks=(task,),
+                methods=tuple(
+                    replace(m, shuffles=1, seconds=_QUICK_SECONDS) if m in self._offline else m
+                    for m in methods
+                ),
+                sweeps=(
+                    *(make(p) for make in (smc, split_smc) for p in (3, 10, 30)),
+                    *(replace(m, shuffles=1) for n in (1, 10) for m in _proposed(30, n)),
+                ),
+                shuffles=3,
+                seconds=60.0,
+                expectations=_ranking(),
+            )
+        sweep = (
+            *(make(p) for make in (smc, split_smc) for p in (1, 3, 10, 30, 300, 1000)),
+            *(method for m in (0, 1, 3, 10, 30, 100, 300) for method in _proposed(50, m)),
+            *(smc(50), split_smc(50)),
+        )
+        known = self._data == "published"
+        return Plan(
+            tasks=(task,),
+            methods=methods,
+            sweeps=tuple(replace(method, shuffles=5) for method in sweep),
+            shuffles=20,
+            seconds=600.0,
+            expectations=(*_ranking(), *(_as_published() if known else ())),
+            published={(_TASK, name): figures for name, figures in _PUBLISHED.items() if known},
+        )
+
+    def _generated(self) -> Task:
+        drawn = self._mixture.draw(np.random.default_rng(self._seed))
+        return _task(tuple(drawn.fragments()))
+
+    def _published(self) -> Task:
+        names = ["gauss/gauss700.csv", "gauss/orders.json"]
+        points, _ = data_files("gauss", names, "--set suite.data=generated needs no data")
+        return _task(*_read_published(points.parent))
+
+
+def _task(fragments: tuple[Fragment, ...], orders: tuple[tuple[int, ...], ...] = ()) -> Task:
+    likelihood, crude = Model("gaussian", _PRIOR), Model("gaussian", _CRUDE)
+    return Task(_TASK, fragments, likelihood, _ALPHA, crude, orders)
+
+
+def _read_published(folder: Path) -> tuple[tuple[Fragment, ...], tuple[tuple[int, ...], ...]]:
+    try:
+        with open(folder / "gauss700.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        fragments = tuple(
+            Fragment(f"point-{i}", {}, (float(row["x"]), float(row["y"])), row["label"])
+            for i, row in enumerate(rows)
+        )
+        orders = json.loads((folder / "orders.json").read_text(encoding="utf-8"))
+        shuffles = tuple(tuple(orders[name]) for name in sorted(orders, key=int))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise KBForgeError(
+            f"suite gauss: {quoted(str(folder), 400)} does not hold the published points: "
+            f"{quoted(f'{type(error).__name__}: {error}', 200)}"
+        ) from error
+    if any(sorted(order) != list(range(len(fragments))) for order in shuffles):
+        raise KBForgeError(f"suite gauss: {quoted(str(folder), 400)}/orders.json is no shuffle")
+    return fragments, shuffles
+
+
+def _ranking() -> tuple[Expectation, ...]:
+    """Split SMC is no worse than SMC, which is no worse than greedy."""
+    return (
+        Expectation(_TASK, "SMC", "log_posterior", no_worse_than="Greedy"),
+        Expectation(_TASK, "Split SMC", "log_posterior", no_worse_than="SMC"),
+        Expectation(_TASK, "Split SMC", "f1", no_worse_than="SMC", slack=_ROUNDING),
+    )
+
+
+def _as_published() -> tuple[Expectation, ...]:
+    """No worse than the paper's mean less its standard deviation."""
+    out = []
+    for name, figures in _PUBLISHED.items():
+        assert figures.log_posterior is not None  # the likelihood is the paper's
+        mean, sd = figures.log_posterior
+        f1, f1_sd = figures.f1
+        slack = _AGGLOMERATIVE_NATS if name == "Agglomerative" else sd
+        bounds: dict[Metric, float] = {
+            "log_posterior": mean - slack,
+            "f1": f1 - (f1_sd or 0.0) - _ROUNDING,
+        }
+        out += [Expectation(_TASK, name, metric, bound) for metric, bound in bounds.items()]
+    return tuple(out)

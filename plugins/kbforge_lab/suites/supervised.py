@@ -1,0 +1,153 @@
+"""Suite `supervised`: groupings by examples (Daumé and Marcu 2005, section 7.3.1, table 1).
+
+Digits 1, 3, 5, 8 and 9 are labelled, 0, 2, 4, 6 and 7 are to be grouped. Of methods that draw, a
+run is one seed: of a chain's, R-hat and the effective sample size say whether they have met.
+
+| method | what |
+|---|---|
+| Coarse, Fine, K-means | all as one, each by itself, k-means that is told how many |
+| CDP | the Dirichlet process without examples |
+| Binary | a classifier of pairs, then agglomeration, tuned on labels that are hidden |
+| Xing-K | k-means that is told how many, by the best metric (diagonal, full) or one before it |
+| SCDP-1, SCDP-2, SCDP-3 | the paper's models |
+| SCDP-1 (chosen), ... | with the power and separation that find labelled digits again best |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from kbforge.contracts import FloatArray, IntArray
+from kbforge.errors import UsageError
+from kbforge_lab.contracts.suite import Expectation, Method, Plan, Published, Suite, Task
+from kbforge_lab.suites.digits import (
+    USPS,
+    drawn,
+    of_scikit_learn,
+    of_usps,
+    usps_file,
+)
+from kbforge_lab.suites.groupers.binary import Binary
+from kbforge_lab.suites.groupers.chain import Chain, Start
+from kbforge_lab.suites.groupers.chosen import Chosen
+from kbforge_lab.suites.groupers.metric import XingKMeans
+from kbforge_lab.suites.groupers.untrained import Coarse, Fine, KMeans
+from kbforge_lab.suites.scdp_settings import UNTRAINED, candidates, published
+
+_COUNTS, _QUICK_COUNTS = (30, 300), (15, 30)
+_SECONDS, _QUICK_SECONDS = 600.0, 60.0
+# table 1: F, and the minutes of a chain
+_PUBLISHED = {
+    "Coarse": Published(None, (0.372, None)),
+    "Fine": Published(None, (0.000, None)),
+    "K-means": Published(None, (0.555, None)),
+    "CDP": Published(None, (0.031, None)),
+    "Binary": Published(None, (0.592, None)),
+    "Xing-K": Published(None, (0.608, None)),
+    "SCDP-1": Published(None, (0.666, None), 40.0),
+    "SCDP-2": Published(None, (0.675, None), 60.0),
+    "SCDP-3": Published(None, (0.756, None), 300.0),
+}
+
+
+class Supervised(Suite):
+    """Groupings of digits by examples of other digits; needs scikit-learn. Tasks: digits, usps.
+    Methods: Coarse, Fine, K-means, Binary, Xing-K (stopped), Xing-K (diagonal), Xing-K (full),
+    CDP, SCDP-1 to SCDP-3 as published, and with settings chosen on hidden examples. Quick: few
+    digits of the first task, two short chains a model.
+
+    Args:
+        chains: runs of each method that draws.
+        sweeps: of a chain, at least 10; its second half counts.
+        start: where chains start: all fragments `together`, all `apart`, in `twenty` clusters at
+            random, or these in `turns`.
+        seed: of which digits are drawn.
+
+    """
+
+    def __init__(
+        self,
+        chains: int = 10,
+        sweeps: int = 200,
+        start: Start = "turns",
+        seed: int = 0,
+    ) -> None:
+        for name, number, least in (
+            ("chains", chains, 1),
+            ("sweeps", sweeps, 10),
+            ("seed", seed, 0),
+        ):
+            if number < least:
+                raise UsageError(f"suite supervised: {name} must be at least {least}, got {number}")
+        self._chains, self._sweeps, self._seed = chains, sweeps, seed
+        self._start = start
+
+    def plan(self, quick: bool = False) -> Plan:
+        """See `kbforge_lab.contracts.suite`."""
+        sweeps = 10 if quick else self._sweeps
+        chains = min(2, self._chains) if quick else self._chains
+        notes: list[str] = []
+        tasks = tuple(self._tasks(quick, notes))
+        methods = (*_others(chains), *self._of_chains(sweeps))
+        return Plan(
+            tasks,
+            methods,
+            shuffles=chains,
+            seconds=_QUICK_SECONDS if quick else _SECONDS,
+            reference="K-means",
+            expectations=_expected(tasks),
+            published={
+                (task.name, method.name): _PUBLISHED[called]
+                for task in tasks
+                for method in methods
+                if (called := method.name.split(" (")[0]) in _PUBLISHED
+            },
+            notes=tuple(notes),
+        )
+
+    def _of_chains(self, sweeps: int) -> Iterable[Method]:
+        for name, model in published().items():
+            chain = Chain(model, self._start, sweeps, trained=name != UNTRAINED)
+            yield Method(name, grouper=chain)
+        for name, models in candidates().items():
+            yield Method(f"{name} (chosen)", grouper=Chosen(models, self._start, sweeps))
+
+    def _tasks(self, quick: bool, notes: list[str]) -> Iterable[Task]:
+        yield self._task("digits", *of_scikit_learn(), quick)
+        path = usps_file()
+        if path is None:
+            notes.append(f"not in the folder that KBFORGE_DATA names: {USPS}")
+        elif not quick:
+            yield self._task("usps", *of_usps(path), quick)
+
+    def _task(
+        self,
+        name: str,
+        images: FloatArray,
+        target: IntArray,
+        quick: bool,
+    ) -> Task:
+        rng = np.random.default_rng(self._seed)
+        found = drawn(images, target, _QUICK_COUNTS if quick else _COUNTS, rng)
+        return Task(name, found.fragments, examples=found.examples)
+
+
+def _others(chains: int) -> Iterable[Method]:
+    """What the paper compares with; what draws nothing runs once, and what takes long twice."""
+    yield Method("Coarse", grouper=Coarse(), shuffles=1)
+    yield Method("Fine", grouper=Fine(), shuffles=1)
+    yield Method("K-means", grouper=KMeans())
+    yield Method("Binary", grouper=Binary(), shuffles=min(2, chains))
+    yield Method("Xing-K (stopped)", grouper=XingKMeans(stopped=True))
+    yield Method("Xing-K (diagonal)", grouper=XingKMeans())
+    yield Method("Xing-K (full)", grouper=XingKMeans(full=True), shuffles=min(2, chains))
+
+
+def _expected(tasks: Iterable[Task]) -> tuple[Expectation, ...]:
+    return tuple(
+        Expectation(task.name, "K-means", "pairwise_f1", no_worse_than=other)
+        for task in tasks
+        for other in ("Coarse", "Fine")
+    )

@@ -1,0 +1,1 @@
+"""How the models of the laboratory are trained, and the models that KBForge ships."""

@@ -1,0 +1,365 @@
+"""The confidence maps that ship: claims of many labelled files, and trees fitted to their truth.
+
+    python -m kbforge_lab.training.defaults.doubt --data DATA --claims CLAIMS --out OUT
+
+1. Files are resampled from every family and clustered without their labels: by the default, and by
+   each likelihood that it chooses from. Pair model and judge of a file are those in
+   OUT/without/FAMILY, which have not seen its family. The claims, their covariates and their truth
+   are kept below CLAIMS, one file each. What is there already is not made again, so a run that was
+   stopped goes on.
+2. For each family, maps are fitted on the claims of the others, written to OUT/without/FAMILY, and
+   judged on the family's own claims by the default.
+3. The maps that ship are fitted on all families that may train what ships, and written to OUT.
+
+Every family weighs the same, and within a family every file. The default's claims of a file weigh
+as much as those of all likelihoods that it did not choose.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.contracts import FloatArray, IntArray, Likelihood, Posterior, Problem
+from kbforge.errors import UsageError
+from kbforge.evaluation.reliability import (
+    BINS,
+    LEAST,
+    BoolArray,
+    Claims,
+    entity_claims,
+    entity_probabilities,
+    pair_claims,
+    pair_probabilities,
+    reliability,
+)
+from kbforge.fit.confidence import Reported
+from kbforge.fit.covariates import (
+    ENTITY_FEATURES,
+    JUDGED_OF_CLAIMS,
+    JUDGED_OF_FILES,
+    LIKELIHOODS,
+    PAIR_FEATURES,
+    REPORTED,
+    Described,
+)
+from kbforge.fit.description import Heard, ReadsPairs
+from kbforge.fit.judge import NAMES
+from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
+from kbforge.fit.prepare import choose
+from kbforge.models.defaults import list_defaults
+from kbforge.models.trees import Trees
+from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
+from kbforge_lab.training.defaults.trees import fit_trees
+
+KINDS = {"entities": (ENTITIES, ENTITY_FEATURES), "pairs": (PAIRS, PAIR_FEATURES)}
+PARAMETERS: dict[str, Any] = {
+    "objective": "binary",
+    "seed": 0,
+    "learning_rate": 0.05,
+    "num_leaves": 6,
+    "lambda_l2": 50.0,
+    "min_data_in_leaf": 60,
+    "feature_fraction": 0.5,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+}
+ROUNDS = 150
+
+_SPEAKS_FOR = (REPORTED, "odds", *JUDGED_OF_CLAIMS)  # the more, the more probable
+_WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
+_MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
+_MOST_CLAIMS = 400  # of one kind of a file; more say the same again
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Claims with their truth, of one kind.
+
+    Attributes:
+        rows: reported log odds and covariates, shape [claims, features].
+        probability: reported, shape [claims].
+        subproblem: of each, no two of different files alike, shape [claims].
+        true: by gold, shape [claims].
+        family: of each, shape [claims].
+        file: number of each one's file, shape [claims].
+        run: the likelihood that each is of, shape [claims].
+        chosen: whether the default took that likelihood, shape [claims].
+
+    """
+
+    rows: FloatArray
+    probability: FloatArray
+    subproblem: IntArray
+    true: BoolArray
+    family: Any
+    file: IntArray
+    run: Any
+    chosen: BoolArray
+
+    def where(self, chosen: BoolArray) -> Known:
+        """Some of the claims."""
+        return Known(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+
+def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
+    """Cluster resampled files and keep their claims.
+
+    Args:
+        root: the folder of all data.
+        claims: where claims are kept.
+        models: `without/FAMILY` below it has the pair model and the judge for a family.
+        count: files of each family.
+        seed: of the resampling.
+
+    Raises:
+        KBForgeError: a file of a family cannot be read.
+
+    """
+    for family in FAMILIES:
+        for file in resampled(root, family, count, seed):
+            place = claims / family.name / f"{file.name}.npz"
+            if not place.exists():
+                found = _claims_of(file, models / "without" / family.name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                np.savez_compressed(place, **found)
+                print(place, flush=True)
+
+
+def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
+    """The arrays of a file, by each likelihood that finds something to read."""
+    chosen = choose(file.fragments, str(models))
+    judged = chosen.judged
+    assert judged is not None  # every file has properties
+    likelihoods: dict[str, Likelihood] = {
+        NAMES: registry.create("likelihoods", NAMES, {}),
+        **chosen.fitted,
+    }
+    likelihoods[NAMES].fit(file.fragments)
+    found: dict[str, Any] = {}
+    for name, likelihood in likelihoods.items():
+        of_likelihood = judged.only(name)
+        alpha = likelihood.default_alpha if name == NAMES else of_likelihood.chosen.alpha
+        posterior = registry.create("clusterers", "split-smc", {}).cluster(
+            file.fragments,
+            Problem(likelihood, alpha, None, None, likelihood.index),
+            np.random.default_rng(0),
+            None,
+        )
+        pairs_by = cast(ReadsPairs | None, chosen.fitted.get("pairs"))
+        heard = Heard(name, pairs_by, of_likelihood.predicted(name))
+        arrays = _arrays(file, posterior, heard)
+        found |= {f"{name}.{key}": value for key, value in arrays.items()}
+        found[f"{name}.chosen"] = np.array([name == chosen.name])
+    return found
+
+
+def _arrays(file: LabelledFile, posterior: Posterior, heard: Heard) -> dict[str, Any]:
+    labels = [fragment.label for fragment in file.fragments]
+    entities = entity_probabilities([posterior])
+    pairs = pair_probabilities([posterior], LEAST)
+    described = Described(Reported(file.fragments, entities), heard)
+    rows = {
+        "entities": described.entities(ENTITY_FEATURES),
+        "pairs": described.pairs(PAIR_FEATURES, pairs),
+    }
+    claims = {"entities": entity_claims(entities, labels), "pairs": pair_claims(pairs, labels)}
+    found: dict[str, Any] = {}
+    for kind, held in claims.items():
+        kept = np.sort(np.random.default_rng(0).permutation(len(held))[:_MOST_CLAIMS])
+        found |= {
+            f"{kind}.rows": rows[kind][kept].astype(np.float32),
+            f"{kind}.probability": held.probability[kept],
+            f"{kind}.subproblem": held.subproblem[kept],
+            f"{kind}.true": held.true[kept],
+        }
+    return found
+
+
+def gathered(claims: Path, kind: str) -> Known:
+    """All claims of a kind that were kept.
+
+    Raises:
+        UsageError: there are none.
+
+    """
+    parts: list[Known] = []
+    for number, (family, path) in enumerate(_kept(claims)):
+        with np.load(path) as held:
+            for run in LIKELIHOODS:
+                if f"{run}.{kind}.true" not in held or not len(held[f"{run}.{kind}.true"]):
+                    continue
+                n = len(held[f"{run}.{kind}.true"])
+                parts.append(
+                    Known(
+                        held[f"{run}.{kind}.rows"].astype(np.float64),
+                        held[f"{run}.{kind}.probability"],
+                        held[f"{run}.{kind}.subproblem"] + len(parts) * 1_000_000,
+                        held[f"{run}.{kind}.true"],
+                        np.full(n, family, object),
+                        np.full(n, number),
+                        np.full(n, run, object),
+                        np.full(n, held[f"{run}.chosen"][0]),
+                    )
+                )
+    if not parts:
+        raise UsageError(f"{claims}: expected claims, got none")
+    return Known(*(np.concatenate([getattr(p, n) for p in parts]) for n in Known.__slots__))
+
+
+def _kept(claims: Path) -> Iterator[tuple[str, Path]]:
+    for family in FAMILIES:
+        for path in sorted((claims / family.name).glob("*.npz")):
+            yield family.name, path
+
+
+def weights(known: Known) -> FloatArray:
+    """Each family the same, within it each file, within it the default; mean 1, shape [claims]."""
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    _, own, claims = np.unique(
+        known.file * len(LIKELIHOODS) + run, return_inverse=True, return_counts=True
+    )
+    each = np.where(known.chosen, len(LIKELIHOODS) - 1.0, 1.0) / claims[own]
+    for numbers in (known.file, np.unique(known.family.astype(str), return_inverse=True)[1]):
+        each /= np.bincount(numbers, weights=each)[numbers]
+    out: FloatArray = each / each.mean()
+    return out
+
+
+def fitted(known: Known, kind: str) -> Trees:
+    """The map of claims."""
+    features = KINDS[kind][1]
+    known = _forgetful(_thinned(known), features)
+    monotone = [int(name in _SPEAKS_FOR) for name in features]
+    return fit_trees(
+        features,
+        known.rows,
+        known.true.astype(np.float64),
+        {**PARAMETERS, "monotone_constraints": monotone},
+        ROUNDS,
+        weights(known),
+    )
+
+
+def _thinned(known: Known) -> Known:
+    """At most `_MOST_FITTED` claims of each file and likelihood; more say nearly the same."""
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    own = known.file * len(LIKELIHOODS) + run
+    order = np.lexsort((np.random.default_rng(0).random(len(own)), own))
+    rank = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+    return known.where(np.sort(order[rank < _MOST_FITTED]))
+
+
+def _forgetful(known: Known, features: tuple[str, ...]) -> Known:
+    """The same, but some files and likelihoods lack what the judge says.
+
+    Of a large file the judge sees a sample, so that most claims have no votes; where alpha is given
+    it is not asked at all.
+    """
+    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    own = known.file * len(LIKELIHOODS) + run
+    luck = np.random.default_rng(1).random(int(own.max()) + 1)[own]
+    rows = known.rows.copy()
+    for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
+        for name in names:
+            if name in features:
+                rows[luck < share, features.index(name)] = np.nan
+    return replace(known, rows=rows)
+
+
+def read(trees: Trees, known: Known) -> FloatArray:
+    """The calibrated probabilities of claims, as the program tells them."""
+    calibrated = 1 / (1 + np.exp(-trees.predict(known.rows)))
+    return in_order(known.probability, calibrated, known.subproblem)
+
+
+def judged(known: Known, calibrated: FloatArray) -> dict[str, float]:
+    """ECE and log score, raw and calibrated; and how far apart the calibrated ones are."""
+    claims = Claims(known.probability, known.probability, known.subproblem, known.true)
+    return {
+        "files": len(np.unique(known.file)),
+        "claims": len(known.true),
+        "true": float(known.true.mean()),
+        "raw": reliability(claims).ece,
+        "calibrated": reliability(replace(claims, probability=calibrated)).ece,
+        "raw_by_files": _ece_by_files(known, known.probability),
+        "by_files": _ece_by_files(known, calibrated),
+        "raw_log": _log_score(known.probability, known.true),
+        "log": _log_score(calibrated, known.true),
+        "mean": float(calibrated.mean()),
+        "spread": float(calibrated.std()),
+    }
+
+
+def _ece_by_files(known: Known, probability: FloatArray) -> float:
+    """The expected calibration error where every file weighs the same."""
+    weight = 1 / np.bincount(known.file)[known.file]
+    bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    gaps = np.bincount(bins, weights=weight * (probability - known.true))
+    return float(np.abs(gaps).sum() / weight.sum())
+
+
+def _log_score(probability: FloatArray, true: BoolArray) -> float:
+    """Mean nats that the truth surprises by; no report counts as nearer to certain than .999."""
+    said = np.clip(np.where(true, probability, 1 - probability), 0.001, 1.0)
+    return float(-np.log(said).mean())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Collect, fit leave-one-family-out, judge, and write what ships."""
+    parser = argparse.ArgumentParser(prog="python -m kbforge_lab.training.defaults.doubt")
+    parser.add_argument("--data", type=Path, required=True, help="folder of all labelled data")
+    parser.add_argument("--claims", type=Path, required=True, help="folder that keeps claims")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write maps to")
+    parser.add_argument("--count", type=int, default=12, help="files of each family")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args(arguments)
+    collect(chosen.data, chosen.claims, chosen.out, chosen.count, chosen.seed)
+    ships = np.array([family.name for family in FAMILIES if family.ships], object)
+    names = [family.name for family in FAMILIES]
+    files = 0
+    for kind, (file_name, _) in KINDS.items():
+        known = gathered(chosen.claims, kind)
+        may = np.isin(known.family, ships)
+        files = max(files, len(np.unique(known.file[may])))
+        print(f"\n{kind}: family, claims, share true, ECE (by files), log score, mean, spread")
+        for name in names:
+            own = known.family == name
+            if not own.any():
+                continue
+            trees = fitted(known.where(may & ~own), kind)
+            _write(chosen.out / "without" / name / file_name, trees.to_bytes())
+            part = known.where(own & known.chosen)
+            if len(part.true):
+                _print(kind, name, judged(part, read(trees, part)))
+        _write(chosen.out / file_name, fitted(known.where(may), kind).to_bytes())
+    for name in ("", *(f"without/{name}" for name in names)):
+        others = tuple(str(ship) for ship in ships if name != f"without/{ship}")
+        _write(chosen.out / name / FACTS, facts_toml(LIKELIHOODS, others, files))
+        list_defaults(chosen.out / name)
+
+
+def _print(kind: str, family: str, found: dict[str, float]) -> None:
+    print(
+        f"{kind}: {family:12} {found['claims']:6} {found['true']:.2f}  "
+        f"{found['raw']:.3f} -> {found['calibrated']:.3f} "
+        f"({found['raw_by_files']:.3f} -> {found['by_files']:.3f})  "
+        f"{found['raw_log']:.2f} -> {found['log']:.2f}  "
+        f"{found['mean']:.2f} {found['spread']:.2f}",
+        flush=True,
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

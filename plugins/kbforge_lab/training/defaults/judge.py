@@ -1,0 +1,395 @@
+"""Training the judge: run every hypothesis on many labelled files, learn what they gain.
+
+    runs         by file, the groupings along each merge path, kept on disk
+    statistics   by file, what the judge reads of them, and their F1, kept on disk
+    scorers      one for each family, trained without it, and the one that ships
+
+A run that was interrupted goes on where it was; deleting a folder makes its part anew. The pair
+likelihood of a file is one that has not seen its family (`without/FAMILY/pairs.safetensors`), so
+that the judge learns what to think of pairs on data that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from kbforge import registry
+from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.errors import UsageError
+from kbforge.fit.description import PairOdds, ReadsPairs
+from kbforge.fit.judge import (
+    JUDGE_FILE,
+    KINDS,
+    NAMES,
+    Hypothesis,
+    Scorer,
+    hypotheses,
+    log_alphas_of,
+    looked_at,
+    statistics_of,
+    worths,
+)
+from kbforge.fit.merge_path import merge_path
+from kbforge.fit.statistics import ATTRIBUTES, Expected, agreement, see
+from kbforge.models.defaults import list_defaults
+from kbforge.models.resolve import make_likelihood
+from kbforge.models.trees import Trees
+from kbforge_lab.training.defaults.families import (
+    FAMILIES,
+    LabelledFile,
+    large,
+    resampled,
+    small,
+    whole,
+)
+from kbforge_lab.training.defaults.trees import averaged, fit_trees
+from kbforge_plugins.likelihoods.pairs.odds import MODEL
+
+_PARAMETERS = {
+    "objective": "l2",
+    "learning_rate": 0.05,
+    "num_leaves": 15,
+    "min_data_in_leaf": 40,
+    "feature_fraction": 0.3,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 5.0,
+    "max_bin": 63,
+}
+_ROUNDS = 250
+_SEEDS = (1, 2, 3)
+"""Of ensembles that are averaged: one alone errs by chance as much as its margin."""
+_DREAD = 0.3
+"""F1 that a share of files far below exact names is worth: all of them as much as this."""
+_MARGINS = (0.0, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03)
+
+
+PAIRS = "pairs"
+FILES, SMALL_FILES, LARGE_FILES, SEED = 16, 6, 4, 0
+"""Resampled files a family, small and large ones; the files that are drawn depend on the seed."""
+MOST_WHOLE = 25_000
+"""Files of so many fragments are judged whole too."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedFile:
+    """A labelled file with all that the judge reads of it, and what is true.
+
+    Attributes:
+        family: of the file.
+        name: of the file.
+        found: the hypotheses.
+        names: of the statistics.
+        statistics: [hypotheses, statistics].
+        f1: [hypotheses] mean B-cubed F1 against gold, of the seeds of a sample.
+
+    """
+
+    family: str
+    name: str
+    found: tuple[Hypothesis, ...]
+    names: tuple[str, ...]
+    statistics: FloatArray
+    f1: FloatArray
+
+    @property
+    def gain(self) -> FloatArray:
+        """F1 over that of exact names, [hypotheses]."""
+        exact = next(i for i, h in enumerate(self.found) if h.likelihood == NAMES)
+        return np.asarray(self.f1 - self.f1[exact])
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the likelihoods say of a sample.
+
+    Attributes:
+        found: the hypotheses.
+        odds: by the model of pairs; None if it found nothing to read.
+        places: of the sample's fragments in the file, seeds first.
+        seeds: how many of them are seeds.
+
+    """
+
+    found: tuple[Hypothesis, ...]
+    odds: PairOdds | None
+    places: tuple[int, ...]
+    seeds: int
+
+
+def run(file: LabelledFile, pairs: Path | None) -> Run:
+    """Fit the likelihoods that find something to read, and follow their merge paths.
+
+    Args:
+        file: which likelihoods are fitted to.
+        pairs: the pair model to use; None is the one that ships.
+
+    """
+    fitted: dict[str, ConjugateLikelihood] = {}
+    for kind in KINDS:
+        if kind == NAMES:
+            continue
+        options = {"model": str(pairs)} if kind == PAIRS and pairs is not None else {}
+        likelihood = make_likelihood(kind, options)
+        assert isinstance(likelihood, ConjugateLikelihood)
+        try:
+            likelihood.fit(file.fragments)
+        except UsageError:
+            continue
+        fitted[kind] = likelihood
+    model = cast(ReadsPairs | None, fitted.get(PAIRS))
+    index = _index(file)
+    sample = looked_at(file.fragments, index, model)
+    paths = {
+        kind: merge_path(one, sample.fragments, one.index, log_alphas_of(kind)[0])
+        for kind, one in fitted.items()
+    }
+    own = {kind: math.log(one.default_alpha) for kind, one in fitted.items()}
+    found = hypotheses(see(sample.fragments, index, file.fragments), paths, own)
+    odds = None if model is None else model.pair_odds(sample.fragments)
+    return Run(tuple(found), odds, sample.places, sample.seeds)
+
+
+def judged(file: LabelledFile, folder: Path) -> JudgedFile:
+    """A file with its runs and statistics, from disk if they are there.
+
+    Args:
+        file: to judge.
+        folder: keeps runs and statistics. The pair model in its `without/FAMILY` has not seen the
+            file's family; where there is none the folder's own is used, then the one that ships.
+
+    """
+    stem = f"{file.family}/{file.name}.npz"
+    if not (folder / "runs" / stem).is_file():
+        models = [folder / "without" / file.family / MODEL, folder / MODEL]
+        pairs = next((path for path in models if path.is_file()), None)
+        write_run(run(file, pairs), folder / "runs" / stem)
+    told = read_run(folder / "runs" / stem)
+    kept = folder / "statistics" / stem
+    if kept.is_file():
+        with np.load(kept, allow_pickle=False) as held:
+            names = tuple(map(str, held["names"]))
+            return JudgedFile(file.family, file.name, told.found, names, held["x"], held["f1"])
+    sample = [file.fragments[place] for place in told.places]
+    seen = see(sample, _index(file), file.fragments)
+    expected = None if told.odds is None else Expected(told.odds)
+    names, x = statistics_of(seen, told.found, file.fragments, expected)
+    gold = _gold(sample)
+    # around the seeds alone the sample is as the file is
+    f1 = np.array([agreement(h.labels, gold, told.seeds)[2] for h in told.found])
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(kept, names=np.array(names), x=x, f1=f1)
+    return JudgedFile(file.family, file.name, told.found, names, x, f1)
+
+
+def write_run(told: Run, path: Path) -> None:
+    """Keep a run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    odds = told.odds
+    links = {} if odds is None else {f.name: getattr(odds, f.name) for f in fields(PairOdds)}
+    np.savez_compressed(
+        path,
+        labels=np.stack([h.labels for h in told.found]).astype(np.int32),
+        kinds=np.array([h.likelihood for h in told.found]),
+        log_alphas=np.array([h.log_alpha for h in told.found]),
+        own=np.array([h.own for h in told.found]),
+        places=np.array(told.places),
+        seeds=told.seeds,
+        **links,
+    )
+
+
+def read_run(path: Path) -> Run:
+    """A run that was kept."""
+    with np.load(path, allow_pickle=False) as held:
+        labels = held["labels"].astype(np.int64)
+        rows = zip(held["kinds"], held["log_alphas"], labels, held["own"], strict=True)
+        found = tuple(Hypothesis(str(kind), float(a), of, float(own)) for kind, a, of, own in rows)
+        odds = None
+        if "row" in held:
+            links = {f.name: held[f.name] for f in fields(PairOdds)}
+            odds = PairOdds(**{**links, "apart": float(links["apart"])})
+        return Run(found, odds, tuple(held["places"].tolist()), int(held["seeds"]))
+
+
+def _index(file: LabelledFile) -> CandidateIndex:
+    index: CandidateIndex = registry.create("indexes", "selective", {})
+    index.fit(file.fragments)
+    return index
+
+
+def _gold(fragments: Sequence[Fragment]) -> IntArray:
+    number: dict[str | None, int] = {}
+    return np.array([number.setdefault(f.label, len(number)) for f in fragments])
+
+
+def judged_files(
+    root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
+) -> list[JudgedFile]:
+    """So many resampled files of every family, some small and large ones, and whole ones, judged.
+
+    Args:
+        root: the folder of all data.
+        out: keeps runs and statistics.
+        count: resampled files a family.
+        on_file: called with each file when it is done.
+
+    """
+    found = []
+    for family in FAMILIES:
+        drawn = chain(
+            resampled(root, family, count, SEED),
+            small(root, family, min(count, SMALL_FILES), SEED + 100),
+            large(root, family, min(count, LARGE_FILES), SEED + 200),
+            whole(root, family, MOST_WHOLE),
+        )
+        for file in drawn:
+            found.append(judged(file, out))
+            if on_file is not None:
+                on_file(found[-1])
+    return found
+
+
+def write(trained: Trained, out: Path) -> None:
+    """Write the scorer that ships into the folder, and the others below `without/FAMILY`."""
+    scorers = {out: trained.ships} | {
+        out / "without" / family: scorer for family, scorer in trained.without.items()
+    }
+    for folder, scorer in scorers.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JUDGE_FILE).write_bytes(scorer.to_bytes())
+        list_defaults(folder)
+
+
+def train(files: Sequence[JudgedFile]) -> Scorer:
+    """A scorer of these files, without a margin.
+
+    Files weigh the same, however many hypotheses they have.
+    """
+    names = files[0].names
+    rows = np.concatenate([file.statistics for file in files])
+    weights = np.concatenate([np.full(len(f.f1), 1 / len(f.f1)) for f in files])
+    weights /= weights.mean()
+    gain, level = (np.concatenate([getattr(f, key) for f in files]) for key in ("gain", "f1"))
+
+    def fitted(target: FloatArray) -> Trees:
+        return averaged(
+            [
+                fit_trees(names, rows, target, {**_PARAMETERS, "seed": seed}, _ROUNDS, weights)
+                for seed in _SEEDS
+            ]
+        )
+
+    return Scorer(fitted(gain), fitted(level), 0.0, 0.0)
+
+
+def predicted(scorer: Scorer, file: JudgedFile) -> FloatArray:
+    """The smoothed gains that a scorer expects of a file's hypotheses."""
+    return scorer.gains(file.names, file.statistics, file.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What choosing came to, mean over families.
+
+    Attributes:
+        exact: F1 of exact names.
+        chosen: F1 of what was chosen.
+        best: F1 of the best in hindsight.
+        below: share of files more than .005 below exact names.
+        far_below: share of files more than .01 below.
+
+    """
+
+    exact: float
+    chosen: float
+    best: float
+    below: float
+    far_below: float
+
+
+def outcome(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray], margin: float) -> Outcome:
+    """How the choices by these gains (by file name) fare."""
+    by_family: dict[str, list[tuple[float, ...]]] = {}
+    for file in files:
+        attributes = float(file.statistics[0, file.names.index(ATTRIBUTES)])
+        worth = worths(gains[f"{file.family}/{file.name}"], file.found, margin, attributes)
+        chosen = int(np.argmax(worth))
+        gain = file.gain
+        exact = float((file.f1 - gain)[0])
+        row = exact, float(file.f1[chosen]), float(file.f1.max()), gain[chosen] < -0.005
+        by_family.setdefault(file.family, []).append((*row, gain[chosen] < -0.01))
+    means = [np.mean(rows, axis=0) for rows in by_family.values()]
+    return Outcome(*map(float, np.mean(means, axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Scorers and how they fare, each on families that it has not seen.
+
+    Attributes:
+        ships: the scorer of all families that ship.
+        without: family -> the scorer that has not seen it.
+        margins: (margin, outcome) for every margin that was tried.
+        by_family: family -> outcome with the margin that was taken.
+
+    """
+
+    ships: Scorer
+    without: Mapping[str, Scorer]
+    margins: tuple[tuple[float, Outcome], ...]
+    by_family: Mapping[str, Outcome]
+
+
+def train_each(
+    files: Sequence[JudgedFile], ships: frozenset[str], leave_out: Sequence[str] = ()
+) -> Trained:
+    """The scorer that ships, one without each family, and their margin.
+
+    The margin is the one with which files of unseen families fare best, those counted twice that
+    end below exact names. The spread is what is left of gains when they are predicted so.
+
+    Args:
+        files: of all families.
+        ships: names of the families that scorers may be trained on.
+        leave_out: leave out these families one by one; none leaves out each.
+
+    """
+    used = [file for file in files if file.family in ships]
+    shipped = train(used)
+    without, gains = {}, {}
+    for family in leave_out or sorted({file.family for file in files}):
+        rest = [file for file in used if file.family != family]
+        without[family] = train(rest) if family in ships else shipped
+        for file in files:
+            if file.family == family:
+                gains[f"{family}/{file.name}"] = predicted(without[family], file)
+    margins = tuple((margin, outcome(used, gains, margin)) for margin in _MARGINS)
+    margin = max(margins, key=lambda item: item[1].chosen - _DREAD * item[1].far_below)[0]
+    spread = _spread(used, gains)
+    return Trained(
+        replace(shipped, margin=margin, spread=spread),
+        {name: replace(scorer, margin=margin, spread=spread) for name, scorer in without.items()},
+        margins,
+        {
+            family: outcome([f for f in files if f.family == family], gains, margin)
+            for family in without
+        },
+    )
+
+
+def _spread(files: Sequence[JudgedFile], gains: Mapping[str, FloatArray]) -> float:
+    """Of the better half of the hypotheses of each file: what true gains differ by, all in all."""
+    errors = []
+    for file in files:
+        expected = gains[f"{file.family}/{file.name}"]
+        better = expected >= np.median(expected)
+        errors.append(np.std((file.gain - expected)[better]))
+    return float(np.mean(errors))

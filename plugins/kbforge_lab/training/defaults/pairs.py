@@ -1,0 +1,182 @@
+"""Train the pair model that ships, and one without each family to judge it by.
+
+    python -m kbforge_lab.training.defaults.pairs DATA OUT
+
+writes three things into OUT: `pairs.safetensors` (all families that may train what ships), the same
+below `without/FAMILY` (all of these but one), and `pairs.jsonl`, a line of figures a family: how
+well the model that has not seen it ranks its pairs (area under the curve), and how much its log
+odds say (log loss, nats a pair). Families that never train are judged by the model that ships.
+
+Every family weighs the same, and so does every file of a family. A model learns from the pairs of
+rows that it will be asked about: the candidates of the file, and each row with itself where several
+fragments state the same. The target of two rows is the share of their fragments' pairs that are of
+one entity.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.models.defaults import list_defaults
+from kbforge.models.trees import Trees
+from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
+from kbforge_lab.training.defaults.trees import fit_trees
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
+from kbforge_plugins.likelihoods.pairs.odds import MODEL, asked
+from kbforge_plugins.likelihoods.pairs.table import statement_of
+
+FILES, SEED = 44, 1
+ROUNDS = 120
+PARAMETERS: Mapping[str, Any] = {
+    "objective": "cross_entropy",
+    "learning_rate": 0.12,
+    "num_leaves": 31,
+    "min_data_in_leaf": 100,
+    "lambda_l2": 5.0,
+    "feature_fraction": 0.4,
+    "bagging_fraction": 0.5,
+    "bagging_freq": 1,
+    "max_bin": 63,
+    "seed": SEED,
+}
+_MOST_PAIRS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of one file: features [pairs, features] and targets [pairs]."""
+
+    rows: NDArray[np.float32]
+    targets: FloatArray
+
+
+def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
+    """The pairs of a labelled file that a model is asked about, a bounded number of them."""
+    file, candidates = File.fitted(fragments)
+    pairs = asked(file.counts, candidates)
+    if len(pairs) > _MOST_PAIRS:
+        chosen = np.random.default_rng(seed).choice(len(pairs), _MOST_PAIRS, replace=False)
+        pairs = pairs[np.sort(chosen)]
+    i, j = pairs.T
+    rows = file.describe(file.rows, i, file.rows, j).astype(np.float32)
+    return Pairs(rows, _targets(fragments, file, i, j))
+
+
+def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray) -> FloatArray:
+    labels: list[Counter[str | None]] = [Counter() for _ in file.counts]
+    for fragment in fragments:
+        row = file.statements.row(statement_of(fragment))
+        assert row is not None, "a statement of the file has a row"
+        labels[row][fragment.label] += 1
+    out = []
+    for x, y in zip(i.tolist(), j.tolist(), strict=True):
+        one, other, same = labels[x], labels[y], x == y
+        together = sum(n * (other[label] - same) for label, n in one.items())
+        out.append(together / (one.total() * (other.total() - same)))
+    return np.array(out, dtype=np.float64)
+
+
+def fitted(families: Sequence[Sequence[Pairs]]) -> Trees:
+    """The trees of some families, each of the same weight."""
+    files = [pairs for family in families for pairs in family]
+    weights = np.concatenate(
+        [
+            np.full(len(pairs.targets), 1.0 / len(family) / max(len(pairs.targets), 1))
+            for family in families
+            for pairs in family
+        ]
+    )
+    rows = np.concatenate([pairs.rows for pairs in files])
+    targets = np.concatenate([pairs.targets for pairs in files])
+    scaled = weights * (len(weights) / weights.sum())
+    return fit_trees(FEATURES, rows, targets, dict(PARAMETERS), ROUNDS, scaled)
+
+
+def figures(trees: Trees, files: Sequence[Pairs]) -> dict[str, float]:
+    """Means over files: area under the curve, log loss in nats, share of pairs that are one."""
+    found = []
+    for pairs in files:
+        log_odds = trees.predict(pairs.rows)
+        loss = np.logaddexp(0.0, log_odds) - pairs.targets * log_odds
+        found.append((_area(log_odds, pairs.targets), float(loss.mean()), pairs.targets.mean()))
+    area, loss, rate = np.nanmean(np.array(found, dtype=np.float64), axis=0)
+    return {
+        "area": round(float(area), 4),
+        "log_loss": round(float(loss), 4),
+        "rate": round(float(rate), 4),
+        "pairs": sum(len(pairs.targets) for pairs in files),
+    }
+
+
+def _area(log_odds: FloatArray, targets: FloatArray) -> float:
+    """The probability that a pair of one entity ranks above one of two; NaN without both."""
+    one = targets > 0.5
+    n, m = int(one.sum()), int((~one).sum())
+    if not n or not m:
+        return float("nan")
+    _, place, count = np.unique(log_odds, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(count) - (count - 1) / 2
+    return float((ranks[place][one].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Write the models, and give the figures of each family as they are known.
+
+    Args:
+        root: the folder of all data.
+        out: the folder to write into.
+        count: resampled files a family.
+        only: leave out these families one by one; none leaves out each.
+
+    """
+    found = {family.name: list(_examples(root, family, count)) for family in FAMILIES}
+    ships = [family.name for family in FAMILIES if family.ships]
+    whole = fitted([found[name] for name in ships])
+    _write(out / MODEL, whole)
+    for family in FAMILIES:
+        if only and family.name not in only:
+            continue
+        trees = whole
+        if family.ships:
+            trees = fitted([found[name] for name in ships if name != family.name])
+            _write(out / "without" / family.name / MODEL, trees)
+        yield {"family": family.name, "ships": family.ships, **figures(trees, found[family.name])}
+
+
+def _examples(root: Path, family: Family, count: int) -> Iterator[Pairs]:
+    for number, file in enumerate(resampled(root, family, count, SEED)):
+        yield pairs_of(file.fragments, number)
+
+
+def _write(path: Path, trees: Trees) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(trees.to_bytes())
+    list_defaults(path.parent)
+
+
+def main() -> None:
+    """Train from the command line."""
+    parser = argparse.ArgumentParser(description="Train the pair model that ships.")
+    parser.add_argument("data", type=Path, help="folder of all labelled data")
+    parser.add_argument("out", type=Path, help="folder to write the models into")
+    parser.add_argument("--files", type=int, default=FILES, help="resampled files a family")
+    parser.add_argument("--only", nargs="*", default=(), help="leave out these families alone")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    with (given.out / "pairs.jsonl").open("w", encoding="utf-8") as log:
+        for line in train(given.data, given.out, given.files, given.only):
+            print(json.dumps(line), file=log, flush=True)
+
+
+if __name__ == "__main__":
+    main()

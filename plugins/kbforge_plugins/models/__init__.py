@@ -1,1 +1,0 @@
-"""Networks and tables that the likelihoods are made of."""

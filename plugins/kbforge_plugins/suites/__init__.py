@@ -1,1 +1,0 @@
-"""Suites: what `kbforge bench` compares."""

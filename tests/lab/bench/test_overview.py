@@ -1,0 +1,176 @@
+"""The table over all tasks: what stands in it, what is marked, and what the means are of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kbforge.contracts.fragment import Fragment
+from kbforge_lab.bench.overview import Grid, details, long_table, overview, standings
+from kbforge_lab.bench.results import Row
+from kbforge_lab.bench.summary import lines
+from kbforge_lab.contracts.suite import Method, Model, Plan, Task
+from tests.lab.bench import toys
+
+EXACT = Method("exact name", baseline="exact name")
+DEFAULT = Method("default", "split-smc")
+BIGRAM = Method("bigram", "split-smc", likelihood=Model("bigram"))
+BEST = Method("best alpha: bigram", "greedy", likelihood=Model("bigram"), alphas=(1.0, 10.0))
+OTHER_BEST = replace(BEST, name="best alpha: attributes", likelihood=Model("attributes"))
+CEILING = Method("ceiling", baseline="ceiling")
+
+
+def task(name: str, family: str = "", **changes: Any) -> Task:
+    return Task(name, (Fragment("f", {"name": ("A",)}, label="a"),) * 40, family=family, **changes)
+
+
+def plan(*tasks: Task, **changes: Any) -> Plan:
+    methods = (EXACT, DEFAULT, BIGRAM, BEST, OTHER_BEST, CEILING)
+    return Plan(tasks=tasks, methods=methods, reference="default", **changes)
+
+
+def row(task: str, method: Method, f1: float, **changes: Any) -> Row:
+    model = method.likelihood.name if method.likelihood else "attributes"
+    made = toys.row(method, key=f"{task} {method.name} {changes}", task=task, f1=f1)
+    return replace(made, **({"model": model, "alpha": 3.0} | changes))
+
+
+def cells(grid: Grid, name: str) -> dict[str, str]:
+    (found,) = (cells for cells in grid.rows if cells[0] == name)
+    return dict(zip(grid.head, found, strict=True))
+
+
+def shown(rows: list[Row], of: Plan) -> Grid:
+    return overview(of, lines(rows, of))
+
+
+@pytest.mark.parametrize(
+    ("f1", "mark"),
+    [
+        (0.9, "+0.100"),
+        (0.7951, "-0.005"),
+        (0.795, "-0.005"),
+        (0.7949, "-0.005 !"),
+        (0.7, "-0.100 !"),
+    ],
+)
+def test_what_is_below_exact_name_is_marked(f1: float, mark: str) -> None:
+    grid = shown([row("people", EXACT, 0.8), row("people", DEFAULT, f1)], plan(task("people")))
+    assert cells(grid, "people")["above exact name"] == mark
+
+
+def test_a_row_of_all_methods() -> None:
+    rows = [
+        row("people", EXACT, 0.5, model="", alpha=None),
+        row("people", DEFAULT, 0.6),
+        row("people", DEFAULT, 0.8, shuffle=1, model="bigram"),
+        row("people", BIGRAM, 0.65),
+        row("people", BEST, 0.75, alpha=1e5),
+        row("people", OTHER_BEST, 0.72),
+        row("people", CEILING, 0.9, model="", alpha=None),
+    ]
+    grid = shown(rows, plan(task("people", "records")))
+    assert cells(grid, "people") == {
+        "set": "people",
+        "family": "records",
+        "fragments": "40",
+        "entities": "5",
+        "exact name": "0.500",
+        "default": "0.700 (0.141)",
+        "above exact name": "+0.200",
+        "took": "attributes, bigram 3",
+        "bigram": "0.650",
+        "best alpha": "0.750 (bigram 100,000)",
+        "ceiling": "0.900",
+    }
+    assert cells(grid, "mean over the sets")["best alpha"] == "0.750"
+    assert "mean over families" not in [line[0] for line in grid.rows]
+
+
+def test_means_are_over_sets_groups_and_families() -> None:
+    tasks = (task("a", "x"), task("b", "x"), task("c", "y"))
+    f1 = {"a": 0.2, "b": 0.4, "c": 0.9}
+    rows = [row(name, DEFAULT, value) for name, value in f1.items()]
+    rows += [row(name, EXACT, 0.1) for name in "ab"]
+    grid = shown(rows, plan(*tasks, groups={"two": ("a", "c"), "more": ("a", "gone")}))
+    assert cells(grid, "mean over the sets")["default"] == "0.500"
+    assert cells(grid, "mean over two")["default"] == "0.550"
+    assert cells(grid, "mean over more")["default"] == "0.200 (1 of 2)"
+    assert cells(grid, "mean over families")["default"] == "0.600"
+    # exact name lacks c, and with it the family y
+    assert cells(grid, "mean over the sets")["exact name"] == "0.100 (2 of 3)"
+    assert cells(grid, "mean over the sets")["above exact name"] == "+0.200 (2 of 3)"
+    assert cells(grid, "mean over families")["exact name"] == "0.100 (1 of 2)"
+
+
+def test_a_run_that_saw_a_part_counts_for_no_mean() -> None:
+    rows = [row("a", DEFAULT, 0.9, fragments=7), row("b", DEFAULT, 0.5)]
+    rows += [row("a", BEST, 0.9, fragments=7), row("a", EXACT, 0.5)]
+    grid = shown(rows, plan(task("a"), task("b")))
+    assert cells(grid, "a")["default"] == "over time"
+    assert cells(grid, "a")["above exact name"] == cells(grid, "a")["best alpha"] == ""
+    assert cells(grid, "mean over the sets")["default"] == "0.500 (1 of 2)"
+
+
+def test_methods_and_tasks_that_did_not_run_are_not_there() -> None:
+    grid = shown([row("a", DEFAULT, 0.5)], plan(task("a"), task("b")))
+    assert grid.head == ["set", "family", "fragments", "entities", "default", "took"]
+    assert [line[0] for line in grid.rows] == ["a", "mean over the sets"]
+    assert all(len(line) == len(grid.head) for line in grid.rows)
+
+
+def test_every_method_that_clusters_once_has_a_table_of_its_own() -> None:
+    known = {"peak_mib": 100.0, "pairs_ece": 0.25, "entities_ece": 0.5, "entities_ece_mapped": 0.1}
+    rows = [
+        row("a", EXACT, 0.5),
+        row("a", DEFAULT, 0.5, precision=0.9, recall=0.6, seconds=2.25, **known),
+        row("b", DEFAULT, 0.5, pairs_ece=0.75),
+        row("a", BEST, 0.7),
+    ]
+    of = plan(task("a"), task("b"))
+    (grid,) = details(of, lines(rows, of))
+    assert grid.title == "default"
+    assert grid.rows[0] == [
+        *("a", "1", "0.900", "0.600", "0.500", "0.720", "5", "5", "3", "2.2", "100"),
+        *("0.250", "", "0.500", "0.100"),
+    ]
+    assert grid.rows[-1] == ["mean over 2", *[""] * 10, "0.500", "", "0.500", "0.100"]
+    assert grid.markdown().splitlines()[1].count("---:") == len(grid.head) - 1
+
+
+def test_the_report_says_which_sets_the_models_had_seen() -> None:
+    of = plan(
+        task("a", standing="held out"),
+        task("b", standing="seen"),
+        task("c", standing="seen"),
+        task("d", standing="unseen"),
+        task("e"),
+    )
+    held_out, unseen, seen, unknown = standings(of)
+    assert held_out.startswith("Leave-one-family-out:")
+    assert held_out.endswith(": a.")
+    assert unseen.endswith(": d.")
+    assert seen.startswith("NOT leave-one-family-out:")
+    assert seen.endswith(": b, c.")
+    assert unknown.endswith("is not known: e.")
+
+
+def test_csv_has_a_line_a_task_and_method() -> None:
+    of = plan(task("a", "x", standing="held out"))
+    rows = [row("a", EXACT, 0.5, model="", alpha=None), row("a", DEFAULT, 0.625, peak_mib=7.5)]
+    exact, default = csv.DictReader(io.StringIO(long_table(of, lines(rows, of))))
+    assert (exact["set"], exact["method"], exact["f1"], exact["alpha"]) == (
+        *("a", "exact name", "0.5", ""),
+    )
+    assert (default["family"], default["standing"], default["peak_mib"]) == ("x", "held out", "7.5")
+    assert long_table(of, []) == ""
+
+
+def test_no_way_that_was_tried_is_above_the_best_in_hindsight() -> None:
+    rows = [row("a", EXACT, 0.9), row("a", DEFAULT, 0.8), row("a", BEST, 0.7, alpha=1.0)]
+    grid = shown(rows, plan(task("a")))
+    assert cells(grid, "a")["best alpha"] == "0.800 (attributes 3)"

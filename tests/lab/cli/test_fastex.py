@@ -1,0 +1,117 @@
+"""FastEx through the command line: documents in, topics out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.program import Run
+
+TOPICS = {
+    "sea": "The harbour, the tide and the ship; a sailor mends a sail by the pier",
+    "garden": "A rose and a tulip in the bed: the gardener waters the hedge and soil",
+    "court": "Judge, jury, witness: a verdict of the court after the lawyer pleads",
+}
+READING = ("--likelihood", "dirichlet-multinomial", "--set", "likelihood.reads=words")
+READING = (*READING, "--set", "likelihood.concentration=20", "--alpha", "1")
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(90):
+        topic = list(TOPICS)[i % 3]
+        text = " ".join(rng.choice(TOPICS[topic].split(), size=25))
+        lines.append({"id": f"d{i}", "properties": {"text": [text]}, "label": topic})
+    path = tmp_path / "docs.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_texts_in_topics_out(program: Run, texts: Path, tmp_path: Path) -> None:
+    kb = tmp_path / "kb.jsonl"
+    sweeps = ("--set", "clusterer.sweeps=40")
+    done = program("cluster", texts, "--clusterer", "fastex", *READING, *sweeps, "--json", "-o", kb)
+    assert done.json["ended"] == "sweeps"
+    assert done.json["fragments"] == 90
+    assert done.json["entities"] == 3
+    scores = program("evaluate", kb, texts, "--json").json
+    assert scores["bcubed_f1_item_mean"] == pytest.approx(1.0)
+    again = tmp_path / "again.jsonl"
+    program("cluster", texts, "--clusterer", "fastex", *READING, *sweeps, "-o", again)
+    assert again.read_bytes() == kb.read_bytes()
+
+
+@pytest.mark.parametrize("clusterer", ["fastex", "uncollapsed"])
+def test_a_mixture_has_at_most_its_components(
+    program: Run, texts: Path, tmp_path: Path, clusterer: str
+) -> None:
+    options = ("--set", "clusterer.components=2", "--set", "clusterer.sweeps=20")
+    kb = tmp_path / "kb.jsonl"
+    done = program(
+        "cluster", texts, "--clusterer", clusterer, *READING, *options, "--json", "-o", kb
+    )
+    assert done.json["entities"] <= 2
+
+
+def test_without_a_kernel_the_result_is_the_same(
+    program: Run, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = []
+    for switch in ("1", "0"):
+        monkeypatch.setenv("KBFORGE_KERNEL", switch)
+        files.append(tmp_path / f"{switch}.jsonl")
+        options = ("--set", "clusterer.sweeps=12", "-o", files[-1])
+        program("cluster", texts, "--clusterer", "fastex", *READING, *options)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_budget_ends_it(program: Run, texts: Path, tmp_path: Path) -> None:
+    options = ("--set", "clusterer.budget=0.3", "--set", "clusterer.patience=none")
+    kb = tmp_path / "kb.jsonl"
+    done = program(
+        "cluster", texts, "--clusterer", "fastex", *READING, *options, "--json", "-o", kb
+    )
+    assert done.json["ended"] == "budget"
+    assert done.json["complete"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--set", "clusterer.bits=0"), "bits must be from 1 to 1,024, got 0"),
+        (("--set", "clusterer.temperature=2"), "temperature must be above 0 and at most 1"),
+        (("--set", "clusterer.start=random"), "start=random needs components"),
+        (
+            ("--set", "clusterer.components=3", "--set", "clusterer.start=singletons"),
+            "start: 90 clusters are more than 3 components",
+        ),
+    ],
+)
+def test_bad_options_get_one_sentence(
+    program: Run, texts: Path, tmp_path: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    kb = tmp_path / "kb.jsonl"
+    done = program("cluster", texts, "--clusterer", "fastex", *READING, *options, "-o", kb)
+    assert done.code != 0
+    assert sentence in done.err
+
+
+def test_other_likelihoods_are_refused(program: Run, texts: Path, tmp_path: Path) -> None:
+    bigram = ("--likelihood", "bigram", "--set", "likelihood.attributes=text", "--alpha", "1")
+    kb = tmp_path / "kb.jsonl"
+    done = program("cluster", texts, "--clusterer", "fastex", *bigram, "-o", kb)
+    assert done.code != 0
+    assert "expected dirichlet-multinomial or gaussian" in done.err
+
+
+def test_a_tempered_likelihood_is_refused(program: Run, texts: Path, tmp_path: Path) -> None:
+    kb = tmp_path / "kb.jsonl"
+    options = ("--temperature", "2", "-o", kb)
+    ran = program("cluster", texts, "--clusterer", "fastex", *READING, *options)
+    assert ran.code == 2
+    assert ran.err.startswith("kbforge: --temperature: at temperature 2 DirichletMultinomial is ")

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from kbforge.contracts import Problem
+from kbforge.errors import UsageError
+from kbforge.testing import ClustererContract
+from kbforge_lab.fastex.mixture import Mixture
+from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
+from tests.lab.models.supervised.models import fitted
+
+
+class TestSir(ClustererContract):
+    name = "sir"
+    options: ClassVar = {"replicas": 60}
+
+
+class TestSirOftenResampled(ClustererContract):
+    name = "sir"
+    options: ClassVar = {"replicas": 30, "threshold": 1.0, "particles": 3}
+
+
+class TestRgsm(ClustererContract):
+    name = "rgsm"
+    options: ClassVar = {"sweeps": 4, "scans": 2}
+
+
+class TestSdds(ClustererContract):
+    name = "sdds"
+    options: ClassVar = {"sweeps": 5}
+
+
+class TestLshsm(ClustererContract):
+    name = "lshsm"
+    options: ClassVar = {"sweeps": 8, "rows": 3}
+
+
+class TestFastEx(ClustererContract):
+    """Of the problems, those of an exponential family; it refuses the others."""
+
+    name = "fastex"
+    options: ClassVar = {"sweeps": 8}
+
+    def problems(self) -> dict[str, Problem]:
+        sharp = DirichletMultinomial(concentration=0.2)
+        return {
+            "conjugate": Problem(DirichletMultinomial(), alpha=0.7),
+            "sharp": Problem(sharp, alpha=3.0),
+        }
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        self.refuses(super().test_a_likelihood_of_nan_is_an_error)
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        self.refuses(super().test_a_fragment_without_an_assignment_is_named)
+
+    def refuses(self, run: object) -> None:
+        with pytest.raises(UsageError, match="expected dirichlet-multinomial or gaussian"):
+            run()  # type: ignore[operator]
+
+
+class TestFastExFromSingletons(TestFastEx):
+    options: ClassVar = {"sweeps": 5, "start": "singletons", "particles": 3, "tries": 4, "bits": 8}
+
+
+class TestUncollapsed(TestFastEx):
+    """It reads one attribute, and has a mixture of components."""
+
+    name = "uncollapsed"
+    options: ClassVar = {"sweeps": 8, "components": 4}
+
+    def problems(self) -> dict[str, Problem]:
+        return {
+            name: Problem(DirichletMultinomial(attributes=("colour",)), problem.alpha)
+            for name, problem in super().problems().items()
+        }
+
+    def test_log_posterior_is_that_of_the_point_estimate(self) -> None:
+        items = self.fragments()
+        for problem in self.problems().values():
+            found, prior = self.posterior(problem), Mixture(problem.alpha, 4)
+            clusters = found.clusters()
+            sizes = np.array([len(cluster) for cluster in clusters])
+            expected = prior.log_clusters(sizes).sum() + prior.log_choices(len(clusters))
+            marginals = problem.likelihood.log_marginal([[items[i] for i in c] for c in clusters])
+            assert found.log_posterior == pytest.approx(expected + marginals.sum(), abs=1e-6)
+
+
+class TestFastExOfComponents(TestUncollapsed):
+    name = "fastex"
+    options: ClassVar = {"sweeps": 8, "components": 4}
+
+
+class TestScdp(ClustererContract):
+    """Of the problems, those of a trained model; it refuses the others."""
+
+    name = "scdp"
+    options: ClassVar = {"sweeps": 8}
+
+    def problems(self) -> dict[str, Problem]:
+        likelihood = fitted(self.fragments())
+        return {
+            "conjugate": Problem(likelihood, alpha=0.7),
+            "many": Problem(likelihood, alpha=30.0),
+        }
+
+    def test_a_likelihood_of_nan_is_an_error(self) -> None:
+        self.refuses(super().test_a_likelihood_of_nan_is_an_error)
+
+    def test_a_fragment_without_an_assignment_is_named(self) -> None:
+        self.refuses(super().test_a_fragment_without_an_assignment_is_named)
+
+    def refuses(self, run: object) -> None:
+        with pytest.raises(UsageError, match="that kbforge lab train-supervised made"):
+            run()  # type: ignore[operator]
+
+
+class TestScdpOfModel2(TestScdp):
+    options: ClassVar = {"model": 2, "sweeps": 6, "chains": 3, "start": "singletons"}
+
+
+class TestScdpOfModel3(TestScdp):
+    options: ClassVar = {"model": 3, "sweeps": 6, "chains": 1, "start": "one", "particles": 3}
+
+
+class TestScdpShared(TestScdp):
+    options: ClassVar = {"sweeps": 6, "shared": True, "start": "linked"}
+
+
+class TestLinkage(TestScdp):
+    name = "linkage"
+    options: ClassVar = {}

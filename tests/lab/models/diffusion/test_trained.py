@@ -1,0 +1,116 @@
+"""Bundles of diffusion models: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from kbforge.errors import ModelError
+from kbforge.models.bundle import Bundle, read_bundle, write_bundle
+from kbforge_lab.models.diffusion.trained import SetDiffusion, from_bundle, to_bundle
+from kbforge_plugins.likelihoods.weights import WEIGHTS
+from tests.lab.training.circles_models import diffusion, random_model, write
+
+GOOD = to_bundle(diffusion(random_model()), {"simulated": "circles"}, {"metrics.jsonl": b"{}\n"})
+Table = dict[str, Any]
+
+
+def read(bundle: Bundle, folder: Path) -> SetDiffusion:
+    write_bundle(folder / "model", bundle)
+    return from_bundle(read_bundle(folder / "model"), "the model")
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    found, model = read(GOOD, tmp_path), diffusion(random_model())
+    assert found.standard == model.standard
+    assert found.training == model.training
+    assert found.denoiser.shape == model.denoiser.shape
+    assert not found.denoiser.training
+    y, real = torch.randn(2, 3, 2), torch.ones(2, 3, dtype=torch.bool)
+    u = torch.tensor([-1.0, 0.5])
+    assert torch.equal(found.denoiser(y, y, u, real), model.denoiser(y, y, u, real))
+
+
+@pytest.mark.parametrize("at", [0, 100, -1])
+def test_a_changed_byte_is_found(tmp_path: Path, at: int) -> None:
+    path = write(random_model(), tmp_path / "model") / WEIGHTS
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(ModelError, match=r"weights\.safetensors.* has SHA-256"):
+        read_bundle(tmp_path / "model")
+
+
+def recipe(change: Callable[[Table], object]) -> Bundle:
+    """A bundle whose recipe was changed and signed anew."""
+    shape = dict(GOOD.recipe["shape"])
+    standard = dict(GOOD.recipe["standard"])
+    table = {**GOOD.recipe, "shape": shape, "standard": standard}
+    change(table)
+    return replace(GOOD, recipe=table)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda r: r.pop("shape"), "should give width, layers"),
+        (lambda r: r["shape"].pop("told"), "should give width, layers"),
+        (lambda r: r["shape"].update(depth=1), "should give width, layers"),
+        (lambda r: r["shape"].update(width=0), "width: expected 1 to 4,096, got 0"),
+        (lambda r: r["shape"].update(heads=True), "heads: expected 1 to 256, got True"),
+        (lambda r: r["shape"].update(layers=10**9), "layers: expected 1 to 256"),
+        (lambda r: r["shape"].update(within=0), "within: expected a number above 0, got 0"),
+        (lambda r: r["shape"].update(within=1.5), "within below 1"),
+        (lambda r: r["shape"].update(least_noise=11.0), "least_noise should be below"),
+        (lambda r: r["shape"].update(most_noise="10"), "most_noise: expected a number"),
+        (lambda r: r["shape"].update(width=16), r"has shape \(8, 8\), its recipe says"),
+        (lambda r: r["shape"].update(layers=1), "has an unknown tensor blocks.1."),
+        (lambda r: r["shape"].update(layers=3), "has no tensor blocks.2."),
+        (lambda r: r.pop("standard"), "a centre and a scale"),
+        (lambda r: r["standard"].update(scale=0.0), "a centre and a scale"),
+        (lambda r: r["standard"].update(centre=[0.0]), "a centre and a scale"),
+        (lambda r: r["standard"].update(centre=["0", "0"]), "a centre and a scale"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused(
+    tmp_path: Path, change: Callable[[Table], object], says: str
+) -> None:
+    with pytest.raises(ModelError, match=rf"the model.*{says}"):
+        read(recipe(change), tmp_path)
+
+
+NAME = "blocks.1.up.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.pop(NAME), f"has no tensor {NAME}"),
+        (lambda t: t.update(more=torch.ones(1)), "has an unknown tensor more"),
+        (lambda t: t.update({NAME: torch.ones(3)}), r"shape \(3,\), its recipe says \(16, 8\)"),
+        (lambda t: t.update({NAME: t[NAME].double()}), "torch.float64, expected torch.float32"),
+        (lambda t: t[NAME].fill_(torch.nan), "not finite"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    tmp_path: Path, change: Callable[[Table], object], says: str
+) -> None:
+    tensors = load(GOOD.files[WEIGHTS])
+    change(tensors)
+    with pytest.raises(ModelError, match=rf"the model: weights\.safetensors.*{says}"):
+        read(replace(GOOD, files={**GOOD.files, WEIGHTS: save(tensors)}), tmp_path)
+
+
+def test_another_kind_of_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is a model for gpt, expected diffusion"):
+        read(replace(GOOD, plugin="gpt"), tmp_path)
+    with pytest.raises(ModelError, match=r"has no weights\.safetensors"):
+        read(replace(GOOD, files={}), tmp_path)
+    with pytest.raises(ModelError, match=r"weights\.safetensors is damaged"):
+        read(replace(GOOD, files={WEIGHTS: b"weights"}), tmp_path)

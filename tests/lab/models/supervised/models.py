@@ -1,0 +1,47 @@
+"""A small model of supervised clustering, made without training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbforge.contracts import Fragment
+from kbforge.models.bundle import Bundle, write_bundle
+from kbforge.testing import examples
+from kbforge_lab.likelihoods.supervised import Supervised
+from kbforge_lab.models.supervised.comparing import Compared
+from kbforge_lab.models.supervised.trained import (
+    PLUGIN,
+    Choice,
+    Settings,
+    Trained,
+    files_of,
+    slimmed,
+)
+
+COMPARED = (Compared("colour", "edit"), Compared("name", "rare-words"))
+SETTINGS = Settings(
+    dimensions=3,
+    model=1,
+    choices={1: Choice(1.0, 0.3, 0.9), 2: Choice(1.0, 1.0, 0.8), 3: Choice(0.5, 1.0, 0.7)},
+    factor=3.0,
+)
+
+
+def small_model(fragments: Sequence[Fragment] = (), vectors: bool = False) -> Trained:
+    """A model of these labelled fragments; of the examples if there are none."""
+    labelled = fragments or examples.fragments(18)
+    return Trained(COMPARED, vectors, slimmed(labelled, COMPARED, vectors), SETTINGS)
+
+
+def fitted(fragments: Sequence[Fragment]) -> Supervised:
+    """The small model as a likelihood, fitted to fragments."""
+    likelihood = Supervised.of(small_model())
+    likelihood.fit(fragments)
+    return likelihood
+
+
+def write(trained: Trained, folder: Path) -> Path:
+    """The bundle of a model, without card and calibration."""
+    write_bundle(folder, Bundle("likelihoods", PLUGIN, files_of(trained), {}, {}))
+    return folder

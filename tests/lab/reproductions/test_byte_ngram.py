@@ -1,0 +1,185 @@
+"""The byte 5-gram model against a slow one of dictionaries that parses and decodes by itself."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import random
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from kbforge import registry
+from kbforge.contracts import Fragment
+from kbforge.serialize.canonical import serialize
+from tests.scripts import script
+
+byte_ngram = script("byte_ngram")
+
+KEY_END, NEXT_VALUE, NEXT_KEY, OBJECT_END = '":["', '","', '"],"', '"]}'
+SYMBOLS = (KEY_END, NEXT_VALUE, NEXT_KEY, OBJECT_END)
+TOKENS = (None, *SYMBOLS, *range(256))
+ORDER = 5
+
+CANONICAL = registry.create("grammars", "canonical-json")
+
+
+def random_sets(seed: int, n: int) -> list[list[Fragment]]:
+    rng = random.Random(seed)
+
+    def word() -> str:
+        return "".join(rng.choices('aab "é語🙂', k=rng.randint(1, 4)))
+
+    def fragment() -> Fragment:
+        keys = rng.sample(["name", "né", "a"], rng.randint(1, 3))
+        return Fragment(
+            "x", {key: tuple({word() for _ in range(rng.randint(1, 3))}) for key in keys}
+        )
+
+    return [[fragment() for _ in range(rng.randint(1, 3))] for _ in range(n)]
+
+
+def choices(fragments: list[Fragment]) -> list[object]:
+    """Symbols and bytes of a set's text, read with the json module."""
+    out: list[object] = []
+    text, at = serialize(fragments), 0
+    while at < len(text):
+        one, at = json.JSONDecoder().raw_decode(text, at)
+        for number, (key, values) in enumerate(one.items()):
+            out += [NEXT_KEY] * (number > 0) + [*key.encode(), KEY_END]
+            for place, value in enumerate(values):
+                out += [NEXT_VALUE] * (place > 0) + [*value.encode()]
+        out.append(OBJECT_END)
+    return out
+
+
+def legal(before: list[object]) -> set[object]:
+    """What may follow: bytes that UTF-8 has there; after a whole character what ends a string."""
+    string: list[int] = []
+    last = None
+    for token in before:
+        if isinstance(token, int):
+            string.append(token)
+        else:
+            string, last = [], token
+    allowed: set[object] = set()
+    for byte in range(256):
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(bytes([*string, byte]))
+            allowed.add(byte)
+        except UnicodeDecodeError:
+            pass
+    try:
+        whole = bool(bytes(string).decode())
+    except UnicodeDecodeError:
+        whole = False
+    if whole:
+        in_key = last in (None, NEXT_KEY, OBJECT_END)
+        allowed |= {KEY_END} if in_key else {NEXT_VALUE, NEXT_KEY, OBJECT_END}
+    return allowed
+
+
+class Slow:
+    """Interpolated modified Kneser-Ney by its definition."""
+
+    def __init__(self, sets: list[list[Fragment]]) -> None:
+        seen: Counter[tuple[object, ...]] = Counter()
+        for fragments in sets:
+            tokens = [None] * (ORDER - 1) + choices(fragments)
+            for end in range(ORDER, len(tokens) + 1):
+                for length in range(1, ORDER + 1):
+                    seen[tuple(tokens[end - length : end])] += 1
+        before: dict[tuple[object, ...], set[object]] = defaultdict(set)
+        for gram in seen:
+            before[gram[1:]].add(gram[0])
+        self.estimated = set()
+        self.a: dict[int, dict[tuple[object, ...], int]] = {}
+        self.d: dict[int, list[float]] = {}
+        for length in range(1, ORDER + 1):
+            self.a[length] = {
+                gram: n if length == ORDER or gram[0] is None else len(before[gram])
+                for gram, n in seen.items()
+                if len(gram) == length
+            }
+            self.d[length] = self.discounts(length)
+
+    def discounts(self, length: int) -> list[float]:
+        n = Counter(self.a[length].values())
+        if all(n[times] for times in (1, 2, 3, 4)):
+            y = n[1] / (n[1] + 2 * n[2])
+            found = [times - (times + 1) * y * n[times + 1] / n[times] for times in (1, 2, 3)]
+            if min(found) > 0:
+                self.estimated.add(length)
+                return found
+        return [0.5, 0.5, 0.5]
+
+    def row(self, context: tuple[object, ...], length: int) -> dict[object, float]:
+        if length == 0:
+            return dict.fromkeys(TOKENS, 1 / len(TOKENS))
+        lower = self.row(context[1:], length - 1)
+        followers = {gram[-1]: n for gram, n in self.a[length].items() if gram[:-1] == context}
+        if not followers:
+            return lower
+        total = sum(followers.values())
+        taken = {w: self.d[length][min(n, 3) - 1] for w, n in followers.items()}
+        return {
+            w: (followers.get(w, 0) - taken.get(w, 0.0) + sum(taken.values()) * lower[w]) / total
+            for w in TOKENS
+        }
+
+    def log_marginal(self, fragments: list[Fragment]) -> float:
+        tokens = choices(fragments)
+        nats = 0.0
+        for at, token in enumerate(tokens):
+            row = self.row(tuple(([None] * (ORDER - 1) + tokens[:at])[1 - ORDER :]), ORDER)
+            nats += math.log(row[token] / sum(row[w] for w in legal(tokens[:at])))
+        return nats
+
+
+@pytest.mark.parametrize(("n_sets", "estimated"), [(1, {1}), (150, {4, 5})])
+def test_equals_the_definition(n_sets: int, estimated: set[int]) -> None:
+    train = random_sets(0, n_sets)
+    held_out = [*random_sets(1, 2), [Fragment("x", {"zz": ("Ω",)})]]
+    slow = Slow(train)
+    assert slow.estimated == estimated  # both ways to a discount are compared
+    model = byte_ngram.ByteNgram.trained(CANONICAL, train)
+    expected = [slow.log_marginal(fragments) for fragments in held_out]
+    assert model.log_marginal(held_out) == pytest.approx(expected, rel=1e-12)
+
+
+def test_counting_by_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, held_out = random_sets(0, 40), random_sets(1, 5)
+    whole = byte_ngram.ByteNgram.trained(CANONICAL, train).log_marginal(held_out)
+    monkeypatch.setattr(byte_ngram, "_COUNTED_AT_ONCE", 100)
+    monkeypatch.setattr(byte_ngram, "_SCORED_AT_ONCE", 7)
+    parts = byte_ngram.ByteNgram.trained(CANONICAL, iter(train)).log_marginal(held_out)
+    assert parts == pytest.approx(whole, rel=1e-14)
+
+
+@pytest.mark.parametrize("grammar", ["canonical-json", "flat-json"])
+def test_legal_tokens_share_all_probability(grammar: str) -> None:
+    plugin = registry.create("grammars", grammar)
+    model = byte_ngram.ByteNgram.trained(plugin, random_sets(0, 40))
+    legal_by_state = byte_ngram.ByteTexts(plugin).table.legal
+    states = np.flatnonzero(legal_by_state.any(axis=1))
+    n_states, vocabulary = len(states), legal_by_state.shape[1]
+    contexts = np.random.default_rng(0).integers(0, vocabulary ** (ORDER - 1), n_states)
+    contexts[: n_states // 2] = 0  # contexts that were seen, too
+    rows = model.probabilities(contexts, states)
+    assert rows.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert np.array_equal(rows > 0, legal_by_state[states])
+
+
+def test_what_the_grammar_forces_is_no_token() -> None:
+    texts = byte_ngram.ByteTexts(CANONICAL)
+    tokens, _ = texts.read([Fragment("x", {"a": ("bé",)})])
+    symbols = {token: symbol for symbol, token in texts.table.symbols.items()}
+    read = [symbols.get(token, token - texts.table.first_piece) for token in tokens.tolist()]
+    assert read == [ord("a"), KEY_END, ord("b"), *"é".encode(), OBJECT_END]
+
+
+def test_no_sets_no_scores() -> None:
+    model = byte_ngram.ByteNgram.trained(CANONICAL, random_sets(0, 2))
+    assert model.log_marginal([]).shape == (0,)

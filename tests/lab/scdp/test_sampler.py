@@ -1,0 +1,202 @@
+"""Parts of supervised clustering: separation, densities, priors, chains, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from kbforge.errors import UsageError
+from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
+from kbforge_lab.scdp.joint import log_ewens, log_joint
+from kbforge_lab.scdp.references import UNKNOWN, references
+from kbforge_lab.scdp.run import run, run_several
+from kbforge_lab.scdp.sampler import (
+    SCDP1,
+    SCDP2,
+    SCDP3,
+    UNTRAINED,
+    Scdp,
+    start,
+    type_prior,
+)
+from kbforge_lab.scdp.separation import Apart, Near, Separation
+
+RNG = np.random.default_rng(2)
+SEPARATIONS = [Near(0.3), Apart(0.8)]
+
+
+def term(separation: Separation, distance: np.ndarray) -> np.ndarray:
+    if isinstance(separation, Near):
+        return -separation.rate * distance
+    assert isinstance(separation, Apart)
+    return np.log(1 - np.exp(-separation.rate * distance))
+
+
+@pytest.mark.parametrize("separation", SEPARATIONS)
+@pytest.mark.parametrize("publications", [1, 2, 5])
+def test_separation_is_a_sum_over_pairs_and_types(
+    separation: Separation, publications: int
+) -> None:
+    means, types = RNG.normal(size=(publications, 3)), RNG.gamma(1.0, size=(4, 3))
+    pairs = [(j, k) for j in range(publications) for k in range(j)]
+    brute = np.zeros((4, 3))
+    for j, k in pairs:
+        brute += term(separation, types * (means[j] - means[k]) ** 2)
+    found = separation.of_types(types, means)
+    np.testing.assert_allclose(found, brute, atol=1e-12)
+    assert (found <= 0).all()
+    more = RNG.normal(size=(6, 3))
+    both = [
+        separation.of_types(types, np.concatenate([means, one[None]])).sum(axis=0) for one in more
+    ]
+    expected = np.array(both) - brute.sum(axis=0)
+    np.testing.assert_allclose(separation.of_means(more, means, types), expected, atol=1e-10)
+
+
+def test_no_mean_stands_beside_the_first() -> None:
+    for separation in SEPARATIONS:
+        found = separation.of_means(np.ones((2, 3)), np.zeros((0, 3)), np.ones((4, 3)))
+        assert found.tolist() == [[0, 0, 0]] * 2
+
+
+def test_references_fit_to_means_as_the_normal_density_has_it() -> None:
+    r, types, p = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(5, 3)), RNG.normal(size=(4, 3))
+    opening = MeansOpening(r, types, types, 1.7, None, 1.0)
+    scale = 1 / np.sqrt(types)
+    brute = [[norm.logpdf(r[i], m, scale[i]).sum() for m in p] for i in range(5)]
+    np.testing.assert_allclose(opening.fit(p), brute)
+    marginal = norm.logpdf(r, 0, np.sqrt(1.7 + 1 / types)).sum(axis=1)
+    np.testing.assert_allclose(opening.log_marginal, marginal)
+
+
+def test_references_fit_to_types_as_the_normal_density_has_it() -> None:
+    residual, types = RNG.normal(size=(5, 3)), RNG.gamma(2.0, size=(4, 3))
+    a, b = np.array([0.5, 1.0, 4.0]), np.array([2.0, 1.0, 0.3])
+    opening = TypesOpening(residual**2, np.zeros((1, 3)), TypePrior(a, b), None, 1.0)
+    brute = [[norm.logpdf(x, 0, 1 / np.sqrt(one)).sum() for one in types] for x in residual]
+    np.testing.assert_allclose(opening.fit(types), brute)
+    marginal = t.logpdf(residual, 2 * a, scale=np.sqrt(b / a)).sum(axis=1)
+    np.testing.assert_allclose(opening.log_marginal, marginal)
+
+
+def test_model_2_has_the_moments_of_the_squared_distances() -> None:
+    means = RNG.normal(size=(6, 3))
+    prior = type_prior(SCDP2, means)
+    squares = np.array([(means[j] - means[k]) ** 2 for j in range(6) for k in range(j)])
+    np.testing.assert_allclose(prior.shape / prior.rate, squares.mean(axis=0) / 2)
+    np.testing.assert_allclose(prior.shape / prior.rate**2, squares.var(axis=0))
+    alone = type_prior(SCDP2, means[:1])
+    assert (alone.shape == SCDP2.shape).all()
+
+
+def test_ewens_probabilities_of_three_sum_to_one() -> None:
+    sizes = [[3], [2, 1], [2, 1], [2, 1], [1, 1, 1]]
+    assert sum(np.exp(log_ewens(np.array(s), 0.7)) for s in sizes) == pytest.approx(1)
+
+
+def scene() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Publications far apart in feature 0; feature 1 is noise, which only examples can tell."""
+    rng = np.random.default_rng(5)
+
+    def some(centres: list[float]) -> np.ndarray:
+        rows = [rng.normal([c, 0], [0.15, 1.0], size=(12, 2)) for c in centres]
+        return np.concatenate(rows)
+
+    return (
+        some([-1.5, 0.0, 1.5]),
+        np.repeat([7, 3, 9], 12),
+        some([-0.8, 0.8]),
+        np.repeat([0, 1], 12),
+    )
+
+
+@pytest.mark.parametrize("model", [SCDP1, SCDP2, Scdp(separation=Near(0.05)), Scdp(power=0.7)])
+@pytest.mark.parametrize("first", ["together", "alone"])
+def test_examples_teach_which_feature_matters(model: Scdp, first: str) -> None:
+    train, labels, test, gold = scene()
+    data = references(train, labels, test)
+    grouping = np.zeros(24, dtype=np.int64) if first == "together" else np.arange(24)
+    _, trace = run(model, data, start(data, grouping), 200, 20, np.random.default_rng(1))
+    same = trace.groupings[:, :, None] == trace.groupings[:, None, :]
+    right = gold[:, None] == gold
+    assert same.mean(axis=0)[right].mean() > 0.8
+    assert same.mean(axis=0)[~right].mean() < 0.05
+
+
+@pytest.mark.parametrize("kept", [1, 2, 5])
+def test_the_last_sweep_is_remembered(kept: int) -> None:
+    train, labels, test, _ = scene()
+    data = references(train, labels, test)
+    first = start(data, np.zeros(24, dtype=np.int64))
+    state, trace = run(SCDP1, data, first, 10, kept, np.random.default_rng(1))
+    assert trace.groupings.shape == (kept, 24)
+    assert (trace.groupings[-1] == state.publication[data.test]).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_labelled_publications_are_joined_if_they_are_shared(shared: bool) -> None:
+    train, labels, _, _ = scene()
+    data = references(train, labels, train + 0.01)
+    model = Scdp(shared=shared)
+    grouping = np.zeros(len(train), dtype=np.int64)
+    state, trace = run(model, data, start(data, grouping), 100, 10, np.random.default_rng(1))
+    joined = trace.groupings < data.labelled
+    assert joined.mean() > 0.9 if shared else not joined.any()
+    assert np.isfinite(log_joint(model, data, state))
+    labelled = data.publication != UNKNOWN
+    assert (state.publication[labelled] == data.publication[labelled]).all()
+
+
+def test_untrained_keeps_its_type_and_its_concentration() -> None:
+    _, _, test, _ = scene()
+    data = references(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), test)
+    state, _ = run(UNTRAINED, data, start(data, np.arange(24)), 20, 2, np.random.default_rng(1))
+    assert (state.types == 1).all()
+    assert (state.alpha_p, len(state.types)) == (1.0, 1)
+
+
+def test_labels_of_different_groups_are_different_publications() -> None:
+    values, groups = np.zeros((4, 2)), np.array([5, 5, 2, 2])
+    data = references(values, np.array([1, 2, 1, 1]), np.ones((3, 2)), groups)
+    assert data.publication.tolist() == [1, 2, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert data.group.tolist() == [1, 1, 0, 0, 2, 2, 2]
+    _, trace = run(SCDP3, data, start(data, np.zeros(3, dtype=np.int64)), 6, 2, RNG)
+    assert (trace.groupings >= 3).all()
+
+
+def test_the_same_seed_gives_the_same_chain() -> None:
+    train, labels, test, _ = scene()
+    data = references(train, labels, test)
+    first = start(data, np.zeros(24, dtype=np.int64))
+    one, other = (run(SCDP3, data, first, 20, 5, np.random.default_rng(9))[1] for _ in range(2))
+    assert (one.groupings == other.groupings).all()
+    assert (one.log_joint == other.log_joint).all()
+
+
+def test_chains_side_by_side_are_those_in_turns() -> None:
+    train, labels, test, _ = scene()
+    data = references(train, labels, test)
+    starts = [start(data, np.zeros(24, dtype=np.int64)), start(data, np.arange(24))] * 2
+    alone, beside = (run_several(SCDP1, data, starts, 12, 4, 3, n) for n in (1, 2))
+    for (one, trace), (other, traced) in zip(alone, beside, strict=True):
+        assert (one.publication == other.publication).all()
+        assert (trace.log_joint == traced.log_joint).all()
+    joints = [trace.log_joint for _, trace in alone]
+    assert len({*joints[0], *joints[2]}) == 8  # equal starts, but other draws
+
+
+@pytest.mark.parametrize(
+    ("train", "labels", "test", "words"),
+    [
+        (np.zeros((2, 3)), [0, 1], np.zeros((2, 2)), "the same features"),
+        (np.zeros((2, 3)), [0], np.zeros((2, 3)), "2 rows, 1 labels"),
+        (np.zeros((2, 3)), [0, 1], np.zeros((0, 3)), "there are none"),
+        (np.full((2, 3), np.nan), [0, 1], np.zeros((1, 3)), "not finite"),
+    ],
+)
+def test_what_cannot_be_grouped_is_refused(
+    train: np.ndarray, labels: list[int], test: np.ndarray, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        references(train, np.array(labels), test)

@@ -1,0 +1,174 @@
+"""The suite `accuracy`: which sets, which families, which models a set is clustered by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.testing import SuiteContract
+from kbforge_lab.contracts.suite import Plan
+from kbforge_lab.suites.accuracy import Accuracy
+from kbforge_lab.suites.invented import invented
+from kbforge_lab.suites.labelled_sets import SETS, UNSEEN, LabelledSet, first_entities
+from kbforge_lab.training.defaults.families import FAMILIES
+from tests.lab.suites.test_suites import write_fragments
+
+
+def put(folder: Path, *names: str) -> None:
+    """Three fragments in the place of each set."""
+    for one in SETS:
+        if one.name in names:
+            (folder / one.file).parent.mkdir(parents=True, exist_ok=True)
+            file = folder / one.file.removesuffix(".gz")
+            write_fragments(file, "a", None, "a", "b")
+            file.rename(folder / one.file)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KBFORGE_DATA", str(tmp_path))
+    return tmp_path
+
+
+def names(plan: Plan) -> list[str]:
+    return [task.name for task in plan.tasks]
+
+
+class TestAccuracyOnAFile(SuiteContract):
+    name = "accuracy"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path: Path) -> None:
+        self._path = write_fragments(tmp_path / "people.jsonl", "a", "a", "b")
+
+    def make(self) -> Accuracy:
+        return Accuracy(data=(self._path,))
+
+
+def test_families_are_those_that_models_are_trained_on() -> None:
+    theirs = {file: family.name for family in FAMILIES for file in family.files}
+    ours = {one.file: one.family for one in SETS}
+    assert {file: ours.get(file) for file in theirs} == theirs
+    # measured only, because of their size or licence
+    rest = {one.name for one in SETS if one.file not in theirs}
+    assert rest == {"chadwick_100k", "chadwick_1M", "gum_ccbysa"}
+    assert {family.name for family in FAMILIES if not family.ships} == UNSEEN
+
+
+def test_names_of_sets_are_their_own_and_26_are_counted() -> None:
+    assert len({one.name for one in SETS}) == len(SETS)
+    assert sum(one.counted for one in SETS) == 26
+
+
+def test_subsets_are_whole_entities_in_order_of_first_appearance(data: Path) -> None:
+    write_fragments(data / "people.jsonl", "b", "a", "c", "a", "b", "d")
+    sets = [LabelledSet("s", "people.jsonl", "f", 6, first=n).read(data) for n in (1, 2, 3, 5)]
+    assert ["".join(str(f.label) for f in one) for one in sets] == ["bb", "bb", "baab", "bacab"]
+    assert first_entities([], 3) == []
+
+
+def test_what_is_there_is_compared_on_and_what_is_not_is_said(data: Path) -> None:
+    put(data, "wd50_dev", "febrl4", "gum_ccbysa")
+    plan = Accuracy().plan()
+    assert names(plan) == ["wd50_dev", "febrl4", "gum_ccbysa"]
+    assert [task.family for task in plan.tasks] == ["wd", "febrl", "fair_el"]
+    assert [task.standing for task in plan.tasks] == ["unseen", "seen", "seen"]
+    assert [f.label for f in plan.tasks[0].fragments] == ["a", "a", "b"]
+    missing, large = plan.notes
+    assert "wd50_train" in missing
+    assert "febrl4" not in missing
+    assert large.startswith("larger than 12,000 fragments and left out (--set suite.most=NUMBER)")
+    assert large.endswith("webnlg")
+    assert [wanted.task for wanted in plan.expectations] == names(plan)
+    assert {(w.no_worse_than, w.slack) for w in plan.expectations} == {("exact name", 0.005)}
+
+
+def test_large_sets_are_for_who_asks(data: Path) -> None:
+    put(data, *(one.name for one in SETS))
+    assert len(plan := names(Accuracy().plan())) == 33
+    assert set(Accuracy().plan().groups["the 26 sets"]) < set(plan)
+    assert "walmart_amazon" not in names(Accuracy(most=11_999).plan())
+    assert names(Accuracy(most=199).plan()) == ["wd50_dev"]
+    assert len(names(Accuracy(most=1_000_000).plan())) == len(SETS)
+    with pytest.raises(UsageError, match=r"most: expected at least 195, .* got 100"):
+        Accuracy(most=100).plan()
+
+
+def test_without_data_the_sentence_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, data: Path
+) -> None:
+    with pytest.raises(KBForgeError, match=r"there is no \S+wd50_train.jsonl; .*suite.data=FILE"):
+        Accuracy().plan()
+    monkeypatch.delenv("KBFORGE_DATA")
+    with pytest.raises(KBForgeError, match=r"KBFORGE_DATA names, which is not set; .*suite.data"):
+        Accuracy().plan()
+    assert names(Accuracy().plan(quick=True)) == ["invented-records", "invented-names"]
+
+
+def test_each_set_is_clustered_by_models_that_have_not_seen_its_family(
+    data: Path, tmp_path: Path
+) -> None:
+    put(data, "wd50_dev", "febrl1", "febrl2", "cora")
+    held_out = tmp_path / "without"
+    for family in ("febrl", "wd"):
+        (held_out / family).mkdir(parents=True)
+    plan = Accuracy(without=str(held_out)).plan()
+    assert {task.name: (task.standing, task.defaults) for task in plan.tasks} == {
+        "wd50_dev": ("held out", str(held_out / "wd")),
+        "febrl1": ("held out", str(held_out / "febrl")),
+        "febrl2": ("held out", str(held_out / "febrl")),
+        "cora": ("seen", None),
+    }
+    assert "cora: no models without the family papers" in plan.notes[-1]
+    with pytest.raises(KBForgeError, match=r"a folder for each family, .* which has none"):
+        Accuracy(without=str(data / "confusable"))
+
+
+def test_methods_are_the_default_likelihoods_and_what_bounds_them() -> None:
+    plan = Accuracy(likelihoods=("bigram", "gpt")).plan(quick=True)
+    assert [method.name for method in plan.methods] == [
+        *("exact name", "default", "bigram", "gpt", "best alpha: bigram", "ceiling"),
+    ]
+    default = plan.methods[1]
+    assert (default.likelihood, default.alphas, default.particles) == (None, (), None)
+    given = Accuracy(likelihoods=("gpt",), alphas=(1.0, 2.0)).plan(quick=True)
+    assert given.methods[3].alphas == (1.0, 2.0)
+    assert Accuracy(orders=5).plan(quick=True).shuffles == 1
+
+
+def test_any_labelled_files_are_sets(tmp_path: Path) -> None:
+    files = [write_fragments(tmp_path / f"{name}.jsonl", "a", "b") for name in "xy"]
+    plan = Accuracy(data=tuple(files), orders=5).plan()
+    assert (names(plan), plan.shuffles) == (["x", "y"], 5)
+    assert [task.standing for task in plan.tasks] == [None, None]
+    with pytest.raises(UsageError, match=r"files of different names, .* got x, x"):
+        Accuracy(data=(files[0], files[0]))
+    bare = write_fragments(tmp_path / "bare.jsonl", "a", None)
+    with pytest.raises(KBForgeError, match=r"suite accuracy: \S+bare.jsonl: expected a label"):
+        Accuracy(data=(bare,)).plan()
+
+
+@pytest.mark.parametrize("option", ["most", "orders"])
+def test_numbers_are_positive(option: str) -> None:
+    with pytest.raises(UsageError, match=f"{option} must be at least 1, got 0"):
+        Accuracy(**{option: 0})  # type: ignore[arg-type]
+
+
+def test_invented_sets_are_the_same_every_time_and_ambiguous() -> None:
+    assert invented() == invented() != invented(seed=1)
+    for held in invented().values():
+        assert len({f.id for f in held}) == len(held) > 50
+        labels = {f.label for f in held}
+        assert len(labels) < len(held)
+        assert json.dumps(held[0].to_json())
+
+
+@pytest.mark.data
+def test_sizes_are_those_of_the_data(data_dir: Path) -> None:
+    small = [one for one in SETS if one.fragments <= 12_000]
+    assert {one.name: len(one.read(data_dir)) for one in small} == {
+        one.name: one.fragments for one in small
+    }

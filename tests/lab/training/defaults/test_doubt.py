@@ -1,0 +1,109 @@
+"""The maps that ship are made by one command: claims kept, fitted without a family, and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from kbforge.fit.description import Heard
+from kbforge.fit.maps import ENTITIES, PAIRS, read_doubt
+from kbforge_lab.training.defaults import doubt
+from kbforge_lab.training.defaults.families import Family
+
+pytest.importorskip("lightgbm")
+
+
+def write(path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lines = []
+    for k in range(90):
+        name = "".join(rng.choice(list("abcdefgh"), 8))
+        for j in range(int(rng.integers(1, 4))):
+            said = name if rng.random() < 0.7 else f"{name[:5]}{'xyz'[j]}"
+            lines.append({"id": f"{k}-{j}", "properties": {"name": [said]}, "label": str(k)})
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+
+@pytest.fixture
+def families(tmp_path, monkeypatch):
+    found = tuple(Family(name, (f"{name}.jsonl",), name != "third") for name in
+                  ("first", "second", "third"))  # fmt: skip
+    for seed, family in enumerate(found):
+        write(tmp_path / family.files[0], seed)
+    monkeypatch.setattr(doubt, "FAMILIES", found)
+    return found
+
+
+def known(family, file, true, run=None, chosen=None):
+    n = len(true)
+    return doubt.Known(
+        np.zeros((n, 3)), np.full(n, 0.5), np.arange(n), np.array(true, bool),
+        np.array(family, object), np.array(file), np.array(run or ["bigram"] * n, object),
+        np.array(chosen or [True] * n),
+    )  # fmt: skip
+
+
+def test_families_weigh_the_same_and_so_do_their_files():
+    claims = known(["a", "a", "a", "a", "b"], [0, 0, 0, 1, 7], [True] * 5)
+    found = doubt.weights(claims)
+    assert found.sum() == pytest.approx(5)
+    assert found.tolist() == pytest.approx([5 / 12] * 3 + [5 / 4, 5 / 2])
+
+
+def test_the_default_weighs_as_much_as_all_else_that_was_run():
+    runs = ["bigram", "pairs", "pairs", "names", "attributes"]
+    claims = known(["a"] * 5, [0] * 5, [True] * 5, runs, [True, False, False, False, False])
+    found = doubt.weights(claims)
+    assert found.tolist() == pytest.approx([5 / 2, 5 / 12, 5 / 12, 5 / 6, 5 / 6])
+
+
+def test_maps_learn_to_do_without_the_judge():
+    features = doubt.KINDS["entities"][1]
+    n = 400
+    claims = doubt.Known(
+        np.zeros((n, len(features))), np.full(n, 0.5), np.arange(n), np.ones(n, bool),
+        np.full(n, "a", object), np.arange(n), np.full(n, "names", object), np.ones(n, bool),
+    )  # fmt: skip
+    found = doubt._forgetful(claims, features)
+    lacks = {name: np.isnan(found.rows[:, k]).mean() for k, name in enumerate(features)}
+    assert 0.3 < lacks["votes"] < 0.5
+    assert 0.08 < lacks["predicted"] < 0.22
+    assert not any(lacks[name] for name in ("reported", "odds_sum"))
+    assert not np.isnan(claims.rows).any()
+
+
+def test_the_judgement_by_hand():
+    claims = known(["a"] * 4, [0] * 4, [True, True, True, False])
+    found = doubt.judged(claims, np.array([0.75] * 4))
+    assert found["raw"] == pytest.approx(0.25)
+    assert found["calibrated"] == pytest.approx(0)
+    assert found["raw_log"] == pytest.approx(np.log(2))
+    assert found["log"] == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
+    assert (found["mean"], found["spread"]) == (0.75, 0)
+
+
+def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, capsys):
+    out, claims = tmp_path / "out", tmp_path / "claims"
+    line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2"]
+    doubt.main(line)
+    said = capsys.readouterr().out
+    assert said.count(".npz\n") == 6
+    assert said.count("entities: ") == said.count("pairs: ") == 4
+    found = read_doubt(out, Heard("bigram"))
+    assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
+    without = read_doubt(out / "without" / "first", Heard("bigram"))
+    assert (out / "without/first/doubt.toml").read_text().count('"second"') == 1
+    assert '"third"' not in (out / "doubt.toml").read_text()
+    assert without.entities.to_bytes() != found.entities.to_bytes()
+    # nothing of the third family is in what ships
+    third = read_doubt(out / "without" / "third", Heard("bigram"))
+    assert third.entities.to_bytes() == found.entities.to_bytes()
+    before = {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))}
+    next(iter(sorted(claims.rglob("*.npz")))).unlink()
+    doubt.main(line)
+    assert capsys.readouterr().out.count(".npz\n") == 1
+    assert {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))} == before
+    assert {PAIRS, ENTITIES} <= {path.name for path in before}
