@@ -1,7 +1,7 @@
 """The pipeline file: a list of steps, each a verb with its arguments and options.
 
     [[step]]
-    verb = "cluster"                    # any verb, a plugin's too; or "sample confusable"
+    verb = "cluster"                    # any verb, a plugin's too; or "plugins list"
     name = "group"                      # the verb if left out; names are unique
     args = ["out/fragments.jsonl"]      # the verb's arguments, in order
     inputs = ["extra.txt"]              # files it reads that no argument or option names (rare)

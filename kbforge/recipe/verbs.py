@@ -1,6 +1,6 @@
 """What a pipeline needs of verbs. Whoever runs a pipeline hands over how to find them.
 
-    find_verb(("sample", "confusable")) -> Verb
+    find_verb(("plugins", "list")) -> Verb
 
 So a pipeline knows no command line. `kbforge run` finds the verbs that are installed; a test may
 find toys.

@@ -61,8 +61,8 @@ def test_a_step_becomes_a_command_line(read):
 
 
 def test_sub_commands_and_outputs_on_standard_output(read):
-    (step,) = read('[[step]]\nverb = "sample confusable"\nargs = ["a.jsonl"]').steps
-    assert step.verb == ("sample", "confusable")
+    (step,) = read('[[step]]\nverb = "plugins list"').steps
+    assert step.verb == ("plugins", "list")
     (step,) = read(LOAD.replace("out/./fragments.jsonl", "-")).steps
     assert step.output == ""
 
@@ -94,11 +94,11 @@ BAD = [
     ("[[step]]\nverb = ''", "verb: expected a verb of kbforge"),
     (
         "[[step]]\nverb = 'fly'",
-        'step "fly": there is no command "fly"; available: bench, calibrate',
+        'step "fly": there is no command "fly"; available: calibrate',
     ),
     ("[[step]]\nverb = 'run'", 'step "run": a pipeline cannot hold the verb "run"'),
-    ("[[step]]\nverb = 'sample'", '"sample" needs a sub-command: one of confusable'),
-    ("[[step]]\nverb = 'sample odd'", 'no sub-command "odd"; expected confusable'),
+    ("[[step]]\nverb = 'plugins'", '"plugins" needs a sub-command: one of list, show'),
+    ("[[step]]\nverb = 'plugins odd'", 'no sub-command "odd"; expected list, show'),
     ("[[step]]\nverb = 'load x'", '"load" has no sub-command "x"; expected none'),
     (STEP + "alpha = 3", 'expected only name, verb, args, inputs, options, got "alpha"'),
     (STEP + "name = ''", "name: expected a short text"),
