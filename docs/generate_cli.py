@@ -1,7 +1,7 @@
 """Writes docs/cli.md and docs/lab_cli.md from the help of every verb.
 
-The options that only `--help-all` shows stand in a block of their own. `--check` only says whether a
-page is stale.
+The options that only `--help-all` shows stand in a block of their own. `--check` only says whether
+a page is stale.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def cluster(
         options.further(
             "--defaults",
             metavar="FOLDER",
-            help="Use your own default models (a folder from kbforge train-default).",
+            help="Use your own default models (a folder from kbforge lab train-default).",
         ),
     ] = None,
     estimate: Annotated[
