@@ -23,10 +23,6 @@ class TestExport(CommandContract):
     name = "export"
 
 
-class TestInit(CommandContract):
-    name = "init"
-
-
 class TestLoad(CommandContract):
     name = "load"
 
@@ -39,20 +35,12 @@ class TestPlugins(CommandContract):
     name = "plugins"
 
 
-class TestReliability(CommandContract):
-    name = "reliability"
-
-
 class TestRun(CommandContract):
     name = "run"
 
 
 class TestShow(CommandContract):
     name = "show"
-
-
-class TestSimilarity(CommandContract):
-    name = "similarity"
 
 
 class TestTrainAttributes(CommandContract):
@@ -65,10 +53,6 @@ class TestTrainLm(CommandContract):
 
 class TestTrainNgram(CommandContract):
     name = "train-ngram"
-
-
-class TestLabel(CommandContract):
-    name = "label"
 
 
 class TestChanges(CommandContract):
@@ -99,13 +83,5 @@ class TestReview(CommandContract):
     name = "review"
 
 
-class TestRevisit(CommandContract):
-    name = "revisit"
-
-
 class TestStatus(CommandContract):
     name = "status"
-
-
-class TestUndo(CommandContract):
-    name = "undo"
