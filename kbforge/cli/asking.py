@@ -157,7 +157,7 @@ def _typed(prompt: str) -> Said:
 def _read(line: bytes, where: str) -> Said:
     """What a line says."""
     from kbforge.files.answers import record_of, same_of
-    from kbforge.files.jsonl import parse_json, shown
+    from kbforge.files.fragments import parse_json, shown
 
     value = parse_json(line, where)
     if not isinstance(value, dict) or len(value) != 1:

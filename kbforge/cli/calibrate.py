@@ -160,8 +160,8 @@ def calibrate(
 
 
 def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) -> None:
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge.fit.alpha import write_calibration
     from kbforge.fit.calibrate import CalibrationSettings, calibrate, search_between
 
@@ -242,7 +242,7 @@ def _require_place(
     output: str, fragments: str, test_on: str | None, settings: list[str] | None
 ) -> None:
     """Refuse inputs that cannot be read both, and an output that cannot hold a map."""
-    from kbforge.files.apart import require_apart
+    from kbforge.files.io import require_apart
     from kbforge.fit.calibrate import require_place
 
     if output == "-":

@@ -35,8 +35,7 @@ def changes(
     """
     import orjson
 
-    from kbforge.files.apart import require_apart
-    from kbforge.files.io import open_output
+    from kbforge.files.io import open_output, require_apart
     from kbforge.store.database import Database
     from kbforge.store.store import Store
     from kbforge.store.store import changes as read

@@ -168,9 +168,8 @@ def cluster(
 
         kbforge cluster fragments.jsonl --executor ray --workers 4
     """
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import held, read_fragments
-    from kbforge.files.io import require_writable
+    from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import cluster as run
     from kbforge.jobs.cluster import make_workers, partial_name, require_executor
     from kbforge.kb.export import require_json_lines
@@ -314,8 +313,8 @@ def _take_in(
         KBForgeError: as `kbforge.jobs.living.take_in.take_in`, or the file cannot be read.
 
     """
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge.jobs.living.take_in import take_in as run
 
     require_apart(into, inputs)

@@ -78,8 +78,7 @@ def explain(
 
         kbforge explain kb.jsonl -o explained.jsonl
     """
-    from kbforge.files.apart import require_apart
-    from kbforge.files.io import require_writable
+    from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.explain import Explainer
 
     if (fragment_id is None) == (output is None):

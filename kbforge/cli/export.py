@@ -107,7 +107,7 @@ def export(
     - nquads, jsonld: linked data; base (urn:kbforge:), and for jsonld type (Thing).
     """
     from kbforge import registry
-    from kbforge.files.apart import require_apart
+    from kbforge.files.io import require_apart
     from kbforge.jobs.living.views import view_of
     from kbforge.kb import export as kb_export
     from kbforge.kb.golden import GoldenView, read_policy

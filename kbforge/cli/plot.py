@@ -73,8 +73,8 @@ def plot(
 
         kbforge plot points.jsonl --alpha 20 --animate online.gif
     """
-    from kbforge.files.apart import require_apart, require_distinct
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart, require_distinct
     from kbforge.pictures.animation import require_gif
     from kbforge.pictures.canvas import require_format, require_matplotlib
     from kbforge.pictures.scene import points_of

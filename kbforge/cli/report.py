@@ -51,8 +51,7 @@ def report(
 
         kbforge report kb.jsonl --fragments fragments.jsonl
     """
-    from kbforge.files.apart import require_apart
-    from kbforge.files.io import open_output, require_writable
+    from kbforge.files.io import open_output, require_apart, require_writable
     from kbforge.jobs.living.report import report as run
 
     if as_json and output == "-":

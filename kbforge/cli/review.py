@@ -102,9 +102,8 @@ def _review_file(
 ) -> None:
     from kbforge.cli.asking import at_terminal, by_lines, side_by_side
     from kbforge.files.answers import AnswerFile
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
-    from kbforge.files.io import require_writable
+    from kbforge.files.io import require_apart, require_writable
     from kbforge.fit.review import Labelling
 
     if fragments == "-":

@@ -168,7 +168,7 @@ def _show_similar(
     linkage: str,
     as_json: bool,
 ) -> None:
-    from kbforge.files.apart import require_apart
+    from kbforge.files.io import require_apart
     from kbforge.fit.confidence import read_confidence
     from kbforge.jobs.living.views import around
     from kbforge.kb.read import read_entities

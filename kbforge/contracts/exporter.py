@@ -13,7 +13,7 @@ Laws, tested for every member by `kbforge.testing.exporter`:
 5. The target appears when it is whole. A failure leaves what was there before.
 
 `kbforge.files.io.open_output` gives a stream that keeps law 5 and knows standard output;
-`kbforge.files.folders.open_folder` does it for a format of several files.
+`kbforge.files.io.open_folder` does it for a format of several files.
 
 Most formats are streaming: they write while they read. One whose first byte needs the last entity
 (a header of all attributes) is not, and keeps law 4 by letting the entities wait in a temporary

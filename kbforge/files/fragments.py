@@ -1,19 +1,144 @@
-"""Files of fragments: read one at a time, ids unique, and written."""
+"""JSON lines: fragments read one at a time with unique ids, and written; bad lines set aside.
+
+Every verb reads and writes this format; the REBEL/KeBAB shape is read too (`Fragment.from_json`).
+Lines are independent: a bad one is handed to `on_bad` and affects no other. The quarantine is one
+JSON object `where, reason, raw` a line.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from kbforge.contracts.fragment import Fragment
+import orjson
+
+from kbforge.contracts.fragment import Fragment, Shared
 from kbforge.contracts.source import OnBad
-from kbforge.errors import BadRecord, quoted
+from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.digests import DigestSet
-from kbforge.files.io import open_output
-from kbforge.files.jsonl import read_located, stop, to_line
+from kbforge.files.io import called, open_output, read_lines
+from kbforge.files.kinds import KINDS, kind_of
+from kbforge.files.records import json_value
+
+_UNKNOWN = ("text", "binary", "empty", "toml")  # no more is known than the error says
+_LINES = ("entities", "fragments", "answers", "quarantine", "changes", "objects")
+WANTED = {
+    "fragments": "fragments, one JSON object a line",
+    "entities": "entities, as kbforge cluster writes",
+    "answers": "answers, as kbforge review writes",
+}
+"""What errors call a kind of JSON lines that is expected."""
+_KEYS = {"where", "reason", "raw"}
+_LONGEST = 1 << 28
+
+
+def stop(error: BadRecord, raw: bytes) -> None:
+    """The `on_bad` that ends the run at the first bad record."""
+    raise error
+
+
+def parse_json(line: bytes, where: str) -> Any:
+    """One JSON value, whose objects have distinct keys.
+
+    Raises:
+        BadRecord: not UTF-8, or not JSON, with the place in the line; a key that is there twice;
+            objects and arrays too deep in each other.
+
+    """
+    try:
+        return json_value(line, where)
+    except orjson.JSONDecodeError as error:
+        try:
+            line.decode()
+        except UnicodeDecodeError as undecodable:
+            got = f"the byte 0x{line[undecodable.start]:02x} at byte {undecodable.start + 1}"
+            raise BadRecord(where, "UTF-8 text", got) from None
+        got = f"invalid JSON at column {error.colno} ({error.msg})"
+        raise BadRecord(where, "a JSON object", got) from None
+
+
+def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
+    """(`file:line`, the raw line, its JSON value) for every line that holds JSON.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    first = True
+    for number, line in read_lines(path, on_bad):
+        where = f"{called(path)}:{number}"
+        try:
+            value = parse_json(line, where)
+        except BadRecord as error:
+            on_bad(mistaken(error, path, line) if first else error, line)
+            first = False
+            continue
+        first = False
+        yield where, line, value
+
+
+def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadRecord:
+    """The error of a file's first line, which says what the file is if it is of another kind.
+
+    Args:
+        error: of the line.
+        path: of the file; of "-" only the line is looked at.
+        line: the first one.
+        wanted: the kind that the file should be, as `kbforge.files.kinds` calls it.
+
+    """
+    kind = kind_of(path, line)
+    if kind in (wanted, *_UNKNOWN) or (kind in _LINES and not wanted):
+        return error
+    if kind == "objects" and wanted != "fragments":  # the error says what they lack
+        return error
+    expected = WANTED.get(wanted, "JSON lines")
+    return BadRecord(error.where, expected, KINDS[kind].said(path))
+
+
+def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
+    """(`file:line`, fragment) for every good line; ids are not compared, equal values are shared.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    shared = Shared()
+    first = True
+    for where, line, value in read_json_lines(path, on_bad):
+        try:
+            fragment = Fragment.from_json(value, where, shared)
+        except BadRecord as error:
+            on_bad(mistaken(error, path, line, "fragments") if first else error, line)
+            first = False
+            continue
+        first = False
+        yield where, fragment
+
+
+def shown(value: object) -> str:
+    """A JSON value for an error's `got`: as JSON, cut short; "nothing" for a missing one."""
+    return "nothing" if value is None else quoted(orjson.dumps(value).decode(), 40)
+
+
+def to_line(fragment: Fragment) -> bytes:
+    """The fragment's JSON line, newline included.
+
+    Raises:
+        KBForgeError: a source made it of what JSON cannot hold.
+
+    """
+    try:
+        return orjson.dumps(fragment.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError as error:
+        raise KBForgeError(
+            f'the fragment "{quoted(fragment.id)}" cannot be written as JSON: {quoted(str(error))}'
+        ) from None
 
 
 def read_fragments(
@@ -82,3 +207,46 @@ def distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterator
         else:
             error = BadRecord(where, "an id of its own", f'"{quoted(fragment.id)}" again', "id")
             on_bad(error, to_line(fragment).rstrip(b"\n"))
+
+
+class Quarantine:
+    """An `on_bad` that sets records aside."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self.records = 0
+
+    def __call__(self, error: BadRecord, raw: bytes) -> None:
+        """Write one record; bytes that are not UTF-8 are shown as `\\xff`."""
+        text = raw.decode(errors="backslashreplace")
+        record = {"where": error.where, "reason": str(error), "raw": text}
+        self._out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        self.records += 1
+
+
+@contextlib.contextmanager
+def open_quarantine(path: str | None) -> Iterator[OnBad]:
+    """What to do with bad records: a `Quarantine`, or without a path the end of the run.
+
+    If nothing was set aside there is no file at the end, be it one of an earlier run.
+
+    Raises:
+        OutputError: the file cannot be written.
+
+    """
+    if path is None:
+        yield stop
+        return
+    with open_output(path) as out:
+        aside = Quarantine(out)
+        yield aside
+    if not aside.records and Path(path).is_file():
+        Path(path).unlink()
+
+
+def remove_quarantine(path: str) -> None:
+    """Remove what an earlier run set aside, if that is what the file holds."""
+    with contextlib.suppress(OSError, orjson.JSONDecodeError), open(path, "rb") as file:
+        record = orjson.loads(file.readline(_LONGEST))
+        if isinstance(record, dict) and record.keys() == _KEYS:
+            Path(path).unlink()

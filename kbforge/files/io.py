@@ -24,6 +24,12 @@ from kbforge.files.temporary import PREFIX, sweep, temporary_file
 
 if TYPE_CHECKING:
     from kbforge.contracts.source import OnBad
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable
+
+from kbforge.errors import UsageError
+from kbforge.files.temporary import temporary_folder
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 _ZSTD_STEP = 4096
@@ -294,3 +300,167 @@ def mode_of(path: Path, new: int) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return new & ~umask
+
+
+@contextlib.contextmanager
+def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
+    """A new folder to write files into, which takes the place of `path` at the end.
+
+    A folder that is there is replaced if it holds nothing but files of these names.
+
+    Args:
+        path: of the folder.
+        names: of the files that are written.
+        what: writes them, such as "exporter neo4j", for errors.
+
+    Raises:
+        UsageError: "-".
+        OutputError: there is something else under that name, or it cannot be written.
+
+    """
+    if path == "-":
+        raise UsageError(f"{what}: expected a folder, got standard output; give -o FOLDER")
+    require_writable(path)
+    folder = Path(os.path.realpath(path))
+    try:
+        if folder.exists():
+            _require_ours(folder, names, path, what)
+        sweep(folder.parent)
+        with temporary_folder(folder.parent) as temporary:
+            yield temporary
+            for file in temporary.iterdir():
+                with open(file, "rb") as written:
+                    os.fsync(written.fileno())
+                file.chmod(mode_of(folder / file.name, 0o666))
+            temporary.chmod(mode_of(folder, 0o777))
+            put_in_place(temporary, folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OutputError(f"cannot write {quoted(path, 400)}: {reason}") from error
+
+
+def put_in_place(new: Path, folder: Path) -> None:
+    """Give a folder another's name; the other is gone when that is done, and back if it fails.
+
+    Raises:
+        OSError: it cannot be done.
+
+    """
+    if not folder.exists():
+        os.rename(new, folder)
+        return
+    # a folder cannot be replaced in one step: the old one steps aside, and back on failure
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=new.parent))
+    os.rename(folder, aside / folder.name)
+    try:
+        os.rename(new, folder)
+    except OSError:
+        os.rename(aside / folder.name, folder)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            if folder.exists():
+                shutil.rmtree(aside)
+
+
+def _require_ours(folder: Path, names: Collection[str], path: str, what: str) -> None:
+    if folder.is_dir():
+        strange = sorted(file.name for file in folder.iterdir() if file.name not in names)
+        if not strange:
+            return
+        got = f"a folder with {quoted(strange[0])}"
+    else:
+        got = "something else"
+    raise OutputError(
+        f"{what}: {quoted(path, 400)}: expected no such folder, or one that it wrote, got {got}; "
+        "name another"
+    )
+
+
+def require_apart(
+    output: str | Path, inputs: Iterable[str | Path | None], whole: bool = False
+) -> None:
+    """Refuse an output that would replace an input.
+
+    Args:
+        output: a file, a folder or "-".
+        inputs: files, folders, "-", None, and texts that name no file at all, which are passed
+            over. An output in an input folder replaces an input if the folder has such a file.
+        whole: a folder is replaced with all that is in it.
+
+    Raises:
+        UsageError: it is one of the inputs, or in one, or holds one.
+
+    """
+    for given in inputs:
+        if given is not None and str(given) and _is_same(str(output), str(given), whole):
+            name = "standard output" if output == "-" else quoted(str(output), 400)
+            same = "" if str(output) == str(given) else f" ({quoted(called(str(given)), 400)})"
+            raise UsageError(
+                f"the output {name} is an input{same}, which it would replace; name another output"
+            )
+
+
+def require_distinct(outputs: Iterable[tuple[str, str | None]]) -> None:
+    """Refuse two outputs that are one file.
+
+    Args:
+        outputs: what each is called, and where it goes.
+
+    Raises:
+        UsageError: two of them go to one place.
+
+    """
+    seen: list[tuple[str, str]] = []
+    for what, path in outputs:
+        if path is None:
+            continue
+        for other, place in seen:
+            # what is not there yet is told by its name
+            if path == place or _resolved(path) == _resolved(place) or _is_same(path, place):
+                raise UsageError(f"the {other} and the {what} are both {quoted(path, 400)}")
+        seen.append((what, path))
+
+
+def _is_same(output: str, given: str, whole: bool = False) -> bool:
+    out, there = _status(output, 1), _status(given, 0)
+    if out is None or there is None:
+        return False  # there is nothing to replace, or nothing that is read
+    if os.path.samestat(out, there):
+        return stat.S_ISREG(out.st_mode) or stat.S_ISDIR(out.st_mode)
+    if "-" in (output, given) or not (stat.S_ISREG(out.st_mode) or stat.S_ISREG(there.st_mode)):
+        return False
+    one, other = Path(_resolved(output)), Path(_resolved(given))
+    return one.parent == other or (whole and other.is_relative_to(one))
+
+
+def _status(path: str, stream: int) -> os.stat_result | None:
+    """Of the file, or of the standard stream that "-" is."""
+    try:
+        if path == "-":
+            handle = (sys.stdin, sys.stdout)[stream]
+            return os.fstat(handle.fileno())
+        return os.stat(path)
+    except (OSError, ValueError):  # not there, no path at all, or no stream with a number
+        return None
+
+
+def _resolved(path: str) -> str:
+    return path if path == "-" or "\0" in path else os.path.realpath(path)
+
+
+def require_openpyxl() -> None:
+    """Refuse to go on without openpyxl, or without the parser that makes it safe.
+
+    Raises:
+        KBForgeError: one of them is missing, or switched off.
+
+    """
+    try:
+        from openpyxl import DEFUSEDXML
+    except ImportError:
+        DEFUSEDXML = False
+    if not DEFUSEDXML:
+        raise KBForgeError(
+            "xlsx needs openpyxl and defusedxml; pip install 'kbforge[excel]' installs both"
+        )

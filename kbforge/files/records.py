@@ -1,9 +1,14 @@
-"""Records read strictly: JSON values without repeated keys, and what is in them field by field."""
+"""Records read strictly: JSON values without repeated keys, small TOML files, field by field.
+
+A field that is missing, unknown, of the wrong type or contradictory is one sentence that names the
+file, the field, the expected value and the actual one.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -11,6 +16,8 @@ from typing import Any, TypeAlias
 import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.files.io import called, read_small
+from kbforge.files.kinds import KINDS, kind_of_bytes
 from kbforge.words import did_you_mean
 
 _ESCAPED = b"\\u003"  # how an escaped colon begins; what else begins so only costs a closer look
@@ -21,6 +28,8 @@ Option = str | int | float | bool
 Wrong: TypeAlias = Callable[[str, str, str], KBForgeError]
 """Makes an error of a field's name, what was expected and what was got."""
 
+_MAX_BYTES = 1 << 20
+_WHOLE = 1 << 63
 _KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an array"}
 
 
@@ -190,3 +199,102 @@ class Record:
         if not math.isfinite(value):
             raise self.wrong(key, "a finite number", quoted(value))
         return float(value)
+
+
+def read_table(path: str, kind: str, writer: str) -> Record:
+    """Read a whole file; "-" is standard input.
+
+    Args:
+        path: the file.
+        kind: what it should be, as `kbforge.files.kinds` calls it.
+        writer: the command that writes such files, for errors.
+
+    Raises:
+        KBForgeError: unreadable, damaged, too large or not TOML.
+
+    """
+    content = read_small(path, KINDS[kind].name, _MAX_BYTES)
+    toml_of(content, path, kind, KBForgeError)
+    return table_of(content, quoted(called(path), 400), writer)
+
+
+def table_of(content: bytes, name: str, writer: str) -> Record:
+    """The top table of a file that was read.
+
+    Args:
+        content: of the file.
+        name: of the file, quoted.
+        writer: as of `read_table`.
+
+    Raises:
+        KBForgeError: not TOML.
+
+    """
+
+    def wrong(field: str, expected: str, got: str) -> KBForgeError:
+        return KBForgeError(
+            f"{name}: {quoted(field)}: expected {expected}, got {got} ({writer} writes this file)"
+        )
+
+    return Record(parse_toml(content, name), wrong)
+
+
+def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> dict[str, Any]:
+    """As `parse_toml`; a file of another kind is named.
+
+    Args:
+        content: of the file.
+        path: of the file.
+        kind: what it should be, as `kbforge.files.kinds` calls it.
+        error: what to raise.
+
+    """
+    where = quoted(called(path), 400)
+    found = kind_of_bytes(content)
+    if found not in (kind, "toml", "text", "binary", "empty"):
+        raise error(f"{where}: expected {KINDS[kind].name}, got {KINDS[found].said(path)}")
+    return parse_toml(content, where, error)
+
+
+def parse_toml(
+    content: bytes, where: str, error: type[KBForgeError] = KBForgeError
+) -> dict[str, Any]:
+    """The top table of a TOML document.
+
+    Args:
+        content: of the file.
+        where: how the error names it, already quoted.
+        error: what to raise.
+
+    Raises:
+        error: not TOML, whose whole numbers have 64 bits.
+
+    """
+    try:
+        table = tomllib.loads(content.decode())
+        longer = next(_longer_than_64_bits(table, ""), None)
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{where}: expected TOML, got {quoted(str(problem), 200)}") from None
+    if longer is not None:
+        said = "expected a whole number of 64 bits, got a longer one"
+        raise error(f"{where}: {quoted(longer)}: {said}")
+    return table
+
+
+def _longer_than_64_bits(value: object, field: str) -> Iterator[str]:
+    # Python reads any number, and fails to write one of thousands of digits into an error
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _longer_than_64_bits(part, f"{field}.{key}" if field else key)
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from _longer_than_64_bits(part, f"{field}[{number}]")
+    elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
+        yield field
+
+
+def toml_value(value: Option) -> str:
+    """A TOML value; its basic strings are JSON's, except that DEL must be escaped."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value) if isinstance(value, bool | int) else repr(value)

@@ -1,8 +1,8 @@
-"""What is not whole yet: hidden files and folders that their process holds by a lock.
+"""Locks between processes, and temporary files and folders that their process locks.
 
-A run that is killed leaves such a file behind. Its lock is gone with the process, so the next run
-that writes to the folder knows that it is dead, and removes it. What another process still holds
-is left alone, and so is everything on a file system without locks.
+A run that is killed leaves its hidden temporary files behind. Their locks are gone with the
+process, so the next run that writes to the folder removes them. Files that another process still
+locks are left alone, and so is everything on a file system without locks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
-
-from kbforge.files.locks import hold
 
 PREFIX = ".kbforge-"
 _SUFFIX = ".part"
@@ -101,3 +99,45 @@ def _held(path: Path, handle: int) -> bool:
     except OSError:  # without locks there is nobody who removes it
         return True
     return path.exists() and os.path.samestat(path.stat(), os.fstat(handle))
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file, which is made; a killed process holds nothing.
+
+    On a system without such locks nothing is held and no file is made.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: it cannot be written, or its file system has no locks.
+
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(path, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def hold(handle: int) -> bool:
+    """Hold an open file or folder until it is closed, or its process ends.
+
+    Returns:
+        False if another process holds it.
+
+    Raises:
+        OSError: this system or its file system has no such locks.
+
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError("no locks on this system") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -61,9 +61,8 @@ from kbforge import registry
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.io import open_output
-from kbforge.files.records import Option, Record
-from kbforge.files.toml import read_table
-from kbforge.files.toml import toml_value as _toml
+from kbforge.files.records import Option, Record, read_table
+from kbforge.files.records import toml_value as _toml
 from kbforge.fit.confidence import ConfidenceMap, lines_of, parse_confidence
 from kbforge.models.score_cache import ScoreCache
 from kbforge.version import __version__

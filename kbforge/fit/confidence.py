@@ -61,8 +61,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray, Claims, Entities, Pairs
-from kbforge.files.records import Option, Record
-from kbforge.files.toml import read_table, toml_value
+from kbforge.files.records import Option, Record, read_table, toml_value
 from kbforge.version import __version__
 
 _LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say

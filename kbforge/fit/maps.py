@@ -57,8 +57,7 @@ from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, Pairs
 from kbforge.files.answers import Placed
-from kbforge.files.records import Record
-from kbforge.files.toml import parse_toml, table_of, toml_value
+from kbforge.files.records import Record, parse_toml, table_of, toml_value
 from kbforge.fit.belief import ERROR
 from kbforge.fit.confidence import (
     ConfidenceMap,

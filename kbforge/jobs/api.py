@@ -18,9 +18,8 @@ from kbforge import registry
 from kbforge.contracts import Entity, Fragment, Interrupted, OnBad, OnStep, Snapshot, View
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.scores import Judgement, judge
-from kbforge.files.apart import require_apart
-from kbforge.files.io import open_output
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import stop
+from kbforge.files.io import open_output, require_apart
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python

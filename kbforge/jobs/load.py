@@ -11,11 +11,16 @@ from kbforge import registry
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.files.apart import require_apart, require_distinct
-from kbforge.files.fragments import distinct, first
-from kbforge.files.io import called, open_output
-from kbforge.files.jsonl import stop, to_line
-from kbforge.files.quarantine import Quarantine, open_quarantine, remove_quarantine
+from kbforge.files.fragments import (
+    Quarantine,
+    distinct,
+    first,
+    open_quarantine,
+    remove_quarantine,
+    stop,
+    to_line,
+)
+from kbforge.files.io import called, open_output, require_apart, require_distinct
 from kbforge.words import counted, listed
 
 

@@ -34,8 +34,7 @@ from kbforge.contracts import Entity, Fragment, Value, View
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import called, read_small
-from kbforge.files.records import Record
-from kbforge.files.toml import toml_of
+from kbforge.files.records import Record, toml_of
 
 ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
     *("all", "latest", "longest"),

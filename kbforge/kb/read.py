@@ -13,7 +13,7 @@ from typing import Any
 from kbforge.contracts import Alternative, Entity, Explanation, Value
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.digests import DigestSet
-from kbforge.files.jsonl import mistaken, read_json_lines, stop
+from kbforge.files.fragments import mistaken, read_json_lines, stop
 from kbforge.kb.made import made_from_json
 
 _REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")

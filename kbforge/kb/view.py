@@ -9,8 +9,7 @@ import orjson
 
 from kbforge.contracts import Entity, Fragment, View
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.files.fragments import read_fragments
-from kbforge.files.jsonl import to_line
+from kbforge.files.fragments import read_fragments, to_line
 from kbforge.kb.fragments import fragments_of
 from kbforge.kb.read import read_entities
 

@@ -26,8 +26,7 @@ from typing import Any
 import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
-from kbforge.files.folders import put_in_place
-from kbforge.files.io import mode_of, open_output, require_writable
+from kbforge.files.io import mode_of, open_output, put_in_place, require_writable
 from kbforge.files.kinds import what_is
 from kbforge.files.records import Record, json_value
 from kbforge.files.temporary import sweep, temporary_folder

@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.files.apart import require_apart
-from kbforge.files.io import read_small
-from kbforge.files.toml import toml_of
+from kbforge.files.io import read_small, require_apart
+from kbforge.files.records import toml_of
 from kbforge.recipe.verbs import FindVerb, Option, Verb
 
 _MAX_BYTES = 1 << 20

@@ -33,7 +33,7 @@ from urllib.parse import quote
 
 from kbforge.errors import KBForgeError, OutputError, quoted
 from kbforge.files.kinds import what_is
-from kbforge.files.locks import hold
+from kbforge.files.temporary import hold
 from kbforge.store import schema
 from kbforge.store.integrity import SMALL, Examination, examine, require_sound
 

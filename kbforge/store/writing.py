@@ -21,7 +21,7 @@ import orjson
 
 from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Run, Touched
 from kbforge.errors import KBForgeError
-from kbforge.files.jsonl import to_line
+from kbforge.files.fragments import to_line
 from kbforge.store.database import Database
 from kbforge.store.entities import EntityTracker
 from kbforge.store.pages import numbers_to_bytes, page_to_bytes, totals_to_bytes

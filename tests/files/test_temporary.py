@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.files.locks import hold
-from kbforge.files.temporary import sweep, temporary_file, temporary_folder
+from kbforge.files.temporary import hold, sweep, temporary_file, temporary_folder
 from tests.program import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of files")

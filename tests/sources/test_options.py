@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kbforge import registry
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import stop
 from kbforge_plugins.sources.rows import NULL
 from tests.sources.harness import check_bad_record, check_refused, ids_in
 

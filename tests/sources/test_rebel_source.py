@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from kbforge import registry
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import stop
 from kbforge_plugins.sources.spans import nearest
 from tests.sources.rebel_documents import FILLER, document, fact, mention
 

@@ -10,8 +10,7 @@ from itertools import islice
 import pytest
 
 from kbforge import registry
-from kbforge.files.fragments import read_fragments
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import read_fragments, stop
 from kbforge.jobs.load import load
 from tests.sources.harness import ids_in
 from tests.sources.readers import BY_LINE, READERS, gzipped, zstandard

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbforge import registry
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import stop
 
 
 def read(kind, *files, **options):

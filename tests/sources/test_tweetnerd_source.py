@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kbforge import registry
-from kbforge.files.jsonl import stop
+from kbforge.files.fragments import stop
 
 
 def read(tmp_path, rows, tweets=None, **options):

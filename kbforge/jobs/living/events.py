@@ -13,7 +13,7 @@ import orjson
 from kbforge.contracts import Decided, Decision, Interrupted, Revised, Touched
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
-from kbforge.files.jsonl import read_json_lines, stop
+from kbforge.files.fragments import read_json_lines, stop
 from kbforge.jobs.living.living import Living, living, opened, writable
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.rows import (

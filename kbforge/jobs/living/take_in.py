@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kbforge.contracts import Fate, Fragment, Info, Interrupted, OnStage, OnStep, Progress
 from kbforge.contracts.fragment import ROW, is_of_source
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.files.jsonl import to_line
+from kbforge.files.fragments import to_line
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.frozen import require_same
 from kbforge.jobs.living.living import Living, created, finish_erasing, living

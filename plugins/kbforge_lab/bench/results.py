@@ -23,7 +23,7 @@ import orjson
 from kbforge import __version__
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_output
-from kbforge.files.locks import locked
+from kbforge.files.temporary import locked
 
 ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 

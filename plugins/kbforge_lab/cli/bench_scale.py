@@ -86,8 +86,7 @@ def scale(
 
         kbforge lab bench scale --sizes 1000,2000,4000,8000 --likelihood attributes --json
     """
-    from kbforge.files.apart import require_apart
-    from kbforge.files.io import open_output, require_writable
+    from kbforge.files.io import open_output, require_apart, require_writable
     from kbforge_lab.bench.scale.plan import Wishes
     from kbforge_lab.bench.scale.report import Scaled, markdown, summary
     from kbforge_lab.bench.scale.running import count_fragments, sizes_of

@@ -37,8 +37,8 @@ def confusable(
 
         kbforge lab sample confusable fragments.jsonl -o sample/ --splits dev --seed 7
     """
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge.words import counted
     from kbforge_lab.sampling import sample_confusable, write_splits
 

@@ -71,8 +71,8 @@ def train_supervised(
     """
     from itertools import chain
 
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge_lab.training.supervised import PARTS, train
 
     require_apart(output, fragments, whole=True)

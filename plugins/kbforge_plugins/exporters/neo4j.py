@@ -28,7 +28,7 @@ from typing import IO
 import orjson
 
 from kbforge.contracts import Entity, Exporter, Fragment, View
-from kbforge.files.folders import open_folder
+from kbforge.files.io import open_folder
 
 ENTITIES, FRAGMENTS, MEMBERS = "entities.csv", "fragments.csv", "members.csv"
 BETWEEN = "\x1f"

@@ -24,8 +24,7 @@ from typing import Any, ClassVar
 
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, quoted
-from kbforge.files.io import open_output
-from kbforge.files.spreadsheets import require_openpyxl
+from kbforge.files.io import open_output, require_openpyxl
 from kbforge_plugins.exporters.tables import ENTITY_COLUMNS, CellJoiner, WideRows, safe
 
 OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.files.fragments import read_json_lines, stop
 from kbforge.files.io import open_input
-from kbforge.files.jsonl import read_json_lines, stop
 from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
 
 _BUILDERS = {

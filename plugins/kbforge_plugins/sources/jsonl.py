@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
+from kbforge.files.fragments import parse_json, read_json_lines, read_located
 from kbforge.files.io import called
-from kbforge.files.jsonl import parse_json, read_json_lines, read_located
 from kbforge_plugins.sources.encoded import (
     UTF8,
     encoded_lines,

@@ -34,8 +34,8 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.digests import DigestSet
+from kbforge.files.fragments import parse_json, shown
 from kbforge.files.io import called, lines_of, read_lines
-from kbforge.files.jsonl import parse_json, shown
 from kbforge_plugins.sources.spans import nearest
 
 _ITEM = re.compile(r"Q[1-9][0-9]*")

@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, quoted
-from kbforge.files.io import called
-from kbforge.files.spreadsheets import require_openpyxl
+from kbforge.files.io import called, require_openpyxl
 from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
 from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json

@@ -65,8 +65,8 @@ def train_attributes(
     """
     from itertools import chain
 
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge_training.attributes import train
 
     require_apart(output, fragments, whole=True)

@@ -99,7 +99,7 @@ def train_lm(
     """
     from dataclasses import asdict, replace
 
-    from kbforge.files.apart import require_apart
+    from kbforge.files.io import require_apart
     from kbforge_training.fitting.messages import interrupted
     from kbforge_training.lm.data import Data
     from kbforge_training.lm.recipe import read_recipe

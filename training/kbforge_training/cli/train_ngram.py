@@ -59,8 +59,8 @@ def train_ngram(
     """
     from itertools import chain
 
-    from kbforge.files.apart import require_apart
     from kbforge.files.fragments import read_fragments
+    from kbforge.files.io import require_apart
     from kbforge_training.ngram import train
 
     require_apart(output, fragments, whole=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kbforge.errors import UsageError, quoted
-from kbforge.files.toml import parse_toml
+from kbforge.files.records import parse_toml
 
 RECIPES = "recipes"  # the folder of the package that has those of language models
 _MAX_BYTES = 1 << 20

@@ -22,7 +22,7 @@ import orjson
 
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import open_output
-from kbforge.files.locks import locked
+from kbforge.files.temporary import locked
 
 RUN = "run.json"
 

@@ -19,9 +19,8 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.files.fragments import read_fragments
+from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import open_output, read_lines
-from kbforge.files.jsonl import to_line
 from kbforge.fit.choices import Choices
 from kbforge_lab.bench.scale.measuring import Measured, read_figures
 from kbforge_lab.bench.scale.people import RECORDS_A_PERSON, records

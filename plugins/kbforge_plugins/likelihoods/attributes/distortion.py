@@ -41,8 +41,7 @@ from typing import TypeAlias, cast
 from rapidfuzz.distance import OSA
 
 from kbforge.errors import ModelError, quoted
-from kbforge.files.records import Record
-from kbforge.files.toml import parse_toml, toml_value
+from kbforge.files.records import Record, parse_toml, toml_value
 from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import UsageError
-from kbforge.files.apart import require_apart, require_distinct
+from kbforge.files.io import require_apart, require_distinct
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbforge.errors import OutputError, UsageError
-from kbforge.files.folders import open_folder
+from kbforge.files.io import open_folder
 
 NAMES = ("a.csv", "b.csv")
 
