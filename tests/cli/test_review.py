@@ -121,6 +121,7 @@ def test_a_line_that_is_no_answer_ends_it_and_loses_nothing(program: Run, store:
     assert program("status", store, "--json").json["runs"][-1]["finished"]
 
 
+@pytest.mark.slow
 def test_at_a_terminal(program: Run, store: Path) -> None:
     terminal = Terminal("review", store, "--count", 3)
     for typed in ("y\n", "u\n", "n\n", "s\n", "q\n"):
@@ -138,6 +139,7 @@ def test_at_a_terminal(program: Run, store: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_answers(program: Run, store: Path) -> None:
     terminal = Terminal("review", store)
     terminal.wait_for("uit: ")

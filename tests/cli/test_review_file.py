@@ -79,6 +79,7 @@ def test_a_line_that_is_no_answer_ends_it_and_loses_nothing(
     assert len(read_answers(str(output))) == 1
 
 
+@pytest.mark.slow
 def test_a_run_says_what_the_answers_changed(program: Run, file: Path, tmp_path: Path) -> None:
     output, kb = tmp_path / "a.jsonl", tmp_path / "kb.jsonl"
     labels = {fragment.id: fragment.label for fragment in people(12, 1)}
@@ -132,6 +133,7 @@ def test_answers_about_another_file_are_refused(program: Run, file: Path, tmp_pa
         assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_at_a_terminal(tmp_path: Path) -> None:
     file, output = tmp_path / "people.jsonl", tmp_path / "a.jsonl"
     hostile = {"x": ("\x1b[2J[bold]",)}
@@ -154,6 +156,7 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     assert [answer.same for answer in read_answers(str(output))] == [True, False]
 
 
+@pytest.mark.slow
 def test_at_a_terminal_other_keys_are_asked_again_and_u_goes_back(tmp_path: Path) -> None:
     file, output = write_people(tmp_path / "people.jsonl", 12), tmp_path / "a.jsonl"
     terminal = Terminal("review", file, "-o", output)
@@ -165,6 +168,7 @@ def test_at_a_terminal_other_keys_are_asked_again_and_u_goes_back(tmp_path: Path
     assert [answer.same for answer in read_answers(str(output))] == [True, False]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_answers(tmp_path: Path) -> None:
     file, output = write_people(tmp_path / "people.jsonl", 12), tmp_path / "a.jsonl"
     terminal = Terminal("review", file, "-o", output)
@@ -177,6 +181,7 @@ def test_ctrl_c_keeps_the_answers(tmp_path: Path) -> None:
     assert len(read_answers(str(output))) == 1
 
 
+@pytest.mark.slow
 def test_a_program_can_drive_it_line_by_line(tmp_path: Path) -> None:
     """Each question comes before its answer has to be given, and a signal loses no answer."""
     file, output = write_people(tmp_path / "people.jsonl", 12), tmp_path / "a.jsonl"
