@@ -12,13 +12,15 @@ import pytest
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.kb.read import read_entities
 from kbforge.kb.view import EntitiesView
+from kbforge.testing import examples
 from kbforge_plugins.exporters.ftm import FtmExporter
-from kbforge_plugins.exporters.jsonl import KBLaMExporter
+from kbforge_plugins.exporters.jsonl import JsonlExporter, KBLaMExporter
 from kbforge_plugins.exporters.neo4j import Neo4jExporter
 from kbforge_plugins.exporters.parquet import ParquetExporter
 from kbforge_plugins.exporters.rdf import JsonLdExporter, NQuadsExporter
-from kbforge_plugins.exporters.tables import PairsExporter
+from kbforge_plugins.exporters.tables import MEMBER_COLUMNS, MembersExporter, PairsExporter
 from tests.exporters import neo4j_import, readers
 from tests.exporters.exporting import exported
 
@@ -231,3 +233,55 @@ def test_more_pairs_than_anyone_can_read(monkeypatch):
     with pytest.raises(KBForgeError, match="expected at most 2 pairs, got more"):
         pairs([ADA, BOB])
     assert len(pairs([ADA, BOB], threshold=0.8)) == 1
+
+
+# Entity JSON lines beyond their contract: the reader takes them back.
+
+
+def test_what_is_exported_reads_back(tmp_path):
+    path = tmp_path / "kb.jsonl"
+    path.write_bytes(exported(JsonlExporter(), examples.entities()))
+    assert list(read_entities(str(path))) == examples.entities()
+
+
+# Members: one row a fragment, entity by entity.
+
+
+def test_one_row_a_fragment():
+    ada = Entity("e1", "Ada", {}, ("b", "a"), 0.5, 3, reported=0.75)
+    bob = Entity("e2", "Bob", {}, ("c",), 1.0, 4)
+    written = exported(MembersExporter(), [ada, bob]).decode()
+    assert list(csv.reader(io.StringIO(written, newline=""))) == [
+        list(MEMBER_COLUMNS),
+        ["b", "e1", "Ada", "0.5", "0.75"],
+        ["a", "e1", "Ada", "0.5", "0.75"],
+        ["c", "e2", "Bob", "1.0", ""],
+    ]
+
+
+# The reader that stands for neo4j-admin can refuse.
+
+
+@pytest.mark.parametrize("header", ["a:text", ":ID(Per son)", "a[]", ":string[]", "a:ID:ID", "{a}"])
+def test_headers_that_are_none(header):
+    with pytest.raises(AssertionError):
+        neo4j_import.fields([(header, True)])
+
+
+@pytest.mark.parametrize("header", ["a", "a:string[]", ":ID", "id:ID(Person)", ":IGNORE", "a:long"])
+def test_headers_that_are(header):
+    assert neo4j_import.fields([(header, True)])
+
+
+def test_files_that_do_not_hold_together(tmp_path):
+    (tmp_path / "a.csv").write_text('":ID(A)",":LABEL"\n"1","A"\n')
+    rows = tmp_path / "b.csv"
+    rows.write_text('":START_ID(A)",":END_ID(A)",":TYPE"\n"1","1","x"\n')
+    assert neo4j_import.read(tmp_path)[1] == [("1", "1", "x")]
+    for wrong in ('"1","2","x"', '"1","1",', '"1","1"', '"1","1","x" '):
+        rows.write_text(f'":START_ID(A)",":END_ID(A)",":TYPE"\n{wrong}\n')
+        with pytest.raises((AssertionError, KeyError)):
+            neo4j_import.read(tmp_path)
+    rows.write_text('":ID(A)",":LABEL"\n"1","A"\n')
+    with pytest.raises(AssertionError):
+        neo4j_import.read(tmp_path)

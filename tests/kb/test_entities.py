@@ -7,13 +7,21 @@ import math
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import fcluster
 
 from kbforge.contracts import Fragment, Particle, Subproblem
 from kbforge.kb import entities as module
+from kbforge.kb.consensus import LOSSES
 from kbforge.kb.entities import assemble
+from kbforge.kb.order import AttributeOrder, merged_order
+from kbforge.kb.properties import collect, mean_vector, name_of
+from kbforge.kb.tree import LINKAGES, best_cut, cut, cuts_for, tree_of
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
 
 
@@ -154,3 +162,244 @@ def test_an_interrupted_run_gives_the_entities_of_its_prefix():
     found = posterior(subproblem([0, 1], (1, [(0, 1)])))
     (entity,) = assemble(plain_fragments(9), found)
     assert entity.fragments == ("f0", "f1")
+
+
+# The order of attributes: that of the file, as far as its records show it.
+
+
+COLUMNS = tuple("hgfedcba")
+RECORDS = st.lists(st.sets(st.sampled_from(COLUMNS), min_size=1), min_size=1, max_size=12)
+ORDERS = st.lists(st.lists(st.sampled_from(COLUMNS), unique=True), max_size=12)
+
+
+def of_record(held: set[str]) -> tuple[str, ...]:
+    return tuple(column for column in COLUMNS if column in held)
+
+
+@given(RECORDS)
+def test_the_order_of_a_table_agrees_with_every_record(records: list[set[str]]) -> None:
+    merged = merged_order(tuple(map(of_record, records)))
+    assert set(merged) == set().union(*records)
+    for held in records:
+        assert tuple(column for column in merged if column in held) == of_record(held)
+
+
+@given(RECORDS)
+def test_a_whole_record_gives_the_order_of_the_table(records: list[set[str]]) -> None:
+    assert merged_order((*map(of_record, records), COLUMNS)) == COLUMNS
+
+
+@given(ORDERS)
+def test_orders_that_contradict_each_other_lose_nothing(orders: list[list[str]]) -> None:
+    order = AttributeOrder()
+    for one in orders:
+        order.add(one)
+    merged = order.merged()
+    assert sorted(merged) == sorted({attribute for one in orders for attribute in one})
+
+
+def test_of_contradicting_orders_the_first_met_comes_first() -> None:
+    assert merged_order((("a", "b"), ("b", "a"))) == ("a", "b")
+
+
+# Trees of similarities, and their cuts.
+
+
+def similar(seed: int, n: int) -> np.ndarray:
+    """A posterior similarity: of some groupings at random."""
+    rng = np.random.default_rng(seed)
+    out = np.zeros((n, n))
+    for weight in rng.dirichlet(np.ones(5)):
+        labels = rng.integers(0, max(n // 2, 1), n)
+        out += weight * (labels[:, None] == labels[None, :])
+    return out
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(1, 12), kind=st.sampled_from(LINKAGES))
+def test_cuts_are_those_of_scipy(seed: int, n: int, kind: str) -> None:
+    joins = tree_of(similar(seed, n), kind)
+    for made in range(n):
+        labels = cut(joins, made)
+        assert labels.max() + 1 == n - made
+        assert [labels.tolist().index(k) for k in range(n - made)] == sorted(
+            labels.tolist().index(k) for k in range(n - made)
+        )
+        if n > 1 and (made == 0 or made == n - 1 or joins[made - 1, 2] < joins[made, 2]):
+            wanted = fcluster(joins, n - made, "maxclust") if made else np.arange(n)
+            same, other = labels[:, None] == labels, wanted[:, None] == wanted
+            assert (same == other).all()
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(1, 9), kind=st.sampled_from(LINKAGES))
+def test_no_other_cut_loses_less(seed: int, n: int, kind: str) -> None:
+    together = similar(seed, n)
+    joins = tree_of(together, kind)
+    for loss in LOSSES.values():
+        of_these = partial(loss, together)
+        found = of_these(best_cut(joins, of_these))
+        assert all(found <= of_these(cut(joins, made)) + 1e-8 for made in range(n))
+
+
+@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4), wanted=st.integers(0, 30))
+def test_so_many_clusters_of_several_trees(sizes: list[int], wanted: int) -> None:
+    trees = [tree_of(similar(k, n), "average") for k, n in enumerate(sizes)]
+    made = cuts_for(trees, wanted)
+    left = sum(sizes) - sum(made)
+    assert left == min(max(wanted, len(sizes)), sum(sizes))
+    joined = [joins[m - 1, 2] for joins, m in zip(trees, made, strict=True) if m]
+    apart = [joins[m, 2] for joins, m in zip(trees, made, strict=True) if m < len(joins)]
+    assert not joined or not apart or max(joined) <= min(apart)
+
+
+def test_linkages_differ_where_they_should() -> None:
+    chain = np.eye(4)
+    for i in range(3):
+        chain[i, i + 1] = chain[i + 1, i] = 0.9
+    heights = {kind: tree_of(chain, kind)[-1, 2] for kind in LINKAGES}
+    assert heights["single"] == pytest.approx(0.1)
+    assert heights["complete"] == pytest.approx(1.0)
+    assert 0.1 < heights["average"] < 1.0
+
+
+# Names, values and vectors of entities.
+
+
+def named(*properties):
+    return name_of([Fragment(str(i), p) for i, p in enumerate(properties)])
+
+
+@pytest.mark.parametrize(
+    ("properties", "name"),
+    [
+        ([{"name": ("A",)}, {"name": ("B",)}, {"name": ("B",)}], "B"),
+        ([{"name": ("A. L.",)}, {"name": ("The longer",)}], "The longer"),
+        ([{"name": ("b",)}, {"name": ("a",)}], "a"),
+        ([{"name": ("Twice", "Twice")}, {"name": ("Thrice!",)}], "Thrice!"),
+        ([{"title": ("T",), "name": ("N",)}, {"title": ("T",)}], "N"),
+        ([{"brand": ("B",), "Title": ("T",), "brand_name": ("B",)}], "T"),
+        ([{"first_name": ("A",), "surname": ("L",), "Full Name": ("A. L.",)}], "A. L."),
+        ([{"town": ("a",), "type": ("b",)}, {"type": ("b",)}], "a"),
+        ([{"type": ("b",)}, {"zone": ("zzz",), "type": ("b",)}], "b"),
+        ([{"born": ("1900",)}, {"born": ("1901", "1900")}], "1900"),
+        ([{}], None),
+        ([], None),
+        ([{"name": ("ADA",)}, {"name": ("Ada",)}, {"name": ("Bob Ross",)}], "Ada"),
+        ([{"name": ("ADA",)}, {"name": ("ADA",)}, {"name": ("Ada",)}], "ADA"),
+        (
+            [
+                {"name": ("Ada Lovelace",)},
+                {"name": ("Adda Lovelacce",)},
+                {"name": ("Ada",)},
+                {"name": ("Lovelace",)},
+            ],
+            "Ada Lovelace",
+        ),
+        (
+            [{"name": ("J. Smith",)}, {"name": ("John Smithh",)}, {"name": ("John Smith",)}],
+            "John Smith",
+        ),
+        ([{"name": ("Wrennick, Hamish",)}, {"name": ("Hamish Wrennick",)}], "Hamish Wrennick"),
+    ],
+    ids=[
+        "most frequent",
+        "longest",
+        "code point",
+        "a repeat counts once",
+        "name before title",
+        "title before what ends in name",
+        "a full name is not joined",
+        "the first attribute as it stands",
+        "of the earliest fragment",
+        "each of several values counts",
+        "no properties",
+        "no fragments",
+        "case does not divide a name, and both cases are better than one",
+        "the commonest case",
+        "words that stand once may be typos, however long",
+        "of words that others state the longest",
+        "not turned around",
+    ],
+)
+def test_names(properties, name):
+    assert named(*properties) == name
+
+
+@pytest.mark.parametrize(
+    ("people", "name"),
+    [
+        (
+            [{"birthplace": "devon", "first_name": "thomas", "surname": "chudleigh"}],
+            "thomas chudleigh",
+        ),
+        ([{"Surname": "chudleigh", "town": "devon", "First name": "thomas"}], "chudleigh thomas"),
+        (
+            [
+                {"first_name": "tom"},
+                {"first_name": "tom"},
+                {"first_name": "thomas", "surname": "c"},
+            ],
+            "thomas c",
+        ),
+        (
+            [
+                {"first_name": "tom", "surname": "c"},
+                {"first_name": "tom", "surname": "c"},
+                {"first_name": "tom", "middle_name": "p", "surname": "c"},
+            ],
+            "tom c",
+        ),
+        ([{"first_name": "ann", "surname": "x"}, {"first_name": "zoe", "surname": "a"}], "ann x"),
+        ([{"first_name": "tom"}, {"surname": "chudleigh"}], "chudleigh"),
+        ([{"town": "devon"}, {"town": "devon", "surname": "chudleigh"}], "chudleigh"),
+    ],
+    ids=[
+        "joined",
+        "in the order of the record",
+        "a single part comes last",
+        "the commonest, not the fullest",
+        "as one record states them",
+        "one part each",
+        "from the record that has one",
+    ],
+)
+def test_joined_names(people, name):
+    assert named(*({key: (value,) for key, value in p.items()} for p in people)) == name
+
+
+def test_attributes_in_another_order_name_alike():
+    one = {"first_name": ("thomas",), "surname": ("chudleigh",)}
+    two = {"born": ("1630",), "first_name": ("tom",), "surname": ("chudleigh",)}
+    assert named(one, two, two) == named(two, two, one) == "tom chudleigh"
+
+
+def test_attributes_keep_the_order_of_the_file():
+    """A cell that is empty in the first record does not move its column to the end."""
+    rows = [{"surname": "x", "born": "1900"}, {"first_name": "y", "surname": "x"}, {"town": "z"}]
+    found = collect([Fragment(str(i), {a: (v,) for a, v in r.items()}) for i, r in enumerate(rows)])
+    assert list(found) == ["first_name", "surname", "born", "town"]
+
+
+def test_values_are_ordered_by_count_then_code_point():
+    found = collect(
+        [Fragment("1", {"b": ("z", "é"), "a": ("q",)}), Fragment("2", {"b": ("é", "a")})]
+    )
+    assert list(found) == ["b", "a"]
+    assert [(v.value, v.fragments) for v in found["b"]] == [
+        ("é", ("1", "2")),
+        ("a", ("2",)),
+        ("z", ("1",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vectors", "mean"),
+    [
+        ([(1.0, 2.0), (3.0, 6.0)], (2.0, 4.0)),
+        ([(1.0,), None], (1.0,)),
+        ([(1.0,), (1.0, 2.0)], None),
+        ([None], None),
+        ([(1.7e308,), (1.7e308,)], (1.7e308,)),
+    ],
+)
+def test_mean_vectors(vectors, mean):
+    assert mean_vector([Fragment("x", {}, vector) for vector in vectors]) == mean

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from kbforge.errors import ModelError
+from kbforge.errors import ModelError, UsageError
+from kbforge.kernel.build import SWITCH
+from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge.models.bundle import MANIFEST, Bundle, add_file, read_bundle, write_bundle
+from kbforge.models.devices import require_device
+from kbforge.models.trees import Trees, read_trees
 
 BUNDLE = Bundle(
     kind="likelihoods",
@@ -178,3 +185,41 @@ def test_missing_folder_and_missing_parent(tmp_path: Path) -> None:
         read_bundle(tmp_path / "nowhere")
     with pytest.raises(ModelError, match=r"cannot write .*no such file"):
         write_bundle(tmp_path / "no" / "where", BUNDLE)
+
+
+# A GPU that is asked for and not there.
+
+
+def test_a_cpu_is_always_there() -> None:
+    require_device("cpu")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_gpu_is_looked_for(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    if there:
+        require_device("cuda")
+        return
+    with pytest.raises(UsageError, match=r"no usable GPU: PyTorch .* --gpu"):
+        require_device("cuda")
+
+
+# Decision trees by the compiled kernel and by NumPy: the same sums, to the last bit.
+
+
+def shipped() -> Trees:
+    path = files("kbforge_plugins").joinpath("bundles", "default", "pairs.safetensors")
+    return read_trees(path.read_bytes(), "the shipped trees")
+
+
+@pytest.mark.skipif(kernel_library() is None, reason=kernel_status())
+@pytest.mark.parametrize("rows", [0, 1, 255, 600])
+def test_the_kernel_adds_up_as_numpy_does(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees = shipped()
+    rng = np.random.default_rng(rows)
+    values = rng.normal(size=(rows, len(trees.features))) * 2
+    values[rng.random(values.shape) < 0.1] = np.nan
+    values[rng.random(values.shape) < 0.2] = rng.choice(trees.threshold)  # as large as a threshold
+    compiled = trees.predict(values)
+    monkeypatch.setenv(SWITCH, "0")
+    assert compiled.tolist() == trees.predict(values).tolist()

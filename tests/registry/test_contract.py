@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from kbforge import registry
 from kbforge.contracts import (
     ConjugateLikelihood,
     Likelihood,
     LiveClusters,
 )
-from kbforge.errors import PluginError
+from kbforge.errors import PluginError, UsageError
 from kbforge.registry.contract import checked
+from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings
 from kbforge.testing import Categorical
 from tests.registry.distributions import Distribution, kbforge
 
@@ -109,3 +112,161 @@ def test_a_plugin_that_is_no_class_is_refused() -> None:
 def test_an_ability_and_its_methods_come_together(base: type, members: Any, says: str) -> None:
     with pytest.raises(TypeError, match=f"Mine .*{says}"):
         type(base)("Mine", (base,), members)
+
+
+# What a plugin says of itself, and that ours say all of it.
+
+
+OURS = [
+    pytest.param(p.kind, p.name, id=f"{p.kind}-{p.name}")
+    for p in registry.installed()
+    if p.distribution == "kbforge" and p.kind != "commands"
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), OURS)
+def test_every_option_of_our_plugins_is_documented(kind: str, name: str) -> None:
+    description = describe(registry.load(kind, name))
+    assert len(description.summary) > 10
+    assert [option.name for option in description.options if not option.help] == []
+
+
+class Many:
+    """Has options
+    of many types.
+
+    Args:
+        size: how many
+            at once.
+
+    """
+
+    def __init__(
+        self,
+        size: int,
+        names: tuple[str, ...] = ("a", "b"),
+        way: Literal["up", "down"] | None = None,
+        path: Path | None = None,
+        sure: bool = True,
+        free: Any = "x",
+    ) -> None: ...
+
+
+def test_types_and_defaults_are_shown_as_set_takes_them() -> None:
+    description = describe(Many)
+    assert description.summary == "Has options of many types."
+    assert description.options == (
+        PluginOption("size", "int", None, "how many at once."),
+        PluginOption("names", "tuple[str, ...]", "a,b", ""),
+        PluginOption("way", "up | down | none", "none", ""),
+        PluginOption("path", "Path | none", "none", ""),
+        PluginOption("sure", "bool", "true", ""),
+        PluginOption("free", "Any", "x", ""),
+    )
+
+
+# Options: text and TOML values become what the constructor's annotations say.
+
+
+class Plugin:
+    def __init__(
+        self,
+        whole: int = 1,
+        number: float = 0.5,
+        flag: bool = False,
+        text: str = "",
+        path: Path = Path(),
+        choice: Literal["a", "b", 3] = "a",
+        maybe: float | None = None,
+        either: int | str = 0,
+        many: tuple[str, ...] = (),
+        pair: tuple[int, float] = (0, 0.0),
+        listed: list[int] | None = None,
+        anything: Any = None,
+    ) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("whole", "7", 7),
+        ("whole", 7, 7),
+        ("whole", "-7", -7),
+        ("number", "2", 2.0),
+        ("number", 2, 2.0),
+        ("number", "1e-3", 0.001),
+        ("number", "inf", math.inf),
+        ("flag", "yes", True),
+        ("flag", "OFF", False),
+        ("flag", True, True),
+        ("text", "7", "7"),
+        ("text", "", ""),
+        ("path", "a/b", Path("a/b")),
+        ("choice", "b", "b"),
+        ("choice", "3", 3),
+        ("maybe", "none", None),
+        ("maybe", "0.5", 0.5),
+        ("either", "7", 7),
+        ("either", "seven", "seven"),
+        ("many", "a,b", ("a", "b")),
+        ("many", ["a", "b"], ("a", "b")),
+        ("pair", "1,2", (1, 2.0)),
+        ("listed", "1,2", [1, 2]),
+        ("anything", "x", "x"),
+    ],
+)
+def test_conversion(option: str, value: object, expected: object) -> None:
+    bound = bind_options(Plugin, "thing p", {option: value})
+    assert bound == {option: expected}
+    assert type(bound[option]) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("whole", "7.5", "thing p: whole: expected a whole number, got 7.5"),
+        ("whole", 7.5, "thing p: whole: expected a whole number, got 7.5"),
+        ("whole", True, "thing p: whole: expected a whole number, got True"),
+        ("number", 10**400, "thing p: number: expected a number, got 1000"),
+        ("number", "many", "thing p: number: expected a number, got many"),
+        ("number", "nan", "thing p: number: expected a number, got nan"),
+        ("flag", "maybe", "thing p: flag: expected true or false, got maybe"),
+        ("text", ["a"], "thing p: text: expected str, got ['a']"),
+        ("choice", "c", "thing p: choice: expected one of a, b, 3, got c"),
+        ("maybe", "x", "thing p: maybe: expected a number, got x"),
+        ("many", 3, "thing p: many: expected a list, got 3"),
+        ("pair", "1,2,3", "thing p: pair: expected 2 values, got 3"),
+        ("colour", "x", 'thing p has no option "colour"; options: whole, number, flag,'),
+    ],
+)
+def test_a_wrong_value_is_one_sentence(option: str, value: object, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        bind_options(Plugin, "thing p", {option: value})
+    assert str(error.value).startswith(message)
+
+
+def test_an_option_without_default_is_needed() -> None:
+    class Needs:
+        def __init__(self, size: int) -> None: ...
+
+    with pytest.raises(UsageError, match="thing p needs the option size"):
+        bind_options(Needs, "thing p", {})
+
+
+def test_a_plugin_without_a_constructor_has_no_options() -> None:
+    class Bare: ...
+
+    assert bind_options(Bare, "thing p", {}) == {}
+    with pytest.raises(UsageError, match="options: none"):
+        bind_options(Bare, "thing p", {"a": 1})
+
+
+def test_settings_go_to_their_kinds() -> None:
+    found = parse_settings(["thing.a-b=1", "thing.c=x=y", "other.d="], ["thing", "other"])
+    assert found == {"thing": {"a_b": "1", "c": "x=y"}, "other": {"d": ""}}
+
+
+@pytest.mark.parametrize("setting", ["a=1", "thing.=1", "thing.a", "", "=", "sauce.a=1"])
+def test_a_wrong_setting_is_quoted(setting: str) -> None:
+    with pytest.raises(UsageError, match="--set"):
+        parse_settings([setting], ["thing"])

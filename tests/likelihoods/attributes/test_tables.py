@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Kept
+from kbforge.contracts import Fragment, Kept
 from kbforge.errors import ModelError
 from kbforge.testing.keeping import same, stored
-from kbforge_plugins.likelihoods.attributes.distortion import components
-from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind
+from kbforge_plugins.likelihoods.attributes.distortion import (
+    SLIPS,
+    AttributeRates,
+    components,
+    words_kept,
+)
+from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.kinds import KINDS, Kind, features_of
+from kbforge_plugins.likelihoods.attributes.model import Encoder
 from kbforge_plugins.likelihoods.attributes.urn import Urns
-from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
-from tests.likelihoods.attributes.toys import LETTERS, random_rates, world
+from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Vocabulary
+from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.profile import examples
 
 MANY = [" ".join(w) for n in (1, 2, 3) for w in itertools.permutations(["ab", "b2", "c", "dd"], n)]
@@ -122,3 +131,202 @@ def test_arrays_that_do_not_fit_each_other_are_refused(
     arrays = {**kept.arrays, name: spoilt(kept.arrays[name])}
     with pytest.raises(ModelError, match=f"^a test: what was kept is damaged: {name}: expected"):
         Vocabulary.taken_up("title", Kept(kept.values, arrays), "a test")
+
+
+# Base probabilities: a distribution over all strings.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6))
+@examples(10)
+def test_base_of_the_values_counted_sums_to_at_most_one(kind: Kind, seed: int) -> None:
+    vocabulary = random_vocabulary(random.Random(seed), kind, world(LETTERS[kind], 3))
+    assert 0.1 < math.fsum(vocabulary.base) <= 1 + 1e-9
+
+
+@given(counts=st.dictionaries(st.text("ab", max_size=4), st.integers(1, 9), max_size=6))
+@examples(60)
+def test_what_the_values_counted_leave_is_what_spells_others(counts: dict[str, int]) -> None:
+    """Letters are drawn until the end: what strings of up to 9 of the letters have is known."""
+    vocabulary = Vocabulary("category", counts)
+    letters = sorted(set("".join(counts)))
+    strings = [""] + (world("".join(letters), 9) if letters else [])
+    n, observed = sum(map(len, counts)), sum(counts.values())
+    ends = max(len(counts), 1)
+    letter, end = 1 / (n + ends + 1), ends / (n + ends + 1)
+    share = {a: letter * sum(value.count(a) for value in counts) for a in letters}
+    spelled = math.fsum(
+        end * math.prod(share[a] for a in string) for string in strings if string in counts
+    )
+    unseen = (0.6 * len(counts) + 1) / (observed + 1)
+    total = math.fsum(vocabulary.base)
+    assert total == pytest.approx(1 - unseen * (1 - spelled), abs=1e-9)
+
+
+def test_the_same_values_in_another_order_are_the_same_vocabulary() -> None:
+    counts = {"b": 2, "a b": 1, "c": 5}
+    one, two = Vocabulary("text", counts), Vocabulary("text", dict(reversed(counts.items())))
+    assert (one.values, one.base, one.features, one.mass) == (
+        two.values,
+        two.base,
+        two.features,
+        two.mass,
+    )
+
+
+def test_values_that_come_later_change_nothing() -> None:
+    vocabulary = Vocabulary("text", {"ann lee": 2, "bo": 1})
+    base, mass, letters = [*vocabulary.base], [*vocabulary.mass], vocabulary.alphabet
+    late = vocabulary.number("ann zöe")
+    assert late == 2
+    assert vocabulary.number("ann zöe") == late
+    assert not vocabulary.counted(late)
+    assert vocabulary.base[:2] == base
+    assert vocabulary.mass[: len(mass)] == mass
+    assert vocabulary.alphabet == letters
+    assert all(vocabulary.shared_mass(feature) >= 0 for _, feature in vocabulary.features[late])
+
+
+def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one() -> None:
+    vocabulary = Vocabulary("text", {"anna": 50, "anne": 1, "bert": 3})
+    base = {value: vocabulary.base[vocabulary.number(value)] for value in ("anna", "anne", "ante")}
+    assert base["anna"] > base["anne"] > base["ante"] > 0
+
+
+def test_a_value_never_seen_counts_as_one_seen_once_however_it_is_spelled() -> None:
+    vocabulary = Vocabulary("text", {"anna": 50, "anne": 1, "bert": 3})
+    base = [vocabulary.base[vocabulary.number(value)] for value in ("an", "zażółć", "x" * 400)]
+    assert base == [pytest.approx(0.4 / 55)] * 3
+
+
+@pytest.mark.parametrize("value", ["x" * 400, "\U0001f9ed" * 400, "東京" * 200])
+def test_a_value_as_long_as_a_page_is_possible(value: str) -> None:
+    vocabulary = Vocabulary("text", {"ann": 1, value: 1})
+    assert 0.1 < vocabulary.base[vocabulary.number(value)] < 0.2
+
+
+def test_no_values_at_all() -> None:
+    vocabulary = Vocabulary("text", {})
+    assert all(0 < vocabulary.base[vocabulary.number(value)] < 1 for value in ("", "a", "ab"))
+
+
+# Variants of titles: by words together, as a probability, and whichever way a code is written.
+
+
+WORDS = ["red", "green", "blue", "x1", "x2"]
+ALL = [" ".join(w) for n in range(1, 6) for w in itertools.combinations(WORDS, n)]
+
+
+@pytest.mark.parametrize("true", [ALL[0], ALL[7], ALL[-1], "red yellow", "x1 x9 9"])
+def test_each_retention_sums_to_at_most_one_and_to_no_less_than_it_should(true: str) -> None:
+    """Over all sets of words, any of which may be seen with any count."""
+    vocabulary = Vocabulary("title", {title: 1.0 + n % 3 for n, title in enumerate(ALL)})
+    v = vocabulary.number(true)
+    rows = [components(vocabulary, u, v)[len(SLIPS) : -1] for u in range(len(ALL))]
+    for total in map(sum, zip(*rows, strict=True)):
+        assert 0.005 < total <= 1 + 1e-9
+
+
+def test_the_formula_of_the_docstring() -> None:
+    vocabulary = Vocabulary("title", {"red x1 big": 1, "red x1 small": 1, "red pen": 1, "ink": 5})
+    u, v = vocabulary.number("red x1 small"), vocabulary.number("red x1 big")
+    base = vocabulary.base
+    # of the texts with red and x1, other than v, there is but u
+    expected = [r * (1 - r) * d / base[u] for _, r, d in RETENTIONS]
+    assert words_kept(vocabulary, u, v) == pytest.approx(expected)
+    pen = vocabulary.number("red pen")
+    rest = base[u] + base[pen]
+    expected = [r * (1 - r) * (1 - d) / rest for _, r, d in RETENTIONS]
+    assert words_kept(vocabulary, pen, v) == pytest.approx(expected)
+    assert words_kept(vocabulary, vocabulary.number("ink"), v) == (0.0,) * len(RETENTIONS)
+
+
+def test_words_that_come_in_company_are_not_evidence_each() -> None:
+    """Two titles with three words that always go together, and two with three that do not."""
+    line = [f"acme turbo mixer m{i}" for i in range(30)]
+    others = [f"{w} thing{i}" for i in range(10) for w in ("light", "fast", "green")]
+    pair = ["light fast green n1", "light fast green n2"]
+    vocabulary = Vocabulary("title", dict.fromkeys([*line, *others, *pair], 1))
+    urns = Urns(vocabulary, AttributeRates.prior("title"))
+
+    def evidence(one: str, other: str) -> float:
+        first, second = urns.single(vocabulary.number(one)), vocabulary.number(other)
+        return first.gain(second) - urns.single(second).log_marginal
+
+    assert evidence(*pair) > evidence(line[0], line[1]) + 2
+
+
+@pytest.mark.parametrize("spelled", ["router wrt-54g", "router wrt54g", "router wrt.54.g new"])
+def test_a_code_is_a_word_whichever_way_it_is_written(spelled: str) -> None:
+    assert "wrt54g" in features_of("title", spelled)["word"]
+    assert "lapdesktop" not in features_of("title", "lap/desktop oem")["word"]
+
+
+# What an agreement is worth where other attributes agree already.
+
+
+BRANDS = ["acme", "bolt", "crux", "dyna", "etna", "fuji", "gorr", "hale", "iota", "jive"] * 4
+
+
+def things(seed: int, records: int, tells: bool) -> tuple[list[Fragment], list[tuple[int, ...]]]:
+    """Things of which a line may tell the maker; each line has five, each thing so many records."""
+    rng = random.Random(seed)
+    fragments: list[Fragment] = []
+    clusters = []
+    for thing in range(300):
+        line = f"line{thing // 5 if tells else rng.randrange(60):02}"
+        maker = f"{BRANDS[thing // 5 % 40]} {thing // 50}" if tells else f"maker{rng.randrange(60)}"
+        said = {"line": (line,), "maker": (maker,), "model": (f"{rng.randrange(10**6)}x",)}
+        clusters.append(tuple(range(len(fragments), len(fragments) + records)))
+        fragments += [Fragment(f"{thing}-{k}", said) for k in range(records)]
+    return fragments, clusters
+
+
+def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dict[str, float]:
+    vocabularies = vocabularies_of(fragments)
+    encoder = Encoder(vocabularies)
+    records = [encoder.encode(fragment) for fragment in fragments]
+    urns = [Urns(v, AttributeRates.prior(v.kind)) for v in vocabularies.values()]
+    return dict(zip(vocabularies, discounts_of(urns, records, clusters), strict=True))
+
+
+def test_an_attribute_that_another_tells_is_discounted() -> None:
+    dependent = found_for(*things(1, 1, tells=True))
+    assert dependent["maker"] < 0.5
+    assert dependent["model"] == 1
+    independent = found_for(*things(1, 1, tells=False))
+    assert independent["maker"] > 0.9
+
+
+def test_entities_that_were_split_are_hardly_taken_for_dependence() -> None:
+    """The same records, whole or in single pieces: all attributes agree, and not some of them."""
+    fragments, clusters = things(2, 2, tells=False)
+    whole = found_for(fragments, clusters)
+    split = found_for(fragments, [(i,) for cluster in clusters for i in cluster])
+    assert min(whole.values()) > 0.9
+    # where attributes do tell each other, a tenth is left
+    assert min(split.values()) > 0.4
+    dependent = found_for(*things(2, 1, tells=True))
+    assert max(dependent["line"], dependent["maker"]) < 0.2
+
+
+def test_one_attribute_has_nothing_to_depend_on() -> None:
+    fragments = [Fragment(str(i), {"name": (f"name {i // 2}",)}) for i in range(200)]
+    assert found_for(fragments, [(i,) for i in range(200)]) == {"name": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["text", "title", "category"])
+def test_a_discount_takes_its_share_of_what_agreement_is_worth(kind: str) -> None:
+    vocabulary = Vocabulary(kind, {"a b c d e": 2, "f g": 30, "h": 8})  # type: ignore[arg-type]
+    rates = AttributeRates.prior(kind)  # type: ignore[arg-type]
+
+    def worth(discount: float) -> float:
+        urn = Urns(vocabulary, replace(rates, discount=discount)).single(0)
+        return urn.gain(0) - urn.log_marginal
+
+    assert worth(1.0) > 2
+    assert 0 < worth(0.5) < 0.6 * worth(1.0)
+    # what disagreement costs stays
+    for discount in (1.0, 0.5):
+        urns = Urns(vocabulary, replace(rates, discount=discount))
+        assert urns.single(1).gain(2) - urns.single(2).log_marginal < -1
