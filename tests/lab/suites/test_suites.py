@@ -14,10 +14,10 @@ import pytest
 from kbforge import registry
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
-from kbforge.testing import SuiteContract
 from kbforge_lab.contracts.suite import TASK_NAME, Plan
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_lab.suites.text import Text
+from kbforge_lab.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
 from tests.lab.bench.toys import plan, task
 
