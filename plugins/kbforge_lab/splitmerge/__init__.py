@@ -1,1 +1,10 @@
-"""Split-merge samplers that are here to be compared with."""
+"""Split-merge kernels to compare with MinSM (`kbforge.clustering.batch.splitmerge.alike`).
+
+| module | kernel | source |
+|---|---|---|
+| `restricted_gibbs` | RGSM: a restricted Gibbs sampler proposes the split | Jain and Neal, 2004 |
+| `likelihood_guided` | SDDS: the likelihood proposes splits and merges | Wang and Russell, 2015 |
+| `opposite` | LSHSM: fragments on opposite sides of random directions | Luo and Shrivastava, 2018 |
+
+`published` has the ratios that LSHSM and MinSM were published with, which are not exact.
+"""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
 from kbforge.clustering.batch.splitmerge.buckets import Buckets
-from kbforge.clustering.batch.splitmerge.published import PublishedAlike
 from kbforge.clustering.batch.splitmerge.rotation import Rotation
-from kbforge.errors import UsageError
+from kbforge.contracts import Features
 from kbforge_plugins.clusterers.splitting import Ground, SplitMerge, require_tables
 from kbforge_plugins.clusterers.starting import SINGLETONS
 from kbforge_plugins.indexes.features import features_of
@@ -21,14 +20,11 @@ class MinSm(SplitMerge):
     the n-grams that a likelihood of text reads.
 
     Args:
-        rows: K, MinHashes that are one hash together. More tell many clusters apart better; the
-            published ratio is of 1.
+        rows: K, MinHashes that are one hash together. More tell many clusters apart better.
         hashes: how many hash functions are kept to choose from; a new one comes, and the oldest
             goes, after as many moves as there are fragments.
         standardised: whether vectors are taken from their median, and each dimension is divided by
             the spread of its values, before they are hashed.
-        as_published: whether moves are accepted by the published ratio, which is not exact, so that
-            what comes out is no sample of the posterior.
 
     """
 
@@ -44,24 +40,26 @@ class MinSm(SplitMerge):
         rows: int = 1,
         hashes: int = 10,
         standardised: bool = True,
-        as_published: bool = False,
     ) -> None:
         super().__init__(particles, start, patience, sweeps, budget, moves, gibbs)
         require_tables(rows=rows, hashes=hashes)
-        if as_published and rows > 1:
-            raise UsageError(f"rows: the published ratio is of 1, got {rows}")
         self._rows, self._hashes = rows, hashes
-        self._standardised, self._as_published = standardised, as_published
+        self._standardised = standardised
 
     def splitting(self, ground: Ground) -> AlikeKernel:
         """See `SplitMerge`."""
-        features = features_of(ground.fragments, ground.likelihood, self._standardised)
+        tables = self.tables(self.features(ground))
+        return AlikeKernel(ground.clusters, tables, self._moves)
+
+    def features(self, ground: Ground) -> Features:
+        """What is hashed of the fragments."""
+        return features_of(ground.fragments, ground.likelihood, self._standardised)
+
+    def tables(self, features: Features) -> Rotation[Buckets]:
+        """The hash tables to take in turn."""
         amounts = Amounts(features)
-        tables = Rotation(
+        return Rotation(
             lambda seed: Buckets(amounts.firsts(seed, self._rows)),
-            len(ground.fragments),
+            len(features.starts) - 1,
             self._hashes,
         )
-        if self._as_published:
-            return PublishedAlike(ground.clusters, tables, features, self._moves)
-        return AlikeKernel(ground.clusters, tables, self._moves)

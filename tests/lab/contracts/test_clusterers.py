@@ -38,6 +38,11 @@ class TestLshsm(ClustererContract):
     options: ClassVar = {"sweeps": 8, "rows": 3}
 
 
+class TestMinsmPublished(ClustererContract):
+    name = "minsm-published"
+    options: ClassVar = {"sweeps": 8}
+
+
 class TestFastEx(ClustererContract):
     """Of the problems, those of an exponential family; it refuses the others."""
 

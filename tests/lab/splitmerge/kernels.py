@@ -1,41 +1,17 @@
-"""The four kernels over small problems, with tables that are given."""
+"""The kernels of the laboratory over small problems, with tables that are given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from kbforge.clustering.batch.chain import Chain
-from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import model_of
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
-from kbforge.clustering.batch.splitmerge.buckets import Buckets, SignTables
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import RandomDraws
-from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
-from kbforge.clustering.batch.splitmerge.opposite import OppositeKernel
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
 from kbforge.clustering.batch.splitmerge.two_clusters import two_clusters
-from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Fragment, Problem
 from kbforge_lab.splitmerge.likelihood_guided import LikelihoodGuidedKernel
+from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
-
-Make = Callable[[Sequence[Fragment], Problem, Grouping, Clusters], SplitMergeKernel]
-
-
-def fixed(table: Any) -> Rotation[Any]:
-    """One table for ever, already made: nothing is drawn but which of one it is."""
-    rotation: Rotation[Any] = Rotation(lambda seed: table, n_fragments=1 << 60, kept=1)
-    rotation.next(RandomDraws(np.random.default_rng(0)))
-    return rotation
-
-
-def alike(hashes: Sequence[int]) -> Make:
-    buckets = Buckets(np.array(hashes))
-    return lambda items, problem, grouping, clusters: AlikeKernel(clusters, fixed(buckets))
+from tests.clustering.splitmerge.kernels import Make, fixed
 
 
 def opposite(signs: Any) -> Make:
@@ -55,17 +31,3 @@ def likelihood_guided() -> Make:
         model_of(problem.likelihood, items, grouping),
         two_clusters(problem.likelihood, items, clusters),
     )
-
-
-def chain_of(
-    make: Make, fragments: Sequence[Fragment], problem: Problem, seed: int = 5
-) -> tuple[Chain, SplitMergeKernel]:
-    """A chain that has begun, every fragment by itself."""
-    prior = DirichletProcess(problem.alpha)
-    grouping = Grouping(len(fragments))
-    clusters = Clusters(problem.likelihood, fragments, grouping, prior.log_alpha)
-    kernel = make(fragments, problem, grouping, clusters)
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(seed))
-    for _ in chain.start([(i,) for i in range(len(fragments))]):
-        pass
-    return chain, kernel

@@ -30,10 +30,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.splitmerge.alike import pairs_with
-from kbforge.clustering.batch.splitmerge.buckets import SignTables
 from kbforge.clustering.batch.splitmerge.clusters import Clusters
 from kbforge.clustering.batch.splitmerge.draws import Draws
 from kbforge.clustering.batch.splitmerge.rotation import Rotation
@@ -41,6 +41,46 @@ from kbforge.clustering.batch.splitmerge.smart_dumb import Parted, SmartDumb
 from kbforge.contracts import FloatArray, IntArray
 
 _LOG_2 = math.log(2)
+
+
+class SignTables:
+    """Buckets of several tables by the signs of projections, and those of the opposite signs.
+
+    Args:
+        signs: on which side of its directions each fragment is, shape [n, tables, rows].
+
+    Attributes:
+        code: the signs as the bits of a number, shape [n, tables].
+        tables: L.
+
+    """
+
+    def __init__(self, signs: NDArray[np.bool_]) -> None:
+        rows = signs.shape[2]
+        self.tables = signs.shape[1]
+        self._opposite = (1 << rows) - 1
+        self.code: IntArray = signs.astype(np.int64) @ (1 << np.arange(rows))
+        self._held = np.argsort(self.code, axis=0, kind="stable")
+        self._starts = np.stack(
+            [
+                np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=1 << rows))])
+                for codes in self.code.T
+            ]
+        )  # [tables, codes + 1]
+
+    def opposite(self, codes: IntArray) -> IntArray:
+        """The codes of the opposite signs."""
+        return np.asarray(self._opposite - codes)
+
+    def sizes(self, codes: IntArray) -> IntArray:
+        """How many fragments have these codes, one a table, shape as `codes` [..., tables]."""
+        tables = np.arange(self.tables)
+        return np.asarray(self._starts[tables, codes + 1] - self._starts[tables, codes])
+
+    def holds(self, table: int, code: int) -> IntArray:
+        """The fragments with a code, ascending."""
+        low, high = self._starts[table, code : code + 2]
+        return np.asarray(self._held[low:high, table])
 
 
 class Looked(NamedTuple):

@@ -1,7 +1,7 @@
 """The ratios that LSHSM and MinSM were published with, to see how far off they are.
 
-Luo and Shrivastava (2018), equations 2 to 7. They differ from those of `alike` and `opposite`,
-which are exact, in this:
+Luo and Shrivastava (2018), equations 2 to 7. They differ from those of MinSM
+(`alike`) and LSHSM (`opposite`), which are exact, in this:
 
 - probabilities are averaged over all hash functions (equations 2, 3 and 7, by the collision
   probability of two fragments), but the bucket that they are multiplied with is of one;
@@ -28,13 +28,13 @@ import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
-from kbforge.clustering.batch.splitmerge.buckets import Buckets, SignTables
+from kbforge.clustering.batch.splitmerge.buckets import Buckets
 from kbforge.clustering.batch.splitmerge.clusters import Clusters
 from kbforge.clustering.batch.splitmerge.draws import Draws
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
-from kbforge.clustering.batch.splitmerge.opposite import Looked, OppositeKernel, shares
 from kbforge.clustering.batch.splitmerge.rotation import Rotation
 from kbforge.contracts import Features, FloatArray, IntArray
+from kbforge_lab.splitmerge.opposite import Looked, OppositeKernel, SignTables, shares
 
 _LOG_2 = math.log(2)
 

@@ -1,0 +1,47 @@
+"""The kernel of MinSM over small problems, with hashes that are given; chains of any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
+from kbforge.clustering.batch.splitmerge.buckets import Buckets
+from kbforge.clustering.batch.splitmerge.clusters import Clusters
+from kbforge.clustering.batch.splitmerge.draws import RandomDraws
+from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
+from kbforge.clustering.batch.splitmerge.rotation import Rotation
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.contracts import Fragment, Problem
+
+Make = Callable[[Sequence[Fragment], Problem, Grouping, Clusters], SplitMergeKernel]
+
+
+def fixed(table: Any) -> Rotation[Any]:
+    """One table for ever, already made: nothing is drawn but which of one it is."""
+    rotation: Rotation[Any] = Rotation(lambda seed: table, n_fragments=1 << 60, kept=1)
+    rotation.next(RandomDraws(np.random.default_rng(0)))
+    return rotation
+
+
+def alike(hashes: Sequence[int]) -> Make:
+    buckets = Buckets(np.array(hashes))
+    return lambda items, problem, grouping, clusters: AlikeKernel(clusters, fixed(buckets))
+
+
+def chain_of(
+    make: Make, fragments: Sequence[Fragment], problem: Problem, seed: int = 5
+) -> tuple[Chain, SplitMergeKernel]:
+    """A chain that has begun, every fragment by itself."""
+    prior = DirichletProcess(problem.alpha)
+    grouping = Grouping(len(fragments))
+    clusters = Clusters(problem.likelihood, fragments, grouping, prior.log_alpha)
+    kernel = make(fragments, problem, grouping, clusters)
+    chain = Chain(kernel, grouping, prior, np.random.default_rng(seed))
+    for _ in chain.start([(i,) for i in range(len(fragments))]):
+        pass
+    return chain, kernel
