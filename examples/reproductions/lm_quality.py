@@ -33,8 +33,8 @@ from kbforge import registry
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
 from kbforge.models.resolve import make_likelihood
+from kbforge_training.lm.data import Entity, SetRule, by_entity, draw
 from kbforge_training.lm.recipe import read_recipe
-from kbforge_training.lm.sets import Entity, SetRule, by_entity, draw
 
 BASELINE = "byte 5-gram"
 SURROGATE = "bigram"

@@ -46,7 +46,7 @@ from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
 from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, Shape, from_bundle
 from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
-from kbforge_training.lm.grammar_loss import states_of
+from kbforge_training.lm.batches import states_of
 
 SET = "wd200_dev"
 BATCH = 32

@@ -12,11 +12,10 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
 from kbforge_training.fitting.loop import Loop, Settings
-from kbforge_training.lm.batches import Batches, dev_batches
-from kbforge_training.lm.bpe import train_bpe
-from kbforge_training.lm.grammar_loss import GrammarLoss
+from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
+from kbforge_training.lm.data import by_entity
 from kbforge_training.lm.recipe import Recipe, read_recipe
-from kbforge_training.lm.sets import by_entity
+from kbforge_training.lm.train import train_bpe
 
 _RECIPE = {
     "description": '"for tests"',

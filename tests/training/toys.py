@@ -8,7 +8,7 @@ from typing import Any
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import SetTokenizer
-from kbforge_training.lm.bpe import train_bpe
+from kbforge_training.lm.train import train_bpe
 
 VALUES = (
     *("name", "occupation", "born", "Ada Lovelace", "A. Lovelace", "Angela Merkel", "Merkel"),

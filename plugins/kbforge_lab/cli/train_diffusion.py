@@ -64,7 +64,7 @@ def train_diffusion(
 
     from kbforge_lab.training.diffusion.recipe import read_diffusion_recipe
     from kbforge_lab.training.diffusion.train import train_diffusion as run
-    from kbforge_training.fitting.messages import interrupted
+    from kbforge_training.fitting.run_folder import interrupted
 
     chosen = read_diffusion_recipe(recipe)
     changes = {"tokens": points, "seed": seed}

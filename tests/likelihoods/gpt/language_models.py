@@ -13,7 +13,7 @@ from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import write_bundle
 from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, SetTokenizer, Shape, to_bundle
-from kbforge_training.lm.bpe import train_bpe
+from kbforge_training.lm.train import train_bpe
 
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart" / "fragments.jsonl"
 

@@ -15,7 +15,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError, ModelError
 from kbforge.grammar import interior
 from kbforge_plugins.likelihoods.gpt.model import SetTokenizer, pieces_of
-from kbforge_training.lm.bpe import train_bpe
+from kbforge_training.lm.train import train_bpe
 from tests.profile import examples
 from tests.training.toys import VALUES, bpe, tokenizer
 

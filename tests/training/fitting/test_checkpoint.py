@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 
 from kbforge.errors import ModelError
 from kbforge_plugins.likelihoods.gpt.model import GPT
-from kbforge_training.fitting import checkpoint
-from kbforge_training.fitting.checkpoint import (
+from kbforge_training.fitting import run_folder
+from kbforge_training.fitting.run_folder import (
     CHECKPOINT,
     Place,
     Progress,
@@ -30,24 +30,25 @@ from kbforge_training.fitting.checkpoint import (
 from tests.training.tiny import model
 
 V = 20
+Optimizers = tuple[torch.optim.Optimizer, ...]
 PROGRESS = Progress(3, 1_234, Place(1, 2, 5))
 
 
-def stepped(seed: int, **sizes: int) -> tuple[GPT, torch.optim.AdamW]:
-    """A model and its optimiser after two steps."""
+def stepped(seed: int, **sizes: int) -> tuple[GPT, Optimizers]:
+    """A model and its optimizer after two steps."""
     gpt = model(V, seed, **sizes)
     optimizer = torch.optim.AdamW(gpt.parameters(), lr=0.1, fused=True)
     for _ in range(2):
         gpt(torch.arange(6).reshape(1, 6)).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    return gpt, optimizer
+    return gpt, (optimizer,)
 
 
-def state(gpt: GPT, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def state(gpt: GPT, optimizers: Optimizers) -> dict[str, torch.Tensor]:
     out = {name: p.detach().clone() for name, p in gpt.named_parameters()}
     for name, p in gpt.named_parameters():
-        out |= {f"{name} {m}": v.clone() for m, v in optimizer.state.get(p, {}).items()}
+        out |= {f"{name} {m}": v.clone() for m, v in optimizers[0].state.get(p, {}).items()}
     return out
 
 
@@ -62,35 +63,35 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_everything_comes_back(saved: Path) -> None:
-    gpt, optimizer = stepped(1)
-    assert not same(state(gpt, optimizer), state(*stepped(0)))
-    load_checkpoint(saved, gpt, optimizer)
-    assert same(state(gpt, optimizer), state(*stepped(0)))
+    gpt, optimizers = stepped(1)
+    assert not same(state(gpt, optimizers), state(*stepped(0)))
+    load_checkpoint(saved, gpt, optimizers)
+    assert same(state(gpt, optimizers), state(*stepped(0)))
     assert read_progress(saved) == PROGRESS
     assert os.listdir(saved) == [CHECKPOINT]
 
 
 def test_before_the_first_step_there_are_no_moments(tmp_path: Path) -> None:
     gpt = model(V)
-    save_checkpoint(tmp_path, gpt, torch.optim.AdamW(gpt.parameters()), Progress())
+    save_checkpoint(tmp_path, gpt, (torch.optim.AdamW(gpt.parameters()),), Progress())
     other = model(V, seed=1)
-    optimizer = torch.optim.AdamW(other.parameters())
-    load_checkpoint(tmp_path, other, optimizer)
-    assert same(state(other, optimizer), dict(gpt.named_parameters()))
+    optimizers = (torch.optim.AdamW(other.parameters()),)
+    load_checkpoint(tmp_path, other, optimizers)
+    assert same(state(other, optimizers), dict(gpt.named_parameters()))
     assert read_progress(tmp_path) == Progress()
 
 
-def test_a_loaded_optimiser_goes_on_as_the_saved_one(saved: Path) -> None:
-    def one_more(gpt: GPT, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def test_a_loaded_optimizer_goes_on_as_the_saved_one(saved: Path) -> None:
+    def one_more(gpt: GPT, optimizers: Optimizers) -> dict[str, torch.Tensor]:
         gpt(torch.arange(6).reshape(1, 6)).square().sum().backward()
-        optimizer.step()
-        return state(gpt, optimizer)
+        optimizers[0].step()
+        return state(gpt, optimizers)
 
     gpt = model(V, seed=1)
-    optimizer = torch.optim.AdamW(gpt.parameters(), lr=0.1, fused=True)
-    load_checkpoint(saved, gpt, optimizer)
+    optimizers = (torch.optim.AdamW(gpt.parameters(), lr=0.1, fused=True),)
+    load_checkpoint(saved, gpt, optimizers)
     on_disk = (saved / CHECKPOINT).read_bytes()
-    assert same(one_more(gpt, optimizer), one_more(*stepped(0)))
+    assert same(one_more(gpt, optimizers), one_more(*stepped(0)))
     assert (saved / CHECKPOINT).read_bytes() == on_disk
 
 
@@ -119,9 +120,9 @@ def test_a_kill_while_writing_leaves_a_whole_one(
 
     with monkeypatch.context() as patched:
         if call == "open":
-            patched.setattr(checkpoint, "open", die, raising=False)
+            patched.setattr(run_folder, "open", die, raising=False)
         elif call == "write":
-            patched.setattr(checkpoint, "open", HalfWritten, raising=False)
+            patched.setattr(run_folder, "open", HalfWritten, raising=False)
         else:
             patched.setattr(os, call, die)
         with pytest.raises(Killed):
@@ -222,11 +223,11 @@ def test_tensors_of_another_model_are_refused_and_nothing_is_loaded(
     tensors = load_file(path)
     change(tensors)
     save_file(tensors, path, {"progress": json.dumps(dataclasses.asdict(PROGRESS))})
-    gpt, optimizer = stepped(1)
-    before = state(gpt, optimizer)
+    gpt, optimizers = stepped(1)
+    before = state(gpt, optimizers)
     with pytest.raises(ModelError, match=f"is of another model: .*{says}"):
-        load_checkpoint(saved, gpt, optimizer)
-    assert same(state(gpt, optimizer), before)
+        load_checkpoint(saved, gpt, optimizers)
+    assert same(state(gpt, optimizers), before)
 
 
 @pytest.mark.parametrize("sizes", [{"n_layers": 1}, {"n_layers": 3}, {"d_model": 64}, {"d_ff": 50}])

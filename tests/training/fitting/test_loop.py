@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from kbforge.errors import KBForgeError, ModelError
 from kbforge_plugins.likelihoods.gpt.model import GPT
 from kbforge_training.fitting import loop as loop_module
-from kbforge_training.fitting.checkpoint import CHECKPOINT, read_progress
 from kbforge_training.fitting.loop import METRICS, Step
-from kbforge_training.fitting.schedule import Schedule, learning_rate
+from kbforge_training.fitting.recipes import Schedule, learning_rate
+from kbforge_training.fitting.run_folder import CHECKPOINT, read_progress
 from tests.training.tiny import loop, read
 
 NEVER = 1e9  # seconds between checkpoints
-# what has random numbers, several batches a step, or an optimiser of ours
+# what has random numbers, several batches a step, or an optimizer beside AdamW
 ODD = [{"dropout": 0.1, "accumulate": 2}, {"optimizer": '"muon"'}]
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.grammar.token_table import START
-from kbforge_training.fitting.checkpoint import Place
+from kbforge_training.fitting.run_folder import Place
 from kbforge_training.lm import batches as module
 from kbforge_training.lm.batches import Batch, Batches, Tokens, cut
-from kbforge_training.lm.sets import Entity, SetRule, draw
+from kbforge_training.lm.data import Entity, SetRule, draw
 from tests.training.toys import entity, tokenizer
 
 BEGINNING = Place()

@@ -9,9 +9,8 @@ import torch
 from kbforge.contracts import Fragment
 from kbforge.grammar.token_table import TokenTable
 from kbforge_plugins.likelihoods.gpt.model import GPT
-from kbforge_training.lm.batches import Batch
-from kbforge_training.lm.grammar_loss import GrammarLoss, states_of
-from kbforge_training.lm.sets import by_entity
+from kbforge_training.lm.batches import Batch, GrammarLoss, states_of
+from kbforge_training.lm.data import by_entity
 from tests.likelihoods.gpt.reference import Reference
 from tests.training.tiny import model, people, tokenizer
 

@@ -10,11 +10,10 @@ import torch
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
-from kbforge_training.lm.batches import cut
-from kbforge_training.lm.grammar_loss import GrammarLoss
+from kbforge_training.lm.batches import GrammarLoss, cut
+from kbforge_training.lm.data import Entity, SetRule, by_entity
 from kbforge_training.lm.pairs import PairLoss, Pairs
 from kbforge_training.lm.recipe import read_recipe
-from kbforge_training.lm.sets import Entity, SetRule, by_entity
 from tests.training import tiny
 from tests.training.tiny import people, read
 

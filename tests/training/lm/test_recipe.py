@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kbforge.errors import UsageError
-from kbforge_training.fitting.recipe_files import shipped
+from kbforge_training.fitting.recipes import shipped
+from kbforge_training.lm.data import SetRule
 from kbforge_training.lm.recipe import read_recipe
-from kbforge_training.lm.sets import SetRule
 from tests.training.tiny import read, recipe_text, write_recipe
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from kbforge.contracts import Fragment
-from kbforge_training.lm.name_variants import variant
-from kbforge_training.lm.sets import SetRule, by_entity, draw
+from kbforge_training.lm.data import SetRule, by_entity, draw, variant
 from tests.profile import examples
 from tests.training.toys import entity
 

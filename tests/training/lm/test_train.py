@@ -25,9 +25,8 @@ from kbforge_training.cli.train_lm import _shown
 from kbforge_training.fitting import loss_plot
 from kbforge_training.fitting.loop import METRICS, Loop, Step
 from kbforge_training.fitting.run_folder import RUN, alone_in, folder_of_run
-from kbforge_training.lm import alpha, train
-from kbforge_training.lm.data import Data, hold_out
-from kbforge_training.lm.sets import by_entity
+from kbforge_training.lm import train
+from kbforge_training.lm.data import Data, by_entity, hold_out
 from kbforge_training.lm.train import train_lm
 from tests.program import Run
 from tests.training.tiny import people, read, recipe_text, write_recipe
@@ -394,22 +393,22 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("module", "place", "after"),
+    ("place", "after"),
     [
-        (train, "begin_run", True),
-        (train, "train_bpe", True),
-        (train, "to_bundle", False),
-        (alpha, "calibrate", False),
-        (alpha, "add_file", True),
-        (train, "remove_run", False),
-        (train, "remove_run", True),
+        ("begin_run", True),
+        ("train_bpe", True),
+        ("to_bundle", False),
+        ("calibrate", False),
+        ("add_file", True),
+        ("remove_run", False),
+        ("remove_run", True),
     ],
 )
 def test_killed_anywhere_the_same_command_comes_to_the_same_end(
-    here: Path, monkeypatch: pytest.MonkeyPatch, whole: Path, module: Any, place: str, after: bool
+    here: Path, monkeypatch: pytest.MonkeyPatch, whole: Path, place: str, after: bool
 ) -> None:
     recipe, data = read(here, tokens=1_500), Data(people())
-    really = getattr(module, place)
+    really = getattr(train, place)
 
     def die(*arguments: Any, **options: Any) -> Any:
         if after:
@@ -417,7 +416,7 @@ def test_killed_anywhere_the_same_command_comes_to_the_same_end(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, place, die)
+        patched.setattr(train, place, die)
         with pytest.raises(Killed):
             train_lm(data, Path("model"), recipe)
     assert Path("model").exists() == (place == "remove_run")
@@ -513,7 +512,7 @@ def test_a_calibration_that_fails_does_not_cost_the_model(
     def fail(*_: Any) -> None:
         raise KBForgeError("out of luck")
 
-    monkeypatch.setattr(alpha, "calibrate", fail)
+    monkeypatch.setattr(train, "calibrate", fail)
     said: list[str] = []
     done = train_lm(Data(people()), Path("model"), read(here, tokens=1), say=said.append)
     assert done.alpha is None

@@ -100,7 +100,7 @@ def train_lm(
     from dataclasses import asdict, replace
 
     from kbforge.files.io import require_apart
-    from kbforge_training.fitting.messages import interrupted
+    from kbforge_training.fitting.run_folder import interrupted
     from kbforge_training.lm.data import Data
     from kbforge_training.lm.recipe import read_recipe
     from kbforge_training.lm.train import require_output

@@ -24,15 +24,14 @@ from torch import Tensor, nn
 from kbforge.errors import KBForgeError, ModelError, quoted
 from kbforge.files.io import open_output
 from kbforge.interrupts import deferred
-from kbforge_training.fitting.checkpoint import (
+from kbforge_training.fitting.recipes import Schedule, learning_rate, make_optimizers
+from kbforge_training.fitting.run_folder import (
     Place,
     Progress,
     load_checkpoint,
     read_progress,
     save_checkpoint,
 )
-from kbforge_training.fitting.optimizers import make_optimizer
-from kbforge_training.fitting.schedule import Schedule, learning_rate
 
 METRICS = "metrics.jsonl"
 
@@ -153,7 +152,7 @@ class Loop(Generic[M, B]):
         self._schedule = schedule
         self._settings = settings
         self._pairs = pairs
-        self._optimizer = make_optimizer(
+        self._optimizers = make_optimizers(
             schedule.optimizer, model, schedule.learning_rate, schedule.weight_decay
         )
         on_gpu = settings.device.type == "cuda"
@@ -205,8 +204,9 @@ class Loop(Generic[M, B]):
         n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
         before = self._done
         rate = learning_rate(self._schedule, before.tokens)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
         nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
         self._done = Progress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
@@ -224,7 +224,7 @@ class Loop(Generic[M, B]):
         )
 
     def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
-        """One step of the optimiser; returns the batches' nats before it, and a pair's."""
+        """One step of the optimizers; returns the batches' nats before it, and a pair's."""
         self._model.train()
         nats = 0.0
         for batch in batches:
@@ -240,8 +240,9 @@ class Loop(Generic[M, B]):
                 f"{quoted(str(self._settings.folder), 400)}"
             )
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._schedule.clip)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        for optimizer in self._optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         return nats, of_pairs
 
     def _learn_pairs(self, pairs: SideLoss[M]) -> float:
@@ -256,12 +257,12 @@ class Loop(Generic[M, B]):
 
     def _save(self, log: IO[str]) -> None:
         os.fsync(log.fileno())  # no checkpoint may be ahead of its metrics
-        save_checkpoint(self._settings.folder, self._model, self._optimizer, self._done)
+        save_checkpoint(self._settings.folder, self._model, self._optimizers, self._done)
 
     def _resume(self) -> None:
         progress = read_progress(self._settings.folder)
         if progress is not None:
-            load_checkpoint(self._settings.folder, self._model, self._optimizer)
+            load_checkpoint(self._settings.folder, self._model, self._optimizers)
             self._done = progress
         _cut_metrics(self._settings.folder / METRICS, self._done.step)
 

@@ -1,28 +1,214 @@
 """The folder of a training run: FOLDER.training, beside the bundle that it will become.
 
-    run.json                  what makes the run this very one: recipe and data
+    run.json                  what identifies the run: recipe and data
     lock                      held while a process trains here
-    checkpoint.safetensors    where it is
+    checkpoint.safetensors    the state of the run
 
-It comes and goes in one step each, so that whenever a process is killed there is either no run or
-one that can be gone on with.
+It is created and removed in one step each, so that whenever a process is killed there is either no
+run or one that can be resumed. A checkpoint has all that a run needs to resume at exactly the same
+place, in one safetensors file that replaces the previous one in a single step: the tensors of the
+model and of the optimizers, and JSON in the file's header.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.files.io import open_output
 from kbforge.files.temporary import locked
+from kbforge_training.fitting.recipes import moments
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the stream of batches a run is: the next one is `batch` of `pool` of `epoch`."""
+
+    epoch: int = 0
+    pool: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        step: number of steps done.
+        tokens: tokens read so far.
+        place: where the next batch is.
+
+    """
+
+    step: int = 0
+    tokens: int = 0
+    place: Place = field(default_factory=Place)
+
+
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Progress
+) -> None:
+    """Write a checkpoint.
+
+    Raises:
+        ModelError: it cannot be written; the one before is still there.
+
+    """
+    tensors: dict[str, Tensor] = {}
+    owners = moments(optimizers)
+    for name, parameter in model.named_parameters():
+        tensors[f"model.{name}"] = parameter.detach().contiguous()
+        for moment, value in owners[parameter][0].state.get(parameter, {}).items():
+            tensors[f"{moment}.{name}"] = torch.as_tensor(value).contiguous()
+    content = save(tensors, metadata={"progress": json.dumps(dataclasses.asdict(progress))})
+    temporary = folder / f"{CHECKPOINT}.new"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, folder / CHECKPOINT)
+    except OSError as error:
+        raise ModelError(
+            f"cannot write {quoted(str(folder), 400)}: {(error.strerror or str(error)).lower()}"
+        ) from error
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """How far the checkpoint in a folder had come, None if there is none.
+
+    Raises:
+        ModelError: the file is damaged, or no checkpoint.
+
+    """
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata: dict[str, str] = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, str(error)) from error
+    try:
+        found = json.loads(metadata.get("progress", "null"))
+        progress = Progress(found["step"], found["tokens"], Place(**found["place"]))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _damaged(path, "it does not say how far its run had come") from error
+    numbers = (progress.step, progress.tokens, *dataclasses.astuple(progress.place))
+    whole = all(type(number) is int and number >= 0 for number in numbers)
+    if not whole or dataclasses.asdict(progress) != found:
+        raise _damaged(path, "it does not say how far its run had come")
+    return progress
+
+
+def load_checkpoint(
+    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+) -> None:
+    """Put a checkpoint's tensors into a model and its optimizers; all of them or none.
+
+    Raises:
+        ModelError: it is damaged, or of another model, with what differs.
+
+    """
+    path = folder / CHECKPOINT
+    try:
+        with safe_open(path, framework="pt") as file:
+            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, str(error)) from error
+    begun = any(not name.startswith("model.") for name in stored)
+    expected = _expected(model, optimizers, begun)
+    for name in sorted(stored.keys() ^ expected.keys()):
+        what = "lacks the tensor" if name in expected else "has the tensor"
+        raise _foreign(path, f"it {what} {quoted(name)}")
+    for name, shape in expected.items():
+        found = stored[name]
+        if tuple(found.shape) != shape or found.dtype != torch.float32:
+            raise _foreign(
+                path,
+                f"{name} is {found.dtype} of shape {tuple(found.shape)}, "
+                f"expected {torch.float32} of shape {shape}",
+            )
+    owners = moments(optimizers)
+    for name, parameter in model.named_parameters():
+        with torch.no_grad():
+            parameter.copy_(stored[f"model.{name}"])
+        if begun:
+            optimizer, names = owners[parameter]
+            # copies, because the stored tensors are views of the file
+            optimizer.state[parameter] = {
+                moment: stored[f"{moment}.{name}"].to(parameter.device, copy=True)
+                for moment in names
+            }
+
+
+def _expected(
+    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], begun: bool
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the tensors of a checkpoint; before the first step there are no moments."""
+    out: dict[str, tuple[int, ...]] = {}
+    owners = moments(optimizers)
+    for name, parameter in model.named_parameters():
+        shape = tuple(parameter.shape)
+        out[f"model.{name}"] = shape
+        for moment in owners[parameter][1] if begun else ():
+            out[f"{moment}.{name}"] = () if moment == "step" else shape
+    return out
+
+
+def _damaged(path: Path, what: Any) -> ModelError:
+    return ModelError(f"{quoted(str(path), 400)} is damaged: {quoted(str(what), 200)}")
+
+
+def _foreign(path: Path, what: str) -> ModelError:
+    return ModelError(f"{quoted(str(path), 400)} is of another model: {what}")
+
+
+def going_on(progress: Progress, total: int, unit: str) -> str:
+    """That a run goes on from its checkpoint.
+
+    Args:
+        progress: the checkpoint's.
+        total: how much the run reads.
+        unit: of what, such as "tokens".
+
+    """
+    return f"going on after step {progress.step:,} ({progress.tokens:,} of {total:,} {unit})"
+
+
+def interrupted(bundle: Path, total: int, unit: str) -> str:
+    """That the run for a bundle was interrupted, and where the same command goes on.
+
+    Raises:
+        ModelError: its checkpoint is damaged.
+
+    """
+    folder = folder_of_run(bundle)
+    done = read_progress(folder)
+    if done is None:
+        return "interrupted before the first checkpoint: the same command begins again"
+    return (
+        f"interrupted: the same command goes on after step {done.step:,} "
+        f"({done.tokens:,} of {total:,} {unit}), which {folder} holds"
+    )
+
 
 RUN = "run.json"
 

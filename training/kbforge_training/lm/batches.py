@@ -1,9 +1,10 @@
-"""Batches: training sets as token arrays of about equal length, in an order a seed determines.
+"""Batches of training sets, and their loss: nats of the right token among the legal ones.
 
-An epoch visits the entities in random order, a pool at a time. The sets of a pool are drawn,
-written as tokens, sorted by length and cut into batches of at most `budget` tokens, padding
-included; the batches of a pool come in random order. Pools are seeded one by one, so that a run
-that was killed goes on where it was without drawing again what it has seen.
+Batches are token arrays of about equal length, in an order that a seed determines. An epoch visits
+the entities in random order, a pool at a time. The sets of a pool are drawn, written as tokens,
+sorted by length and cut into batches of at most `budget` tokens, padding included; the batches of a
+pool come in random order. Each pool has its own seed, so that a killed run resumes without drawing
+earlier pools again.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
-from kbforge_plugins.likelihoods.gpt.model import SetTokenizer
-from kbforge_training.fitting.checkpoint import Place
-from kbforge_training.lm.sets import Entity, SetRule, draw
+from kbforge.grammar.token_table import TokenTable
+from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer
+from kbforge_training.fitting.run_folder import Place
+from kbforge_training.lm.data import Entity, SetRule, draw
 
 Tokens: TypeAlias = NDArray[np.int64]
 
@@ -144,3 +149,59 @@ def dev_batches(
             if len(tokens) < context:
                 rows.append((np.array(tokens, dtype=np.int64), len(one)))
     return cut(rows, budget)
+
+
+class GrammarLoss:
+    """Cross-entropy renormalised over what the grammar allows.
+
+    Args:
+        table: legal tokens by state.
+        device: where the model is.
+
+    """
+
+    def __init__(self, table: TokenTable, device: torch.device) -> None:
+        self._table = table
+        self._device = device
+        self._illegal = torch.from_numpy(~table.legal).to(device)
+
+    def __call__(self, model: GPT, batch: Batch) -> Tensor:
+        """The nats of all tokens of a batch together, a scalar."""
+        return self._of_tokens(model, batch)[0].sum()
+
+    def by_row(self, model: GPT, batch: Batch) -> Tensor:
+        """The nats of each row's tokens together, [B]."""
+        nats, rows = self._of_tokens(model, batch)
+        return nats.new_zeros(len(batch.tokens)).index_add(0, rows, nats)
+
+    def _of_tokens(self, model: GPT, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The nats of each token, and the row it is in; padding is none."""
+        rows, columns = np.nonzero(np.arange(batch.tokens.shape[1] - 1) < batch.lengths[:, None])
+        states = states_of(self._table, batch.tokens)[rows, columns]
+        tokens = torch.from_numpy(batch.tokens).to(self._device)
+        at = (torch.from_numpy(rows).to(self._device), torch.from_numpy(columns).to(self._device))
+        logits = model.logits(model(tokens[:, :-1])[at]).float()
+        illegal = self._illegal[torch.from_numpy(states).to(self._device)]
+        nats = F.cross_entropy(
+            logits.masked_fill(illegal, -torch.inf), tokens[:, 1:][at], reduction="none"
+        )
+        return nats, at[0]
+
+
+def states_of(
+    table: TokenTable, tokens: NDArray[np.int64], first: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The state before each token after the first column, [B, T-1]; of padding, some state.
+
+    Args:
+        table: of the grammar.
+        tokens: [B, T], each row begun by the token that begins every sequence.
+        first: the state each row begins in, [B]; None is the beginning of a text.
+
+    """
+    out = np.empty((tokens.shape[0], tokens.shape[1] - 1), dtype=np.int64)
+    state = np.full(len(tokens), table.first_state) if first is None else first
+    for column in range(out.shape[1]):
+        out[:, column] = state
+        state = np.maximum(table.next_state[state, tokens[:, column + 1]], 0)
+    return out

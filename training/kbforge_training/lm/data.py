@@ -1,16 +1,157 @@
-"""What a language model learns from, and the entities that are held out to validate on."""
+"""The data of a language model: entities to learn from and to validate on, and training sets.
+
+Per entity min(5, n) sets are drawn, each of a size uniform in 1..min(100, n), without replacement
+(the published rule). Two options, off unless a recipe turns them on, stand for what the rule cannot
+draw where an entity was seen once, under one name:
+
+- *views*: a fragment is replaced by a few partial views of it, each with the name and some of the
+  other attributes: the same entity, as different documents would have shown it.
+- *variants*: a view's name is replaced by another way to write it: surname or first word alone,
+  initials, acronym, without a word, without the part in parentheses or after a comma, in another
+  case. These are rules of thumb for names in scripts with capitals; other names stay as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge_plugins.likelihoods.gpt.model import LanguageModel
-from kbforge_training.lm.sets import Entity, by_entity
+
+_APPENDIX = re.compile(r"\s*(?:\([^)]*\)|,.*)\s*\Z")
+
+
+def variant(name: str, rng: np.random.Generator) -> str:
+    """One of the other ways to write a name, at random."""
+    options = [text for rule in _RULES if (text := rule(name, rng)) and text != name]
+    return options[int(rng.integers(len(options)))] if options else name
+
+
+def _without_appendix(name: str, rng: np.random.Generator) -> str:
+    return _APPENDIX.sub("", name)
+
+
+def _last_word(name: str, rng: np.random.Generator) -> str:
+    return name.split()[-1] if _is_proper(name) else ""
+
+
+def _first_word(name: str, rng: np.random.Generator) -> str:
+    return name.split()[0] if _is_proper(name) else ""
+
+
+def _initials_and_last(name: str, rng: np.random.Generator) -> str:
+    words = name.split()
+    return " ".join([*(f"{w[0]}." for w in words[:-1]), words[-1]]) if _is_proper(name) else ""
+
+
+def _acronym(name: str, rng: np.random.Generator) -> str:
+    capitals = "".join(word[0] for word in name.split() if word[0].isupper())
+    return capitals if 2 <= len(capitals) <= 5 else ""
+
+
+def _word_left_out(name: str, rng: np.random.Generator) -> str:
+    words = name.split()
+    if len(words) < 3:
+        return ""
+    del words[int(rng.integers(len(words)))]
+    return " ".join(words)
+
+
+def _other_case(name: str, rng: np.random.Generator) -> str:
+    return name.lower() if rng.random() < 0.5 else name.upper()
+
+
+def _is_proper(name: str) -> bool:
+    words = name.split()
+    return 2 <= len(words) <= 4 and all(word[0].isupper() for word in words)
+
+
+_RULES: tuple[Callable[[str, np.random.Generator], str], ...] = (
+    _without_appendix,
+    _last_word,
+    _first_word,
+    _initials_and_last,
+    _acronym,
+    _word_left_out,
+    _other_case,
+)
+
+
+_MOST_VIEWS = 4
+_KEEP_ATTRIBUTE = 0.5
+
+Entity = Sequence[Fragment]
+
+
+@dataclass(frozen=True, slots=True)
+class SetRule:
+    """How sets are drawn.
+
+    Attributes:
+        draws: most sets an entity gives.
+        largest: most fragments of a set.
+        views: probability that a fragment of a set is replaced by partial views.
+        variants: probability that a view's name is written another way.
+
+    """
+
+    draws: int = 5
+    largest: int = 100
+    views: float = 0.0
+    variants: float = 0.0
+
+
+def by_entity(fragments: Iterable[Fragment]) -> tuple[list[Entity], int]:
+    """Fragments grouped by label, in order of first appearance; and how many had no label.
+
+    A fragment without a label is an entity of its own.
+    """
+    entities: dict[object, list[Fragment]] = {}
+    unlabelled = 0
+    for fragment in fragments:
+        if fragment.label is None:
+            unlabelled += 1
+        key = (unlabelled,) if fragment.label is None else fragment.label
+        entities.setdefault(key, []).append(fragment)
+    return list(entities.values()), unlabelled
+
+
+def draw(entity: Entity, rule: SetRule, rng: np.random.Generator) -> list[list[Fragment]]:
+    """The training sets of one entity."""
+    n = len(entity)
+    sets = []
+    for _ in range(min(rule.draws, n)):
+        size = int(rng.integers(1, min(rule.largest, n) + 1))
+        chosen = [entity[i] for i in rng.choice(n, size, replace=False)]
+        sets.append([view for f in chosen for view in viewed(f, rule, rng)])
+    return sets
+
+
+def viewed(fragment: Fragment, rule: SetRule, rng: np.random.Generator) -> list[Fragment]:
+    """The fragment, or partial views that replace it."""
+    if rng.random() >= rule.views:
+        return [fragment]
+    return [_view(fragment, rule, rng) for _ in range(int(rng.integers(1, _MOST_VIEWS + 1)))]
+
+
+def _view(fragment: Fragment, rule: SetRule, rng: np.random.Generator) -> Fragment:
+    names = fragment.properties.get("name", ())
+    kept = {
+        attribute: values
+        for attribute, values in fragment.properties.items()
+        if attribute != "name" and rng.random() < _KEEP_ATTRIBUTE
+    }
+    if names:
+        kept["name"] = tuple(
+            variant(name, rng) if rng.random() < rule.variants else name for name in names
+        )
+    return replace(fragment, properties=kept or fragment.properties)
+
 
 # of the entities, when no validation file is given: 2 %, more of few, but never too many
 _HELD_OUT, _MOST_PART_HELD_OUT = 0.02, 0.1

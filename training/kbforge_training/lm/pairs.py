@@ -22,9 +22,8 @@ from torch import Tensor
 
 from kbforge.contracts import Fragment
 from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer
-from kbforge_training.lm.batches import Batch, Tokens, cut, encoded
-from kbforge_training.lm.grammar_loss import GrammarLoss
-from kbforge_training.lm.sets import Entity, SetRule, viewed
+from kbforge_training.lm.batches import Batch, GrammarLoss, Tokens, cut, encoded
+from kbforge_training.lm.data import Entity, SetRule, viewed
 
 _LARGEST_PART = 3
 _CONFUSABLE = 0.8  # of the pairs of two entities, those that have to share a word if they can

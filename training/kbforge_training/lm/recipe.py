@@ -4,8 +4,8 @@
     grammar = "canonical-json"
     pieces = 1200
     [shape]       # Sizes
-    [sets]        # sets.SetRule
-    [schedule]    # schedule.Schedule
+    [sets]        # data.SetRule
+    [schedule]    # recipes.Schedule
     [pairs]       # pairs.PairRule; without it there are none
 
 `recipes/` holds the ones that ship. Reading is strict: a key that is unknown, missing or of another
@@ -21,10 +21,15 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.errors import UsageError, quoted
-from kbforge_training.fitting.recipe_files import from_table, read_table, require_finite
-from kbforge_training.fitting.schedule import Schedule, require_schedule
+from kbforge_training.fitting.recipes import (
+    Schedule,
+    from_table,
+    read_table,
+    require_finite,
+    require_schedule,
+)
+from kbforge_training.lm.data import SetRule
 from kbforge_training.lm.pairs import PairRule
-from kbforge_training.lm.sets import SetRule
 
 
 @dataclass(frozen=True, slots=True)

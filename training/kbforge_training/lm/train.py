@@ -7,9 +7,9 @@
     calibrate  the draft's alpha, on labelled fragments held out
     publish    the bundle, whole, under its name
 
-While it runs, everything is in FOLDER.training: a run that was stopped or killed, wherever it was,
-goes on from there when it is started again with the same data and recipe. That folder goes away in
-one step, after the bundle is in place.
+During the run everything is in FOLDER.training: a stopped or killed run resumes from there when it
+is started again with the same data and recipe. The folder is removed in one step, after the bundle
+is in place.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from tokenizers import Tokenizer, pre_tokenizers, trainers
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
+from kbforge.errors import KBForgeError
 from kbforge.files.io import open_output, require_writable
-from kbforge.fit.alpha import fingerprint
-from kbforge.models.bundle import Bundle, read_bundle, require_place, write_bundle
+from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
+from kbforge.fit.calibrate import CalibrationSettings, calibrate
+from kbforge.fit.choices import Choices
+from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
 from kbforge.models.devices import require_device
 from kbforge_plugins.likelihoods.gpt.model import (
     GPT,
@@ -37,23 +42,86 @@ from kbforge_plugins.likelihoods.gpt.model import (
     SetTokenizer,
     Shape,
     to_bundle,
+    untrained,
 )
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_plugins.likelihoods.weights import weights_of
-from kbforge_training.fitting.checkpoint import read_progress
 from kbforge_training.fitting.loop import Loop, Settings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture
-from kbforge_training.fitting.messages import going_on
-from kbforge_training.fitting.run_folder import alone_in, begin_run, folder_of_run, remove_run
-from kbforge_training.fitting.schedule import Schedule
-from kbforge_training.lm.alpha import add_alpha
-from kbforge_training.lm.batches import Batches, dev_batches
-from kbforge_training.lm.bpe import train_bpe
-from kbforge_training.lm.data import Data, Examples, examples_of
-from kbforge_training.lm.grammar_loss import GrammarLoss
+from kbforge_training.fitting.recipes import Schedule
+from kbforge_training.fitting.run_folder import (
+    alone_in,
+    begin_run,
+    folder_of_run,
+    going_on,
+    read_progress,
+    remove_run,
+)
+from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
+from kbforge_training.lm.data import Data, Entity, Examples, examples_of
 from kbforge_training.lm.pairs import LearnPairs, PairLoss, Pairs
 from kbforge_training.lm.recipe import Recipe, Sizes
-from kbforge_training.lm.sets import Entity
+
+
+def train_bpe(values: Iterable[str], size: int) -> Tokenizer:
+    """Byte-level BPE of `size` pieces, from values as often as they occur."""
+    bpe = untrained()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator((f" {value}" for value in values), trainer)
+    return bpe
+
+
+_MOST_TO_CALIBRATE = 500
+
+
+def add_alpha(
+    draft: Path,
+    name: str,
+    given: Sequence[Fragment] | None,
+    held_out: Sequence[Entity],
+    device: str,
+    say: Callable[[str], None],
+) -> float | None:
+    """Add alpha to the draft of a bundle that will be called `name`; returns it.
+
+    A failure costs the calibration, not the model: alpha can be found later.
+    """
+    fragments = _to_calibrate_on(held_out) if given is None else list(given)
+    later = "kbforge calibrate finds alpha on labelled fragments"
+    if not fragments:
+        say(f"note: not calibrated: no labelled entity held out has two fragments; {later}")
+        return None
+    say(f"calibrating on {len(fragments):,} fragments")
+    # the precision that is faster may be another one next time, and so would be the last digits
+    options = {"likelihood": {"precision": "fp32"}} if device == "cpu" else {}
+    choices = Choices(likelihood=str(draft), device=device, options=options)
+    try:
+        found = calibrate(fragments, choices, CalibrationSettings())
+    except KBForgeError as error:
+        say(f"note: not calibrated: {error}; {later}")
+        return None
+    if found.calibration.at_edge:
+        say(f"note: not calibrated: the labels do not bound alpha; {later}")
+        return None
+    calibration = replace(found.calibration, likelihood=name)
+    add_file(draft, CALIBRATION_FILE, to_toml(calibration))
+    return calibration.alpha
+
+
+def _to_calibrate_on(held_out: Sequence[Entity]) -> list[Fragment]:
+    """Fragments of whole labelled entities in random order; none if all are of one fragment."""
+    labelled = [entity for entity in held_out if entity[0].label is not None]
+    chosen: list[Fragment] = []
+    for number in np.random.default_rng(0).permutation(len(labelled)):
+        if chosen and len(chosen) + len(labelled[number]) > _MOST_TO_CALIBRATE:
+            break
+        chosen += labelled[number]
+    return chosen if len({f.label for f in chosen}) < len(chosen) else []
+
 
 DRAFT = "model"
 
@@ -73,7 +141,7 @@ class TrainedLm:
         unlabelled: those of them without a label, each a set of its own.
         entities: learned from.
         held_out: entities validated on.
-        steps: of the optimiser.
+        steps: of the optimizer.
         tokens: read in all of them.
         nats_per_fragment: validation loss at the end; None without held-out entities.
         alpha: calibrated concentration; None if the labels do not say what it is.

@@ -4,7 +4,7 @@
     [circles]     # circles.Circles; noise is what the density sees points blurred by
     [sizes]       # simulated_sets.SizeRule
     [shape]       # Sizes
-    [schedule]    # schedule.Schedule; a token is a point
+    [schedule]    # recipes.Schedule; a token is a point
 
 `recipes/diffusion/` holds the ones that ship. Reading is as strict as that of language models'.
 """
@@ -20,8 +20,7 @@ from typing import Any
 from kbforge.errors import UsageError
 from kbforge_lab.suites.circle import Circles
 from kbforge_lab.training.diffusion.simulated_sets import SizeRule
-from kbforge_training.fitting.recipe_files import from_table, read_table
-from kbforge_training.fitting.schedule import Schedule, require_schedule
+from kbforge_training.fitting.recipes import Schedule, from_table, read_table, require_schedule
 
 _FOLDER = "recipes/diffusion"
 _LARGEST_SET = 10_000

@@ -20,7 +20,7 @@ from kbforge.contracts.likelihood import IntArray
 from kbforge_lab.models.diffusion.network import SetDenoiser, Shape
 from kbforge_lab.models.diffusion.standard import Standard
 from kbforge_lab.suites.circle import Circles
-from kbforge_training.fitting.checkpoint import Place
+from kbforge_training.fitting.run_folder import Place
 
 _STREAM, _HELD_OUT = 0, 1
 _HELD_OUT_BATCHES = 32

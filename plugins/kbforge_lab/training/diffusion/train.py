@@ -29,11 +29,16 @@ from kbforge_lab.training.diffusion.simulated_sets import (
     standard_of,
     truth,
 )
-from kbforge_training.fitting.checkpoint import read_progress
 from kbforge_training.fitting.loop import Loop, Settings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture
-from kbforge_training.fitting.messages import going_on
-from kbforge_training.fitting.run_folder import alone_in, begin_run, folder_of_run, remove_run
+from kbforge_training.fitting.run_folder import (
+    alone_in,
+    begin_run,
+    folder_of_run,
+    going_on,
+    read_progress,
+    remove_run,
+)
 
 _VALIDATIONS, _VALIDATE_EVERY = 10, 500  # at least so many; at most so many steps apart
 
@@ -46,7 +51,7 @@ class TrainedDiffusion:
 
     Attributes:
         parameters: of the model.
-        steps: of the optimiser.
+        steps: of the optimizer.
         points: learned from, as often as they were drawn.
         nats_per_point: the bound on held-out clusters at the end.
         entropy: what the bound of a perfect model would be, estimated on the same sizes.
