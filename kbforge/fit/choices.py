@@ -41,7 +41,7 @@ class Choices:
     Attributes:
         clusterer: name of a clusterer plugin, or a clusterer.
         likelihood: name of a likelihood plugin, path of a model bundle, or a likelihood; None takes
-            what suits the file (`kbforge.fit.prepare`).
+            what suits the file (`kbforge.fit.choose`).
         surrogate: the model that proposes for the likelihood, likewise; None takes the one the
             likelihood brings, if any.
         index: name of the index that says which clusters a fragment is compared with, or an index;

@@ -31,10 +31,11 @@ from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, Us
 from kbforge.files.answers import AUDIT, Answer, AnswerFile, Asked, Placed, placed
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
+from kbforge.fit.choose import Changed, changed_by
 from kbforge.fit.grouping_queue import Drawn
 from kbforge.fit.judge import Judged
 from kbforge.fit.posterior_queue import Question, Questions
-from kbforge.fit.prepare import Changed, changed_by, prepare
+from kbforge.fit.prepare import prepare
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge.files.answers import Placed
+from kbforge.fit.choose import shipped_scorer
 from kbforge.fit.judge import NAMES, Judged, judge
-from kbforge.fit.prepare import shipped_scorer
 from kbforge.models.resolve import make_likelihood
 from tests.fit.people import made
 

@@ -9,7 +9,7 @@ import pytest
 
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.fit import sample as part
-from kbforge.fit.prepare import FromFile, choose
+from kbforge.fit.choose import Chooser
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.indexes.selective import Selective
 from tests.people import people
@@ -38,8 +38,8 @@ def fitted_index(fragments: Sequence[Fragment]) -> Selective:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of hundreds are large."""
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_COMPARED", 300)
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.fit.choose.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.fit.choose.MOST_TO_CHOOSE", 400)
     monkeypatch.setattr("kbforge.fit.judge.MOST_FRAGMENTS", 100)
     monkeypatch.setattr(part, "PART", 150)
 
@@ -49,18 +49,20 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fragments = people(150, 3)
-    found = choose(fragments)
+    found = Chooser(fragments)
+    found.choose()
     assert found.judged is not None
     assert found.judged.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
-    large = choose(fragments)
+    monkeypatch.setattr("kbforge.fit.choose.MOST_OF_PAIRS", 400)
+    large = Chooser(fragments)
+    choice = large.choose()
     assert large.judged is not None
     judged = [h.likelihood for h in found.judged.found]
     assert [h.likelihood for h in large.judged.found] == judged
     allowed = {large.judged.found[k].likelihood for k in large.judged.allowed.tolist()}
     assert allowed == {*judged} - {"pairs"}
-    assert large.name != "pairs"
-    assert large.note.endswith("; pairs is no choice above 400 fragments")
+    assert choice.name != "pairs"
+    assert choice.note.endswith("; pairs is no choice above 400 fragments")
 
 
 @pytest.mark.usefixtures("small")
@@ -93,27 +95,28 @@ def test_order_and_ids_do_not_matter() -> None:
 def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> None:
     fragments = people(150, 3)
     assert len(fragments) > 400
-    chosen = choose(fragments)
+    chosen = Chooser(fragments)
+    chosen.choose()
     assert chosen.judged is not None
     assert chosen.judged.of == len(fragments)
     places = chosen.judged.sample.places
     of_part = part.part_of(fragments, fitted_index(fragments))
     assert {*places} <= {*of_part.places}
     assert [fragments[i] for i in places] == list(chosen.judged.sample.fragments)
-    from_file = FromFile(fragments, chosen, None)
-    assert from_file.heard("attributes", chosen.fitted["attributes"]).pairs is None
+    assert chosen.heard("attributes", chosen.fitted["attributes"]).pairs is None
     pairs = make_likelihood("pairs", {})
     pairs.fit(fragments)
-    assert from_file.heard("pairs", pairs).pairs is pairs
+    assert chosen.heard("pairs", pairs).pairs is pairs
 
 
 @pytest.mark.usefixtures("small")
 def test_a_choice_takes_a_larger_file_whole() -> None:
     fragments = people(150, 3)[:350]
-    chosen = choose(fragments)
+    chosen = Chooser(fragments)
+    chosen.choose()
     attributes = chosen.fitted["attributes"]
-    assert FromFile(fragments, chosen, None).heard("attributes", attributes).pairs is not None
-    named = FromFile(fragments, None, None)
+    assert chosen.heard("attributes", attributes).pairs is not None
+    named = Chooser(fragments, named=True)
     assert named.alpha("attributes", attributes) is not None
     assert named.judged is not None
     of_part = part.part_of(fragments, fitted_index(fragments))

@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import load, save
 
 from kbforge.errors import ModelError
+from kbforge.fit.choose import shipped_scorer
 from kbforge.fit.judge import NAMES, Hypothesis, read_scorer, smoothed, worths
-from kbforge.fit.prepare import shipped_scorer
 
 
 def path(*likelihoods: str) -> list[Hypothesis]:

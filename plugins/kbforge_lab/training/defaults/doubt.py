@@ -39,6 +39,7 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
+from kbforge.fit.choose import Chooser
 from kbforge.fit.confidence import Reported
 from kbforge.fit.covariates import (
     ENTITY_FEATURES,
@@ -52,7 +53,6 @@ from kbforge.fit.covariates import (
 from kbforge.fit.description import Heard, ReadsPairs
 from kbforge.fit.judge import NAMES
 from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
-from kbforge.fit.prepare import choose
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
@@ -134,12 +134,12 @@ def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> No
 
 def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
     """The arrays of a file, by each likelihood that finds something to read."""
-    chosen = choose(file.fragments, str(models))
-    judged = chosen.judged
+    chooser = Chooser(file.fragments, str(models))
+    choice, judged = chooser.choose(), chooser.judged
     assert judged is not None  # every file has properties
     likelihoods: dict[str, Likelihood] = {
         NAMES: registry.create("likelihoods", NAMES, {}),
-        **chosen.fitted,
+        **chooser.fitted,
     }
     likelihoods[NAMES].fit(file.fragments)
     found: dict[str, Any] = {}
@@ -152,11 +152,11 @@ def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
             np.random.default_rng(0),
             None,
         )
-        pairs_by = cast(ReadsPairs | None, chosen.fitted.get("pairs"))
+        pairs_by = cast(ReadsPairs | None, chooser.fitted.get("pairs"))
         heard = Heard(name, pairs_by, of_likelihood.predicted(name))
         arrays = _arrays(file, posterior, heard)
         found |= {f"{name}.{key}": value for key, value in arrays.items()}
-        found[f"{name}.chosen"] = np.array([name == chosen.name])
+        found[f"{name}.chosen"] = np.array([name == choice.name])
     return found
 
 
