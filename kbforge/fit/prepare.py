@@ -68,15 +68,12 @@ def prepare(
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    alpha = _named_alpha(choices, named, notes)
-    if alpha is None and choice is not None:
-        alpha = choice.alpha
+    alpha = _named_alpha(choices, named, notes) or (choice and choice.alpha)
     if alpha is None:
         alpha = _alpha_of_file(chooser, models.likelihood, choices, notes)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence: Reading | None = _named_map(choices, named, notes)
-    # nothing that ships says how sure vectors alone are
     if confidence is None and any(fragment.properties for fragment in fragments):
         heard = chooser.heard(choices.likelihood_name, models.likelihood)
         confidence = shipped_doubt(heard, choices.defaults)
