@@ -63,14 +63,11 @@ def prepare(
             choices = replace(choices, likelihood=choice.name)
             notes += [choice.note] if choice.note else []
         fitted = None if choice is None else choice.likelihood
-        many = len(fragments) > MANY
-        models = make_models(choices, clusterer, notes, fitted, many)
+        models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    alpha = _named_alpha(choices, named, notes) or (choice and choice.alpha)
-    if alpha is None:
-        alpha = _alpha_of_file(chooser, models.likelihood, choices, notes)
+    alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence: Reading | None = _named_map(choices, named, notes)
@@ -132,12 +129,22 @@ def _fit(
             notes.append(said)
 
 
-def _named_alpha(choices: Choices, named: Calibration | None, notes: list[str]) -> float | None:
-    """The alpha chosen, else that of the calibration named, else that of the model bundle.
+def _alpha(
+    likelihood: Likelihood,
+    choices: Choices,
+    named: Calibration | None,
+    choice: Choice | None,
+    chooser: Chooser,
+    notes: list[str],
+) -> float:
+    """The alpha chosen, else the calibration's, else what the file says, else the likelihood's own.
 
     Args:
+        likelihood: fitted to the file.
         choices: which alpha, calibration and likelihood.
         named: as of `named_calibration`.
+        choice: what the file chose; None if the user names a likelihood.
+        chooser: finds the alpha that suits the file.
         notes: sentences for the user are added to them.
 
     Raises:
@@ -152,18 +159,12 @@ def _named_alpha(choices: Choices, named: Calibration | None, notes: list[str]) 
     bundle = _bundle(choices)
     if bundle is not None and (bundle / CALIBRATION_FILE).is_file():
         return read_calibration(str(bundle / CALIBRATION_FILE)).alpha
-    return None
-
-
-def _alpha_of_file(
-    chooser: Chooser, likelihood: Likelihood, choices: Choices, notes: list[str]
-) -> float:
-    """What the file says, else the likelihood's own alpha."""
+    if choice is not None and choice.alpha is not None:
+        return choice.alpha
     found = chooser.alpha(choices.likelihood_name, likelihood)
     if found is not None:
         notes.append(found[1])
         return found[0]
-    bundle = _bundle(choices)
     if bundle is not None and bundle.is_dir():
         notes.append(
             f"{choices.likelihood} has no calibration, so alpha is a guess; "
