@@ -139,7 +139,7 @@ def test_a_tempered_likelihood_without_an_exponential_family_has_none():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["attributes", "bigram", "gaussian"])
-@pytest.mark.parametrize("clusterer", ["split-smc", "lshsm", "metropolis", "agglomerative"])
+@pytest.mark.parametrize("clusterer", ["split-smc", "minsm", "metropolis", "agglomerative"])
 def test_at_temperature_one_a_run_is_the_run_without(likelihood, clusterer):
     items = examples.fragments(40)
     found = []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge import __version__
+from kbforge import __version__, registry
 from tests.registry.distributions import Distribution, kbforge, python
 
 GOOD = Distribution(
@@ -250,7 +250,6 @@ def test_show_of_an_unknown_name_lists_those_there_are(tmp_path: Path) -> None:
     unknown = kbforge("plugins", "show", "clusterer", "k-means")
     assert unknown.code == 1
     assert unknown.err == (
-        'kbforge: there is no clusterer "k-means"; available: agglomerative, fastex, gibbs, '
-        "greedy, linkage, lshsm, metropolis, minsm, rgsm, scdp, sdds, sir, smc, split-smc, "
-        "uncollapsed (see kbforge plugins list)\n"
+        'kbforge: there is no clusterer "k-means"; available: '
+        f"{', '.join(registry.names('clusterers'))} (see kbforge plugins list)\n"
     )
