@@ -127,22 +127,17 @@ def _shorten_help(command: Any) -> None:
 
 
 def _fold(command: Any) -> None:
-    """Leave the further options of a verb that has many to `--help-all`."""
+    """Hide the further options of a verb that has many: `--help-all` shows them."""
     shown = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     further = [p for p in shown if p.rich_help_panel == FURTHER]
-    if not further:
-        return
-    if len(shown) <= _MOST_OPTIONS:
-        for parameter in further:
-            parameter.rich_help_panel = None
-        return
+    many = len(shown) > _MOST_OPTIONS
     for parameter in further:
-        parameter.hidden = True
+        parameter.hidden = many
+        parameter.rich_help_panel = FURTHER if many else None
+    command.params.append(_help_all(further, hidden=not (many and further)))
 
-    command.params.append(_help_all(further))
 
-
-def _help_all(further: Sequence[Any]) -> Any:
+def _help_all(further: Sequence[Any], hidden: bool) -> Any:
     """The option `--help-all`, which shows these options as well."""
 
     def show(context: typer.Context, wanted: bool) -> None:
@@ -162,8 +157,9 @@ def _help_all(further: Sequence[Any]) -> Any:
     ) -> None:
         del help_all
 
+    option: Any
     (option,) = typer.main.get_command(app).params
-    option.expose_value = False
+    option.expose_value, option.hidden = False, hidden
     return option
 
 

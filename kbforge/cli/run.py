@@ -11,7 +11,7 @@ from kbforge.cli.verbs import InstalledVerb
 from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
-    from kbforge.recipe.run import Report
+    from kbforge.recipe.run import StepReport
 
 app = typer.Typer(add_completion=False)
 
@@ -83,7 +83,7 @@ def run(
 
 
 def _write_template(folder: str, force: bool) -> None:
-    from kbforge.recipe.template import write_template
+    from kbforge.recipe.run import write_template
 
     target = write_template(folder, force)
     console.note(f"wrote {target}; edit the line marked EDIT, then: kbforge run {target}")
@@ -92,7 +92,7 @@ def _write_template(folder: str, force: bool) -> None:
 _STATUSES = ("ran", "skipped", "would run")
 
 
-def _show(report: Report, json: bool) -> None:
+def _show(report: StepReport, json: bool) -> None:
     import sys
 
     from kbforge.errors import quoted

@@ -15,7 +15,7 @@ from kbforge.version import __version__
 from kbforge.words import did_you_mean
 
 if TYPE_CHECKING:
-    from kbforge.recipe.verbs import Option
+    from kbforge.recipe.read import Option
 
 # Typer carries its own copy of click, and names no class above that of a bad value
 UsageMistake: Any = typer.BadParameter.__base__
@@ -104,7 +104,7 @@ def _command_of(words: Sequence[str]) -> Any:
 
 
 def _option(parameter: Any) -> Option:
-    from kbforge.recipe.verbs import Option
+    from kbforge.recipe.read import Option
 
     return Option(
         flag=str(max(parameter.opts, key=len)),

@@ -1,1 +1,1 @@
-"""Pipeline files: read, run step by step, and remembered so that nothing runs twice."""
+"""Pipeline files: reads them, runs their steps, and remembers them so that none runs twice."""

@@ -4,32 +4,34 @@
     verb = "cluster"                    # any verb, a plugin's too; or "plugins list"
     name = "group"                      # the verb if left out; names are unique
     args = ["out/fragments.jsonl"]      # the verb's arguments, in order
-    inputs = ["extra.txt"]              # files it reads that no argument or option names (rare)
+    inputs = ["extra.txt"]              # other files that it reads (rare)
     [step.options]                      # the verb's long options without their dashes
     output = "out/kb.jsonl"
     alpha = 20
-    json = true                         # a switch is given or left out
+    json = true                         # a switch
     set = ["clusterer.weights=marginal"]   # an option that may be repeated takes a list
 
-There is nothing else to configure: what a step may say is what `kbforge VERB --help` says. Relative
+A step has the arguments and options that `kbforge VERB --help-all` lists, and no others. Relative
 paths are relative to the pipeline file. Steps run in the order of the file.
 
-What a step writes is its `--output` (the verb's default if it is left out). What it reads is every
-other file or folder that an argument, an option or the value of a `key=value` setting names.
+A step writes its `--output` (the verb's default if it is left out). It reads every other file or
+folder that an argument, an option or the value of a `key=value` setting names.
+
+A pipeline knows no command line: whoever runs it passes a function that finds verbs. `kbforge run`
+finds the installed verbs; a test may find toys.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.io import read_small, require_apart
 from kbforge.files.records import toml_of
-from kbforge.recipe.verbs import FindVerb, Option, Verb
 
 _MAX_BYTES = 1 << 20
 _MAX_NAME = 100
@@ -41,16 +43,72 @@ Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step, its verb found and its options checked against the verb's.
+class Option:
+    """An option of a verb.
+
+    Attributes:
+        flag: as an argument, such as "--alpha".
+        is_switch: whether it takes no value.
+        off: the argument that turns the switch off; "" if there is none.
+        repeats: whether it may be repeated.
+        is_output: whether its value is the file or folder that the verb writes.
+        default: its value if it is left out; "" if that is not a text.
+
+    """
+
+    flag: str
+    is_switch: bool = False
+    off: str = ""
+    repeats: bool = False
+    is_output: bool = False
+    default: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in a pipeline file."""
+        return self.flag.lstrip("-")
+
+
+class Verb(Protocol):
+    """Something that a step can run."""
+
+    @property
+    def program(self) -> str:
+        """Name and version of the distribution; another version runs the step again."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """Its options by name."""
+        ...
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Run it with the arguments of a command line, and return the exit code.
+
+        Raises:
+            KBForgeError: it failed, with its sentence and exit code.
+            OSError: a file cannot be used.
+            KeyboardInterrupt: it was interrupted.
+
+        """
+        ...
+
+
+FindVerb: TypeAlias = Callable[[Sequence[str]], Verb]
+"""Finds the verb with these words, such as ("lab", "sample"); raises KBForgeError if none has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStep:
+    """One step of a pipeline, checked against the options of its verb.
 
     Attributes:
         verb: the verb and its sub-commands.
-        arguments: what the command line would have after the verb.
-        settings: option -> values as texts, and "args" and "verb" likewise; to tell what changed.
+        arguments: the arguments and options on the command line, after the verb.
+        settings: option -> values as texts, and "args" and "verb" likewise; they tell what changed.
         output: the file or folder that it writes, normalised; "" if it only prints.
         named: normalised paths that it may read, whether they exist or not.
-        declared: those of them that the file lists as inputs: they must exist.
+        declared: the paths among them that the file lists as inputs; they must exist.
 
     """
 
@@ -69,23 +127,23 @@ class Pipeline:
 
     path: str
     folder: Path
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineStep, ...]
 
 
 def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
-    """Read and check a pipeline file; runs nothing.
+    """Read and check a pipeline file, without running it.
 
     Args:
         path: the file.
-        find_verb: the verbs that a step may name.
+        find_verb: finds the verb of a step.
 
     Raises:
         KBForgeError: the file cannot be read.
-        UsageError: not TOML, or a step that cannot be run as written; with file and step.
+        UsageError: not TOML, or a step that cannot run as written; names file and step.
 
     """
     tables = _read_tables(path)
-    steps: list[Step] = []
+    steps: list[PipelineStep] = []
     for number, table in enumerate(tables, 1):
         where = f"{quoted(path, 400)}: step {number}"
         name = _name(table, where)
@@ -137,7 +195,7 @@ def _name(table: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) -> Step:
+def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) -> PipelineStep:
     words = tuple(table["verb"].split())
     if words[0] in _NOT_IN_A_PIPELINE:
         raise UsageError(f'{where}: a pipeline cannot hold the verb "{words[0]}"')
@@ -167,7 +225,7 @@ def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) 
     named = _paths(may_read)
     if written in named:
         raise UsageError(f"{where}: expected another output than its input {quoted(written)}")
-    return Step(
+    return PipelineStep(
         name=name,
         verb=words,
         arguments=(*arguments, *(("--", *args) if args else ())),
@@ -220,19 +278,19 @@ def _values(option: Option, value: object, where: str) -> tuple[str, ...]:
 
 
 def _arguments(option: Option, texts: Sequence[str]) -> list[str]:
-    """The option as the command line would have it."""
+    """The option on the command line."""
     if not option.is_switch:
         return [f"{option.flag}={text}" for text in texts]
     if texts == ("true",):
         return [option.flag]
-    return [option.off] if option.off else []  # one that cannot be turned off is left out
+    return [option.off] if option.off else []  # a switch without it is left out
 
 
 # --- what a step reads and writes -----------------------------------------------------------------
 
 
-def _require_not_this_file(step: Step, path: str, where: str) -> None:
-    """No step replaces the file that it is read from, nor an input under another name."""
+def _require_not_this_file(step: PipelineStep, path: str, where: str) -> None:
+    """Refuse a step that would replace the pipeline file or one of its inputs."""
     folder = Path(path).resolve().parent
     written = [step.output, *(t for key in _WRITTEN for t in step.settings.get(key, ()))]
     for place in (folder / name for name in written if name not in ("", "-")):
@@ -243,17 +301,17 @@ def _require_not_this_file(step: Step, path: str, where: str) -> None:
 
 
 def _paths(texts: Sequence[str]) -> tuple[str, ...]:
-    """The paths that the texts may name, normalised, each once."""
+    """The distinct paths that the texts may name, normalised."""
     return tuple(dict.fromkeys(os.path.normpath(p) for text in texts for p in _candidates(text)))
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """What may be a path in a value: all of it, and what a setting `key=path` sets."""
+    """The parts of a value that may be paths: all of it, and the value of a setting `key=path`."""
     yield from (part for part in (text, text.partition("=")[2]) if part not in ("", "-"))
 
 
-def _check_order(steps: Sequence[Step], where: str) -> None:
-    """Every step reads only what earlier steps wrote, and none writes another's output."""
+def _check_order(steps: Sequence[PipelineStep], where: str) -> None:
+    """Refuse a step that reads the output of a later step, or writes that of an earlier one."""
     writer = {step.output: number for number, step in reversed(list(enumerate(steps)))}
     for number, step in enumerate(steps):
         if step.output and writer[step.output] < number:

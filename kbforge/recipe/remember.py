@@ -1,9 +1,9 @@
-"""The journal of a pipeline: what its steps have done, and whether one must run again.
+"""The journal of a pipeline: what its steps did, and whether a step must run again.
 
 A small JSON file beside the first output holds, for each step that succeeded, its options, the
-version of the program, and the SHA-256 of every file that it read and wrote. A step whose record
-still describes the world is skipped. Contents decide, not times: touching a file changes nothing,
-and a step that wrote the same bytes as before does not make its readers run.
+version of the program, and the SHA-256 of every file that it read and wrote. A step is
+skipped if its record still holds. Contents decide, not times: touching a file changes nothing, and
+if a step writes the same bytes as before, the steps that read them do not run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import open_output
-from kbforge.files.records import Record as Fields
-from kbforge.files.records import json_value
-from kbforge.recipe.read import Pipeline, Step
+from kbforge.files.records import Record, json_value
+from kbforge.recipe.read import Pipeline, PipelineStep
 
 _FORMAT = 1
 _MAX_FILES = 10_000
@@ -28,15 +27,15 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StepRecord:
     """One successful run of a step.
 
     Attributes:
-        program: name and version of what provides the verb, and of kbforge.
+        program: name and version of the distribution that has the verb, and of kbforge.
         settings: option -> values.
-        inputs: path -> SHA-256 of what was read.
-        outputs: path -> SHA-256 of what was written.
-        printed: what went to standard output; None if it was too much to keep.
+        inputs: path -> SHA-256 of each input.
+        outputs: path -> SHA-256 of each output.
+        printed: its standard output; None if that was too long to keep.
 
     """
 
@@ -52,21 +51,21 @@ class Journal:
     """The records of a pipeline, by step, and the file that keeps them.
 
     Attributes:
-        problem: why the file of earlier runs cannot be used; "" if it can.
+        problem: why the file of earlier runs is unusable; "" if it is usable.
 
     """
 
     file: Path
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, StepRecord] = field(default_factory=dict)
     problem: str = ""
 
-    def put(self, step: str, record: Record) -> None:
-        """Remember a successful run, on disk."""
+    def put(self, step: str, record: StepRecord) -> None:
+        """Save the record of a successful run."""
         self.records[step] = record
         self._save()
 
     def forget(self, step: str) -> None:
-        """A step that starts has not succeeded until it has."""
+        """Delete the record of a step, because it starts again."""
         if self.records.pop(step, None) is not None:
             self._save()
 
@@ -80,7 +79,7 @@ class Journal:
 
 
 def load_journal(pipeline: Pipeline) -> Journal:
-    """The records of earlier runs; a file that cannot be used counts as none, and says so."""
+    """The records of earlier runs; none, with a problem, if the file is unusable."""
     first = next((step.output for step in pipeline.steps if step.output), "")
     stem = Path(pipeline.path).stem
     file = pipeline.folder / Path(first).parent / f".{stem}.run.json"
@@ -92,11 +91,11 @@ def load_journal(pipeline: Pipeline) -> Journal:
         return Journal(file, problem=f"{quoted(str(file), 400)} cannot be used; every step runs")
 
 
-def _parse(content: bytes, where: str) -> dict[str, Record]:
+def _parse(content: bytes, where: str) -> dict[str, StepRecord]:
     """The records.
 
     Raises:
-        KBForgeError: they are not as `Journal` writes them.
+        KBForgeError: not a journal.
         orjson.JSONDecodeError: not JSON.
 
     """
@@ -107,16 +106,16 @@ def _parse(content: bytes, where: str) -> dict[str, Record]:
     value = json_value(content, where)
     if not isinstance(value, dict):
         raise BadRecord(where, "a JSON object", "something else")
-    top = Fields(value, wrong).only("format", "steps")
+    top = Record(value, wrong).only("format", "steps")
     top.version(_FORMAT)
     steps = top.table("steps")
     return {name: _record(steps.table(name)) for name in steps}
 
 
-def _record(step: Fields) -> Record:
+def _record(step: Record) -> StepRecord:
     step.only("program", "settings", "inputs", "outputs", "printed")
     settings = step.table("settings")
-    return Record(
+    return StepRecord(
         program=step.get("program", str),
         settings={name: settings.texts(name) for name in settings},
         inputs=step.table("inputs").strings(),
@@ -125,8 +124,8 @@ def _record(step: Fields) -> Record:
     )
 
 
-def why_run(step: Step, record: Record | None, program: str, folder: Path) -> str:
-    """Why a step must run, as a clause; "" if it need not. Hashes what the step reads and wrote."""
+def why_run(step: PipelineStep, record: StepRecord | None, program: str, folder: Path) -> str:
+    """Why a step must run, as a clause; "" if it need not. Hashes its inputs and outputs."""
     if record is None:
         return "it has not succeeded yet"
     if record.program != program:
@@ -151,14 +150,14 @@ def why_run(step: Step, record: Record | None, program: str, folder: Path) -> st
     return ""
 
 
-def inputs_of(step: Step, record: Record | None, folder: Path) -> list[str]:
-    """The files and folders that a step reads: those it names, but for what it wrote itself."""
+def inputs_of(step: PipelineStep, record: StepRecord | None, folder: Path) -> list[str]:
+    """The files and folders that a step reads: those that it names, except its outputs."""
     written = record.outputs if record else {}
     return [path for path in step.named if path not in written and is_readable(folder / path)]
 
 
 def is_readable(path: Path) -> bool:
-    """Whether a path is a file or a folder (not a pipe or a device), whatever its text is."""
+    """Whether a path is a file or a folder, not a pipe or a device."""
     return os.path.isfile(path) or os.path.isdir(path)
 
 
@@ -171,7 +170,7 @@ def fingerprint(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of all files in a folder.
 
     Raises:
-        KBForgeError: unreadable, or a folder of very many files.
+        KBForgeError: unreadable, or a folder of too many files.
 
     """
     try:

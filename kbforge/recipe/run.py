@@ -1,28 +1,30 @@
-"""Running a pipeline: its steps in order, without those that nothing has changed for.
+"""Runs a pipeline: its steps in order, except those that did not change.
 
-`run_pipeline` is the whole story: read the file, and for each step decide, run, remember. A step
-runs a verb in this process, in the folder of the pipeline file. The caller says which verbs there
-are. A step that fails ends the run. What earlier steps did is remembered, so that the next run goes
-on from there.
+`run_pipeline` reads the file, and for each step decides, runs and remembers. A step runs a verb in
+this process, in the folder of the pipeline file. A step that fails ends the run. The steps before
+it are remembered, so the next run continues there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from kbforge import interrupts
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.recipe.captured import captured
-from kbforge.recipe.read import Pipeline, Step, read_pipeline
+from kbforge.files.io import bytes_of
+from kbforge.recipe.read import FindVerb, Pipeline, PipelineStep, Verb, read_pipeline
 from kbforge.recipe.remember import (
     Journal,
-    Record,
+    StepRecord,
     fingerprint,
     fingerprints,
     inputs_of,
@@ -30,11 +32,13 @@ from kbforge.recipe.remember import (
     load_journal,
     why_run,
 )
-from kbforge.recipe.verbs import FindVerb, Verb
+
+FILE_NAME = "pipeline.toml"
+_MAX_PRINTED = 1 << 18  # bytes of a step's standard output that are kept to be repeated
 
 
 class StepFailed(KBForgeError):
-    """A step that failed; the text names it, the exit code is its own."""
+    """A step that failed: the message names it, and the exit code is that of its verb."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -42,14 +46,14 @@ class StepFailed(KBForgeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What becomes of one step.
+class StepReport:
+    """How one step ends.
 
     Attributes:
-        status: "runs" (announced before it does), "ran", "skipped", or "would run" in a dry run.
+        status: "runs" (before it does), "ran", "skipped", or "would run" in a dry run.
         why: why it runs, or why it is skipped.
         seconds: how long it ran.
-        printed: what a skipped step printed when it ran.
+        printed: the standard output of a skipped step, from when it ran.
 
     """
 
@@ -63,14 +67,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """Which steps of a pipeline to run, and whether really.
+    """Which steps of a pipeline to run, and how.
 
     Attributes:
-        dry_run: decide, but run nothing.
-        force: run every step that is looked at.
+        dry_run: decide which steps would run, but run none.
+        force: run every chosen step.
         first: name of the step to start at, "" for the first.
-        only: name of the one step to look at, "" for all.
-        print_to_stderr: send what the verbs print on standard output to standard error.
+        only: name of the only step to run, "" for all.
+        print_to_stderr: print the standard output of the verbs on standard error.
 
     """
 
@@ -85,18 +89,18 @@ def run_pipeline(
     path: str,
     settings: RunSettings,
     find_verb: FindVerb,
-    announce: Callable[[Report], None],
-) -> list[Report]:
+    announce: Callable[[StepReport], None],
+) -> list[StepReport]:
     """Run a pipeline file.
 
     Args:
         path: the file.
-        settings: which steps, and whether really.
-        find_verb: the verbs that a step may name.
+        settings: which steps, and how.
+        find_verb: finds the verb of a step.
         announce: called with a report before and after each step.
 
     Raises:
-        UsageError: the file cannot be run as written; nothing has run then.
+        UsageError: the file cannot run as written; nothing has run then.
         StepFailed: a step failed; the steps before it are remembered.
 
     """
@@ -104,8 +108,8 @@ def run_pipeline(
     chosen = _chosen(pipeline, settings)
     journal = load_journal(pipeline)
     if journal.problem:
-        announce(Report("", 0, "note", journal.problem))
-    reports: list[Report] = []
+        announce(StepReport("", 0, "note", journal.problem))
+    reports: list[StepReport] = []
     pending: dict[str, str] = {}  # in a dry run: output -> the step that would write it
     with contextlib.chdir(pipeline.folder):
         for number, step in chosen:
@@ -113,22 +117,22 @@ def run_pipeline(
             why = _why(step, verb.program, journal, settings, pending)
             if not why:
                 record = journal.records[step.name]
-                report = Report(step.name, number, "skipped", "", printed=record.printed or "")
+                report = StepReport(step.name, number, "skipped", "", printed=record.printed or "")
             elif settings.dry_run:
-                report = Report(step.name, number, "would run", why)
+                report = StepReport(step.name, number, "would run", why)
                 pending |= {step.output: step.name} if step.output else {}
             else:
-                announce(Report(step.name, number, "runs", why))
+                announce(StepReport(step.name, number, "runs", why))
                 begin = time.monotonic()
                 _run_and_remember(step, verb, journal, pipeline, settings)
-                report = Report(step.name, number, "ran", why, time.monotonic() - begin)
+                report = StepReport(step.name, number, "ran", why, time.monotonic() - begin)
             announce(report)
             reports.append(report)
     return reports
 
 
-def _chosen(pipeline: Pipeline, settings: RunSettings) -> list[tuple[int, Step]]:
-    """The steps to look at, with their numbers from 1."""
+def _chosen(pipeline: Pipeline, settings: RunSettings) -> list[tuple[int, PipelineStep]]:
+    """The chosen steps, with their numbers from 1."""
     numbered = list(enumerate(pipeline.steps, 1))
     names = [step.name for step in pipeline.steps]
     for option, name in (("--from", settings.first), ("--only", settings.only)):
@@ -145,7 +149,11 @@ def _chosen(pipeline: Pipeline, settings: RunSettings) -> list[tuple[int, Step]]
 
 
 def _why(
-    step: Step, program: str, journal: Journal, settings: RunSettings, pending: dict[str, str]
+    step: PipelineStep,
+    program: str,
+    journal: Journal,
+    settings: RunSettings,
+    pending: dict[str, str],
 ) -> str:
     """Why the step must run; "" if it need not."""
     if settings.force:
@@ -157,7 +165,7 @@ def _why(
 
 
 def _run_and_remember(
-    step: Step, verb: Verb, journal: Journal, pipeline: Pipeline, settings: RunSettings
+    step: PipelineStep, verb: Verb, journal: Journal, pipeline: Pipeline, settings: RunSettings
 ) -> None:
     where = f'{quoted(pipeline.path, 400)}: step "{quoted(step.name)}"'
     for path in step.declared:
@@ -169,9 +177,9 @@ def _run_and_remember(
     journal.forget(step.name)
     for folder in {Path(step.output).parent, journal.file.parent}:
         folder.mkdir(parents=True, exist_ok=True)
-    with captured(settings.print_to_stderr) as printed:
+    with _captured(settings.print_to_stderr) as printed:
         _call(step, verb, where)
-    # what a step names and has just made is an output too, such as a quarantine file
+    # a file that a step names and has just created is an output, too, such as a quarantine file
     made = {path for path in step.named if path not in before and is_readable(Path(path))}
     if step.output:
         if not os.path.exists(step.output):
@@ -179,10 +187,10 @@ def _run_and_remember(
         made.add(step.output)
     text = printed.text()
     outputs = {path: fingerprint(Path(path)) for path in sorted(made)}
-    journal.put(step.name, Record(verb.program, step.settings, before, outputs, text))
+    journal.put(step.name, StepRecord(verb.program, step.settings, before, outputs, text))
 
 
-def _call(step: Step, verb: Verb, where: str) -> None:
+def _call(step: PipelineStep, verb: Verb, where: str) -> None:
     """Run the verb.
 
     Raises:
@@ -207,11 +215,89 @@ def _call(step: Step, verb: Verb, where: str) -> None:
         raise StepFailed(f"{where}: {called} ended with exit code {code}", code)
 
 
-def summary(reports: Sequence[Report]) -> dict[str, Any]:
-    """What `kbforge run --json` prints."""
+def summary(reports: Sequence[StepReport]) -> dict[str, Any]:
+    """The summary that `kbforge run --json` prints."""
     return {
         "steps": [
             {"step": r.step, "status": r.status, "why": r.why, "seconds": round(r.seconds, 3)}
             for r in reports
         ]
     }
+
+
+# --- what a step prints ---------------------------------------------------------------------------
+
+
+class _Tee(io.RawIOBase):
+    """A binary stream that passes everything on and keeps a copy, up to a limit."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        copy = bytes(data)
+        self._target.write(copy)
+        self._target.flush()
+        self._size += len(copy)
+        if self._size <= _MAX_PRINTED:
+            self._kept.append(copy)
+        return len(copy)
+
+    def text(self) -> str | None:
+        """All that was written; None if it is too long to keep."""
+        if self._size > _MAX_PRINTED:
+            return None
+        return b"".join(self._kept).decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _captured(to_stderr: bool) -> Iterator[_Tee]:
+    """A copy of standard output, which a skipped step repeats.
+
+    The copy is not a terminal, so tables have no colours and look the same everywhere.
+    """
+    sys.stdout.flush()
+    tee = _Tee(bytes_of(sys.stderr if to_stderr else sys.stdout))
+    wrapper = io.TextIOWrapper(cast(BinaryIO, tee), encoding="utf-8", write_through=True)
+    try:
+        with contextlib.redirect_stdout(wrapper):
+            yield tee
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            wrapper.detach()
+
+
+# --- a file to start from -------------------------------------------------------------------------
+
+
+def template() -> str:
+    """The text of a commented pipeline file."""
+    return files("kbforge.recipe").joinpath("template.toml").read_text("utf-8")
+
+
+def write_template(folder: str, force: bool = False) -> Path:
+    """Write `pipeline.toml` into a folder, which is created if it is missing.
+
+    Raises:
+        UsageError: the file exists and `force` is not set.
+        KBForgeError: it cannot be written.
+
+    """
+    target = Path(folder) / FILE_NAME
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "w" if force else "x", encoding="utf-8") as out:
+            out.write(template())
+    except FileExistsError as error:
+        if target.parent.is_dir():
+            raise UsageError(f"{quoted(str(target), 400)} exists; --force overwrites it") from error
+        raise UsageError(f"{quoted(folder, 400)} is not a folder") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise KBForgeError(f"cannot write {quoted(str(target), 400)}: {reason}") from error
+    return target

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.recipe.template import template
+from kbforge.recipe.run import template
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 

@@ -13,8 +13,8 @@ from kbforge import registry
 from kbforge.cli.verbs import InstalledVerb
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.recipe import run as running
+from kbforge.recipe.read import Option
 from kbforge.recipe.run import RunSettings, StepFailed, run_pipeline
-from kbforge.recipe.verbs import Option
 
 
 class Copy:
@@ -99,7 +99,7 @@ def test_recipes_know_no_command_line() -> None:
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module))
-    assert "kbforge.recipe.verbs" in imported
+    assert "kbforge.recipe.read" in imported
     assert [name for name in imported if name.split(".")[0] in ("typer", "click")] == []
     assert [name for name in imported if name.startswith(("kbforge.cli", "kbforge.registry"))] == []
 
