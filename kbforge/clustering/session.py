@@ -91,7 +91,7 @@ class OnlineSession:
             core.begin(settings)
             constraints = pages.totals.constraints
         else:
-            raise UsageError("a session goes on from a snapshot or from pages, not from both")
+            raise UsageError("a session continues from a snapshot or from pages, not from both")
         core.bind(constraints, Closure(constraints.decisions))
         # in one subproblem every fragment changes what the next is compared with
         self._ahead = LookAhead(rules.wave if rules.splits else 1)

@@ -6,7 +6,7 @@ One signature for the family, and a second one for those that are online:
     open(problem, rng, snapshot, pages) -> Session
 
 An `OnlineClusterer` writes `open` and has `cluster` for it. Any other `Clusterer` writes `cluster`:
-it is a batch method, and its `open` says so.
+it is an offline method, and its `open` says so.
 
 Laws, tested for every member by `kbforge.testing.clusterer`:
 
@@ -89,7 +89,7 @@ class Problem:
     constraints: Constraints = Constraints()  # noqa: RUF009  # it is frozen
 
     def require_free(self) -> None:
-        """Refuse constraints, as every batch method does.
+        """Refuse constraints, as every offline method does.
 
         Raises:
             UsageError: there are some.
@@ -97,8 +97,8 @@ class Problem:
         """
         if self.constraints:
             raise UsageError(
-                "decisions and a linking attribute need a clusterer that takes in one fragment "
-                "after another: expected split-smc, smc or greedy"
+                "decisions and a linking attribute need an online clusterer: expected split-smc, "
+                "smc or greedy"
             )
 
 
@@ -148,12 +148,12 @@ class Clusterer(ABC):
         """Begin a session, or go on with one: see `OnlineClusterer.open`.
 
         Raises:
-            UsageError: the clusterer is a batch method; the message names those that are not.
+            UsageError: the clusterer is an offline method; the message names those that are not.
 
         """
         raise UsageError(
-            f"{type(self).__name__.lower()} goes over all fragments again and again: it is a batch "
-            "method and has no session; split-smc, smc and greedy have one"
+            f"{type(self).__name__.lower()} visits all fragments again and again: it is an "
+            "offline method and has no session; split-smc, smc and greedy have one"
         )
 
 

@@ -148,7 +148,9 @@ class Likelihood(ABC):
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> Mapping[str, float]:
         """What each attribute says for the fragment's being in the cluster, in nats."""
-        raise NotImplementedError(f"{type(self).__name__} does not tell what each attribute says")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what each attribute contributes"
+        )
 
     def kept(self) -> Kept:
         """What was learned by `fit`, of the index that it brings, too."""

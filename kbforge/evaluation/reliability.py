@@ -360,8 +360,8 @@ def _require_few(posterior: Posterior, masses: Mapping[Cluster, float]) -> None:
     if min(by_cluster, by_subproblem) // 2 > _MOST_PAIRS:
         raise KBForgeError(
             f"the clusters hold up to {min(by_cluster, by_subproblem) // 2:,} pairs of fragments; "
-            f"reliability can be measured over {_MOST_PAIRS:,} at most, so take fewer fragments "
-            "or a larger alpha"
+            f"reliability can be measured over {_MOST_PAIRS:,} at most, so use fewer fragments or "
+            "a larger alpha"
         )
 
 

@@ -163,8 +163,8 @@ class AnswerFile:
         self.answers = read_answers(path) if there else []
         if there and _first_byte(path) in _PACKED:
             raise KBForgeError(
-                f"{quoted(path, 400)}: expected a plain file, for it grows with each answer, got a "
-                "packed one"
+                f"{quoted(path, 400)}: expected an uncompressed file, since each answer is "
+                "appended, got a compressed one"
             )
         self._file: FileIO | None = None
         self._ends: list[int] = []

@@ -205,7 +205,7 @@ def distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterator
         if seen.add(fragment.id.encode()):
             yield fragment
         else:
-            error = BadRecord(where, "an id of its own", f'"{quoted(fragment.id)}" again', "id")
+            error = BadRecord(where, "a unique id", f'"{quoted(fragment.id)}" again', "id")
             on_bad(error, to_line(fragment).rstrip(b"\n"))
 
 

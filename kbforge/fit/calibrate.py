@@ -427,13 +427,13 @@ def fit_confidence(
     entities = entity_claims(clustered.entities(), clustered.labels)
     if not len(pairs):
         raise KBForgeError(
-            "there is nothing to fit a confidence map on: no two labelled fragments may share an "
-            "entity; try a smaller alpha"
+            "no confidence map can be fitted: no two labelled fragments may share an entity; try "
+            "a smaller alpha"
         )
     if not len(entities):
         raise KBForgeError(
-            "there is nothing to fit a confidence map on: every entity found has a fragment "
-            "without a label; give fragments that all have one"
+            "no confidence map can be fitted: every entity has a fragment without a label; give "
+            "fragments that all have labels"
         )
     return ConfidenceMap(
         pairs=fit(pairs),

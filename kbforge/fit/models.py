@@ -204,8 +204,8 @@ def _index(choices: Choices, likelihood: Likelihood, clusterer: Clusterer) -> Ca
     if clusterer.unindexed:
         if chosen not in (None, NO_INDEX):
             raise UsageError(
-                f"--index {called(chosen)}: {choices.clusterer_name} compares with all clusters in "
-                "any case; leave out --index, or name another clusterer"
+                f"--index {called(chosen)}: {choices.clusterer_name} always compares with all "
+                "clusters; leave out --index, or name another clusterer"
             )
         return None
     if chosen is None:
@@ -302,12 +302,12 @@ def choices_of(made: Made, kb: str) -> Choices:
     digest = model_digest(made.likelihood, options)
     plain = is_name(made.likelihood)
     if digest != made.model or (digest is None and not plain):
-        was = "not there" if digest is None else "not what it was"
+        was = "is missing" if digest is None else "has changed"
         version = "" if made.kbforge == __version__ else f" by kbforge {made.kbforge:.20}"
         raise ModelError(
             f"{quoted(kb, 400)} was made{quoted(version)} with the model "
-            f"{quoted(made.likelihood, 400)}, which is {was}; put it back, or name --likelihood "
-            "to explain by another"
+            f"{quoted(made.likelihood, 400)}, which {was}; restore it, or name another with "
+            "--likelihood"
         )
     return Choices(
         likelihood=made.likelihood,

@@ -120,8 +120,8 @@ def _fit(
         index.fit(fragments)
         if not any(index.keys(fragment) for fragment in fragments):
             raise UsageError(
-                f"--index {called(choices.index)}: it finds no key in any fragment, so that "
-                f"nothing would be compared with anything; --index {NO_INDEX} compares with all"
+                f"--index {called(choices.index)}: it finds no key in any fragment, so no "
+                f"fragments would be compared; --index {NO_INDEX} compares with all"
             )
     for model in (None if fitted else models.likelihood, models.surrogate):
         said = None if model is None else model.fit(fragments)
@@ -224,7 +224,7 @@ def named_calibration(choices: Choices) -> Calibration | None:
     if choices.calibration is None:
         return None
     if choices.alpha is not None:
-        raise UsageError("--alpha and --calibration both say what alpha is; choose one")
+        raise UsageError("--alpha and --calibration both set alpha; choose one")
     return read_calibration(choices.calibration)
 
 

@@ -122,7 +122,7 @@ def open_session(
         chosen: as of `cluster`.
 
     Raises:
-        KBForgeError: as `cluster`, or the clusterer is a batch method.
+        KBForgeError: as `cluster`, or the clusterer is an offline method.
 
     """
     with in_python():
@@ -350,8 +350,6 @@ def _distinct(fragments: Iterable[Fragment]) -> list[Fragment]:
         if not isinstance(fragment, Fragment):
             raise UsageError(f"{where}: expected a Fragment, got {quoted(fragment)}")
         if fragment.id in seen:
-            raise UsageError(
-                f'{where}: expected an id of its own, got "{quoted(fragment.id)}" again'
-            )
+            raise UsageError(f'{where}: expected a unique id, got "{quoted(fragment.id)}" again')
         seen.add(fragment.id)
     return held

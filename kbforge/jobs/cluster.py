@@ -157,8 +157,8 @@ def make_workers(
     """
     if scorers is not None and number is not None:
         raise UsageError(
-            "--workers and --scorers exclude each other: workers cluster, and score by themselves; "
-            "scorers score for a run that stays here"
+            "--workers and --scorers exclude each other: workers cluster and score; scorers only "
+            "score for a run on this machine"
         )
     options = choices.of("executor")
     if address is not None:
@@ -183,8 +183,8 @@ def _problem(prepared: Prepared, crew: Workers | None) -> Iterator[Problem]:
     black_box = without_model(problem).likelihood
     if problem.surrogate is None and isinstance(black_box, ConjugateLikelihood):
         raise UsageError(
-            f"likelihood {prepared.likelihood} scores what it needs by itself: scorers are for a "
-            "network or another black box; leave out --scorers"
+            f"likelihood {prepared.likelihood} needs no scorers: they are for a network or "
+            "another black box; leave out --scorers"
         )
     if black_box is not problem.likelihood:
         raise UsageError("max-evals 0 scores no sets; leave out --scorers")
@@ -204,8 +204,8 @@ def _elsewhere(
         name = choices.clusterer_name
         why = "revises in the end" if isinstance(clusterer, SequentialMonteCarlo) else "does not"
         raise UsageError(
-            f"workers take in one fragment after another, and {name} {why}; take --clusterer "
-            "split-smc or greedy without revise, or leave out the executor"
+            f"workers add one fragment after another, and {name} {why}; use --clusterer split-smc "
+            "or greedy without revise, or leave out the executor"
         )
     return cluster_on_workers(
         crew.executor, crew.number, clusterer.rules, fragments, prepared.problem, on_step

@@ -69,8 +69,8 @@ class Explainer:
         prepared = _prepared(kb, everything, given, made_by(entities))
         if not prepared.problem.likelihood.explains:
             raise UsageError(
-                f"likelihood {quoted(prepared.likelihood, 400)} does not tell what each attribute "
-                "says; attributes does"
+                f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
+                "contributes; attributes does"
             )
         self.prepared: Prepared = prepared
 

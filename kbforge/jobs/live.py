@@ -62,7 +62,7 @@ class LiveClustering:
         for fragment in fragments:
             if fragment.id in self._ids or fragment.id in new:
                 again = quoted(fragment.id)
-                raise UsageError(f'add: expected an id of its own, got "{again}" again')
+                raise UsageError(f'add: expected a unique id, got "{again}" again')
             new.add(fragment.id)
         begin, before = time.perf_counter(), self.session.n_fragments
         try:
@@ -122,7 +122,7 @@ def open_live(
 
     Raises:
         KBForgeError: as `prepare`.
-        UsageError: the clusterer is a batch method, or the snapshot is of other choices.
+        UsageError: the clusterer is an offline method, or the snapshot is of other choices.
 
     """
     begin = time.perf_counter()

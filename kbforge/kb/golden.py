@@ -136,7 +136,7 @@ class GoldenView(View):
     def __init__(self, view: View, policy: Policy) -> None:
         if policy.needs_fragments and not view.knows_fragments:
             raise UsageError(
-                "--policy goes by sources or metadata, which entities do not hold; give the file "
+                "--policy uses sources or metadata, which entities do not have; give the file "
                 "that was clustered as --fragments FILE"
             )
         self._view, self._policy = view, policy

@@ -39,7 +39,7 @@ def read_entities(path: str) -> Iterator[Entity]:
             raise (mistaken(error, path, line, "entities") if first else error) from None
         first = False
         if not ids.add(entity.id.encode()):
-            raise BadRecord(where, "an id of its own", f"{quoted(entity.id)} again", "id")
+            raise BadRecord(where, "a unique id", f"{quoted(entity.id)} again", "id")
         for fragment in entity.fragments:
             if not fragments.add(fragment.encode()):
                 got = f"{quoted(fragment)}, which another entity has"

@@ -94,8 +94,8 @@ class ScoredElsewhere(Likelihood):
         """
         if in_vain > _MOST_LOSSES:
             raise KBForgeError(
-                f"scorers were lost {_MOST_LOSSES} times without an answer between; look at their "
-                "logs and memory, and give them more"
+                f"scorers were lost {_MOST_LOSSES} times without an answer between; check their "
+                "logs and memory, and give them more memory"
             )
         for worker in self._crew.lost():
             self._crew.replace(worker)

@@ -148,7 +148,7 @@ def read_pipeline(path: str, find_verb: FindVerb) -> Pipeline:
         where = f"{quoted(path, 400)}: step {number}"
         name = _name(table, where)
         if name in (step.name for step in steps):
-            raise UsageError(f'{where}: expected a name of its own, got "{quoted(name)}" again')
+            raise UsageError(f'{where}: expected a unique name, got "{quoted(name)}" again')
         where = f'{quoted(path, 400)}: step "{quoted(name)}"'
         steps.append(_step(name, table, find_verb, where))
         _require_not_this_file(steps[-1], path, where)
@@ -183,7 +183,7 @@ def _name(table: Mapping[str, Any], where: str) -> str:
         if key not in _KEYS:
             raise UsageError(
                 f'{where}: expected only {", ".join(_KEYS)}, got "{quoted(key)}" '
-                f"(options of the verb stand in [step.options])"
+                f"(options of the verb belong in [step.options])"
             )
     verb = table.get("verb")
     if not isinstance(verb, str) or not verb.split():
@@ -224,7 +224,9 @@ def _step(name: str, table: Mapping[str, Any], find_verb: FindVerb, where: str) 
     written = "" if output in ("", "-") else os.path.normpath(output)
     named = _paths(may_read)
     if written in named:
-        raise UsageError(f"{where}: expected another output than its input {quoted(written)}")
+        raise UsageError(
+            f"{where}: expected an output that differs from its input {quoted(written)}"
+        )
     return PipelineStep(
         name=name,
         verb=words,

@@ -235,7 +235,7 @@ class Database:
             raise OutputError(f"{where}: {reason}") from error
         if held is None:
             raise OutputError(
-                f"{where}: another kbforge is writing it; try again when it has ended"
+                f"{where}: another kbforge command is writing it; try again when it has ended"
             )
         if status.st_size and not is_store(self.path):
             raise OutputError(f"{where}: expected a store or a new file, got {what_is(self.path)}")
@@ -300,7 +300,7 @@ class Database:
             Database(self.path, write=True).close()
         except OutputError as error:
             raise KBForgeError(
-                f"{quoted(self.path, 400)} is a store of version {version}, and must be brought up "
+                f"{quoted(self.path, 400)} is a store of version {version}, and must be updated "
                 f"to version {schema.VERSION} before it is read: {error}"
             ) from None
         self._connect()
@@ -323,8 +323,8 @@ class Database:
             try:
                 if self._data_version() != self._seen:
                     raise OutputError(
-                        f"cannot write {quoted(self.path, 400)}: another program has written it in "
-                        "the meantime; give the same command again"
+                        f"cannot write {quoted(self.path, 400)}: another program has written it "
+                        "in the meantime; run the same command again"
                     )
                 write(connection)
                 connection.execute("COMMIT")
@@ -363,8 +363,8 @@ class Database:
             said = str(error).lower()
             if any(part in said for part in _FULL):
                 raise OutputError(
-                    f"{where}: the disk is full or fails; what was committed is kept: make room "
-                    "and give the same command again"
+                    f"{where}: the disk is full or failing; committed work is kept: free some "
+                    "space and run the same command again"
                 ) from error
             raise kind(f"{where}: {said}") from error
         # a message of SQLite that quotes damage may be no UTF-8
@@ -393,7 +393,7 @@ class Database:
         if busy:
             raise OutputError(
                 f"{quoted(self.path, 400)}: what was deleted is still in its log, because another "
-                "program is reading it; when that has ended, give the same command again"
+                "program is reading it; when that has ended, run the same command again"
             )
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ def _refuse(path: str, damage: tuple[str, ...]) -> None:
     if damage:
         more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
         raise KBForgeError(
-            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is whole"
+            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is intact"
         )
 
 

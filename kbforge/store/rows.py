@@ -126,7 +126,7 @@ def damaged(
     path = database.execute("PRAGMA database_list").fetchone()[2]
     said = what if error is not None else f"{what} is not as it was written"
     raise KBForgeError(
-        f"{quoted(path, 400)} is damaged: {said}; kbforge check says what is whole"
+        f"{quoted(path, 400)} is damaged: {said}; kbforge check says what is intact"
     ) from error
 
 

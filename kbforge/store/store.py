@@ -226,7 +226,7 @@ class Store:
             row = row_of(self._rows, "redirect", id)
             ahead += [] if row is None else orjson.loads(row[1])
         if not found:
-            raise UsageError(f'the knowledge base has, and had, no entity "{quoted(entity)}"')
+            raise UsageError(f'the knowledge base never had an entity "{quoted(entity)}"')
         return tuple(found)
 
 

@@ -137,7 +137,7 @@ class ClustererContract(Contract):
         if isinstance(clusterer, OnlineClusterer):
             assert clusterer.open(problem, np.random.default_rng(10)).n_fragments == 0
         else:
-            with pytest.raises(UsageError, match="is a batch method and has no session"):
+            with pytest.raises(UsageError, match="is an offline method and has no session"):
                 clusterer.open(problem, np.random.default_rng(10))
 
 

@@ -147,7 +147,7 @@ class LikelihoodContract(Contract):
     def test_contributions_sum_to_the_gain_of_joining(self) -> None:
         likelihood, items = self.fitted(), list(self.fragments())
         if not likelihood.explains:
-            pytest.skip("it does not tell what each attribute says")
+            pytest.skip("it does not say what each attribute contributes")
         for size in (1, 3, len(items) - 1):
             x, cluster = items[-1], items[:size]
             both, without, alone = likelihood.log_marginal([[*cluster, x], cluster, [x]])

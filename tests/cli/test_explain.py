@@ -134,7 +134,8 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
                 "--likelihood",
                 "beta-bernoulli",
             ),
-            "likelihood beta-bernoulli does not tell what each attribute says; attributes does",
+            "likelihood beta-bernoulli does not say what each attribute contributes; attributes "
+            "does",
         ),
         (("-o", "e.jsonl", "--json"), "--json goes with --fragment"),
         ((), "give --fragment for one explanation or --output for all of them"),
@@ -216,7 +217,7 @@ def test_another_model_explains_nothing(program, scored):
     Path("old.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
     ran = program("explain", "old.jsonl", "--fragment", scored)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "was made with the model pairs, which is not what it was; put it back" in ran.err
+    assert "was made with the model pairs, which has changed; restore it" in ran.err
     assert program("explain", "old.jsonl", "--fragment", scored, "--likelihood", "pairs").code == 0
 
 

@@ -95,7 +95,7 @@ def test_the_summary(program, files):
         (("--format", "csv", "--set", "exporter.separator=ab"), "exporter csv: separator must be"),
         (("--format", "csv", "--set", "exporter.guard_formulas=perhaps"), "exporter csv: guard"),
         (("--policy", "bset"), "--policy: expected a file, or one of all, latest"),
-        (("--policy", "policy.toml"), "--policy goes by sources or metadata"),
+        (("--policy", "policy.toml"), "--policy uses sources or metadata"),
         (("--format", "members", "--set", "exporter.values=all"), "exporter members has no option"),
         (("--set", "exporter.threshold=0.5"), 'exporter jsonl has no option "threshold"'),
         (

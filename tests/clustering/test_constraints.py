@@ -455,7 +455,7 @@ def test_a_likelihood_that_forbids_what_is_decided() -> None:
     session = SplitSmc(particles=5).open(Problem(rule, 1.0), np.random.default_rng(0))
     session.add(fragments_of([(0.0,), (1.0,), (2.0,)]))
     before = session.posterior()
-    with pytest.raises(LikelihoodError, match="forbids what decisions demand"):
+    with pytest.raises(LikelihoodError, match="forbids what the decisions require"):
         session.constrain([same("f0", "f1")])
     assert session.posterior() == before
     assert session.constraints == Constraints()

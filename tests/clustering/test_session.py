@@ -149,6 +149,6 @@ class Plain(Clusterer):
 @pytest.mark.parametrize("clusterer", [Plain, Gibbs])
 def test_a_batch_method_says_that_it_is_one(clusterer: type) -> None:
     name = clusterer.__name__.lower()
-    said = f"{name} goes over all fragments again and again: it is a batch method"
+    said = f"{name} visits all fragments again and again: it is an offline method"
     with pytest.raises(UsageError, match=said):
         clusterer().open(Problem(Gaussian(), 1.0), np.random.default_rng(0))

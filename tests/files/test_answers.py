@@ -80,7 +80,7 @@ def test_a_packed_file_cannot_grow(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(answer("y").to_line()))
     assert read_answers(str(path)) == [answer("y")]
-    with pytest.raises(KBForgeError, match="expected a plain file, for it grows"):
+    with pytest.raises(KBForgeError, match="expected an uncompressed file, since each"):
         AnswerFile(str(path))
 
 

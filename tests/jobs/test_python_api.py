@@ -292,7 +292,7 @@ def test_what_is_no_list_of_fragments_is_refused(people: Path) -> None:
         cluster(str(people))  # type: ignore[arg-type]
     with pytest.raises(KBForgeError, match="fragment 1: expected a Fragment, got x"):
         cluster([fragments[0], "x"])  # type: ignore[list-item]
-    with pytest.raises(KBForgeError, match='fragment 2: expected an id of its own, got "p0" again'):
+    with pytest.raises(KBForgeError, match='fragment 2: expected a unique id, got "p0" again'):
         cluster([*fragments[:2], fragments[0]])
     with pytest.raises(KBForgeError, match="there are no fragments to cluster"):
         cluster([])
@@ -303,7 +303,7 @@ def test_load_reads_as_the_verb_does(program: Run, tmp_path: Path) -> None:
     table.write_text("key,name,town\nr1,Ada|A.,Lund\nr2,Bo,Oslo\nr2,Cy,Rome\n")
     out = tmp_path / "out.jsonl"
     options: dict[str, object] = {"id": "key", "separator": "|", "map": ["town=place"]}
-    with pytest.raises(BadRecord, match=r"people\.csv:4: id: expected an id of its own"):
+    with pytest.raises(BadRecord, match=r"people\.csv:4: id: expected a unique id"):
         load(table, source="csv", **options)
     bad: list[BadRecord] = []
     fragments = load(table, source="csv", on_bad=lambda error, raw: bad.append(error), **options)
@@ -383,5 +383,5 @@ def test_the_report_in_python_is_the_page_of_the_command_line(tmp_path: Path, pr
     assert page.read_bytes() == same.read_bytes() == made.html.encode()
     with pytest.raises(KBForgeError, match=r"^the output .* is an input"):
         report(store, store)
-    with pytest.raises(KBForgeError, match="which has its own; labels reads theirs"):
+    with pytest.raises(KBForgeError, match="which has its own fragments; labels uses"):
         report(store, page, fragments=same)

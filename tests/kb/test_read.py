@@ -118,7 +118,7 @@ OTHER = orjson.dumps({**GOOD, "id": "e-2"})
         (b'{"id": NaN}', "1: expected a JSON object, got invalid JSON"),
         (b'{"id": "\\ud800"}', "1: expected a JSON object, got invalid JSON"),
         (b"[" * 5_000, "1: expected a JSON object, got invalid JSON"),
-        (ONE + b"\n" + ONE, "2: id: expected an id of its own, got e-1 again"),
+        (ONE + b"\n" + ONE, "2: id: expected a unique id, got e-1 again"),
         (ONE + b"\n\n" + OTHER, "3: fragments: expected every fragment in one entity only, got a,"),
     ],
 )

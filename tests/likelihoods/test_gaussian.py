@@ -148,7 +148,9 @@ def test_parameters_of_their_own_make_dimensions_independent_models() -> None:
 
 
 def test_parameters_for_other_dimensions_are_refused() -> None:
-    with pytest.raises(UsageError, match="expected as many values of each, got 2 of a, 3 of mu"):
+    with pytest.raises(
+        UsageError, match="expected the same number of values for each, got 2 of a, 3 of mu"
+    ):
         Gaussian(a=(1.0, 2.0), mu=(0.0, 0.0, 0.0))
     model, fragment = Gaussian(b=(1.0, 2.0)), Fragment("p", {}, (1.0, 2.0, 3.0))
     for use in (

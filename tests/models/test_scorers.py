@@ -105,7 +105,7 @@ def test_a_crew_of_none_is_refused() -> None:
 
 def test_what_scores_by_itself_needs_none() -> None:
     crew = Workers(HereExecutor(), None, 2)
-    with pytest.raises(UsageError, match="likelihood attributes scores what it needs by itself"):
+    with pytest.raises(UsageError, match="likelihood attributes needs no scorers"):
         cluster(people(10, 1), Choices(likelihood="attributes", alpha=30), crew=crew)
 
 

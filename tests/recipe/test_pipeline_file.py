@@ -103,7 +103,7 @@ BAD = [
     (STEP + "alpha = 3", 'expected only name, verb, args, inputs, options, got "alpha"'),
     (STEP + "name = ''", "name: expected a short text"),
     (STEP + "name = 7", "name: expected a short text, got 7"),
-    (STEP + STEP, 'step 2: expected a name of its own, got "load" again'),
+    (STEP + STEP, 'step 2: expected a unique name, got "load" again'),
     (STEP + "args = 'csv'", 'step "load": args: expected a list of texts or numbers, got csv'),
     (STEP + "args = [[1]]", "args: expected a list of texts or numbers"),
     (STEP + "inputs = 'x'", "inputs: expected a list"),
@@ -114,7 +114,10 @@ BAD = [
     (STEP + "[step.options]\nlimit = 2020-01-01", "option limit: expected a text or number"),
     (STEP + "[step.options]\nmap = {a = 1}", "option map: expected a text or number"),
     (STEP + '[step.options]\nid = "a\\u0000b"', "option id: expected text without NUL"),
-    (STEP + "args = ['jsonl', 'x']\n[step.options]\noutput = './x'", "another output than its"),
+    (
+        STEP + "args = ['jsonl', 'x']\n[step.options]\noutput = './x'",
+        "an output that differs from its",
+    ),
     (
         LOAD + LOAD.replace("[[step]]", "[[step]]\nname = 'again'"),
         'step "again" writes out/fragments.jsonl, which step "load" has written',

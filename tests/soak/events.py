@@ -28,7 +28,7 @@ from tests.jobs.living.test_killed import VERBS, copy, filled, give
 from tests.store.dump import dump
 
 READERS = 8
-_REFUSED = "another kbforge is writing it"
+_REFUSED = "another kbforge command is writing it"
 _NOTHING_YET = ("no such file", "is empty", "file of another kind")
 
 

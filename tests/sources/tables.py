@@ -31,7 +31,7 @@ BAD_CELLS: dict[str, tuple[dict[str, pa.Array], str]] = {
         {"id": between("x" * 5000)},
         "id: expected at most 4,096 characters, got 5,000",
     ),
-    "id repeated": ({"id": between("u")}, 'id: expected an id of its own, got "u" again'),
+    "id repeated": ({"id": between("u")}, 'id: expected a unique id, got "u" again'),
     "id a list": (
         {"id": pa.array([["u"], ["v", "x"], ["w"]])},
         "id: expected one value, got 2",

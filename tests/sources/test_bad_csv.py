@@ -108,7 +108,7 @@ def test_bad_header(program, tmp_path, bad):
 def test_repeated_id(program, tmp_path):
     file = tmp_path / "in.csv"
     file.write_bytes(HEADER + FIRST + b"a,Amy,1,2\n" + LAST)
-    sentence = '3: id: expected an id of its own, got "a" again'
+    sentence = '3: id: expected a unique id, got "a" again'
     check_bad_record(program, READER, file, sentence, ["a", "c"])
 
 

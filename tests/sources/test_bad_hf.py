@@ -42,7 +42,7 @@ def test_bad_row(program, tmp_path, bad):
             b'{"id":"b","name":"B\\u0000","x":1}',
             r"properties.name: expected text without NUL characters, got B\x00",
         ),
-        (b'{"id":"a","name":"Bo","x":1}', 'id: expected an id of its own, got "a" again'),
+        (b'{"id":"a","name":"Bo","x":1}', 'id: expected a unique id, got "a" again'),
     ],
 )
 def test_bad_json_row(program, tmp_path, row, sentence):

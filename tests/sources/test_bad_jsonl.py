@@ -77,7 +77,7 @@ CASES = {
     "id a number": (fragment(id=3), "id: expected a string, got the number 3"),
     "id empty": (fragment(id=""), "id: expected a non-empty string, got an empty one"),
     "id too long": (fragment(id="x" * 5000), "id: expected at most 4,096 characters, got 5,000"),
-    "id repeated": (fragment(id="a"), 'id: expected an id of its own, got "a" again'),
+    "id repeated": (fragment(id="a"), 'id: expected a unique id, got "a" again'),
     "no properties": (b'{"id": "b"}', NEITHER),
     "empty properties": (properties({}), NEITHER),
     "properties a list": (

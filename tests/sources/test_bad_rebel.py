@@ -190,7 +190,7 @@ def test_bad_line(program, tmp_path, bad):
 def test_repeated_document_id(program, tmp_path):
     file = tmp_path / "in.jsonl"
     file.write_bytes(between_good_ones(json.dumps(document(1) | {"triples": []}).encode()))
-    sentence = '2: id: expected an id of its own, got "1-Q1" again'
+    sentence = '2: id: expected a unique id, got "1-Q1" again'
     check_bad_record(program, ["rebel"], file, sentence, ["1-Q1", "3-Q3"])
 
 

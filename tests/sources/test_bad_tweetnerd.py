@@ -152,7 +152,7 @@ def test_repeated_mention(program, tmp_path):
     """The same mention with another score: which of them is right is not ours to say."""
     file = tmp_path / "in.tsv"
     file.write_bytes(b"\n".join([FIRST, b"1\tAnn\t0\t3\tQ1\t2", LAST]))
-    sentence = '2: id: expected an id of its own, got "1-0-3-Q1" again'
+    sentence = '2: id: expected a unique id, got "1-0-3-Q1" again'
     check_bad_record(program, ["tweetnerd"], file, sentence, KEPT)
 
 

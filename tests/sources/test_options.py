@@ -241,7 +241,7 @@ def test_ids_of_several_files(program, tmp_path):
     output = tmp_path / "out.jsonl"
     ran = program("load", "csv", one, two, "--id", "id", "-o", output)
     assert ran.code == 1
-    assert ran.err == f'kbforge: {two}:2: id: expected an id of its own, got "1" again\n'
+    assert ran.err == f'kbforge: {two}:2: id: expected a unique id, got "1" again\n'
     command = ("load", "csv", one, two, "--id", "id", "--set", "source.prefix=true", "-o", output)
     assert program(*command).code == 0
     assert ids_in(output) == ["one-1", "two-1"]

@@ -92,7 +92,7 @@ class CompiledSession:
         pages: Pages | None = None,
     ) -> None:
         if snapshot is not None and pages is not None:
-            raise UsageError("a session goes on from a snapshot or from pages, not from both")
+            raise UsageError("a session continues from a snapshot or from pages, not from both")
         rules = self._rules = rules.settled(problem.index is not None)
         self._problem, self._rng, self._kernel = problem, rng, kernel
         self._prior = DirichletProcess(problem.alpha)

@@ -47,7 +47,7 @@ def without_model(problem: Problem) -> Problem:
     if problem.max_evals != 0:
         return problem
     if problem.surrogate is None:
-        raise UsageError("max-evals 0 clusters by the surrogate alone, but there is none")
+        raise UsageError("max-evals 0 clusters with the surrogate alone, but there is none")
     return replace(problem, likelihood=problem.surrogate, surrogate=None, max_evals=None)
 
 

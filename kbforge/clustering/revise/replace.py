@@ -182,7 +182,7 @@ def _fallen_apart(
             continue  # no fragment is left
         possible = int((values > -np.inf).sum())
         if not possible:
-            raise ImpossibleError("the fragments that are left have no possible grouping")
+            raise ImpossibleError("the remaining fragments have no possible grouping")
         rows, values = rows[:possible], values[:possible]
         if not rules.splits:
             out.append((rows, values))

@@ -56,7 +56,7 @@ def clustered_again(core: Core, order: Sequence[int]) -> Again:
             plan = consider(state, model, x, core.rules, core.rng, bounds)
         except Cornered:
             raise LikelihoodError(
-                f'fragment "{quoted(x.id)}": the likelihood forbids what decisions demand'
+                f'fragment "{quoted(x.id)}": the likelihood forbids what the decisions require'
             ) from None
         commit(state, model, plan)
         if bindings is not None:

@@ -280,8 +280,8 @@ class Conductor:
         self._in_vain += 1
         if self._in_vain > _MOST_LOSSES:
             raise KBForgeError(
-                f"workers were lost {_MOST_LOSSES} times without an answer between; look at their "
-                "logs and memory, and give them more, or take more workers"
+                f"workers were lost {_MOST_LOSSES} times without an answer between; check their "
+                "logs and memory, and give them more memory, or use more workers"
             )
         lost = set(self._crew.lost())
         self.losses += len(lost)

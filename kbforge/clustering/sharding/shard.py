@@ -69,20 +69,20 @@ def require_shardable(problem: Problem, rules: Rules) -> None:
     """
     if not rules.splits:
         raise UsageError(
-            "workers own subproblems, and plain smc has one for ever; take --clusterer split-smc "
-            "or greedy"
+            "workers own subproblems, but plain smc has only one; use --clusterer split-smc or "
+            "greedy"
         )
     if rules.draws:
         raise UsageError(
-            "workers take steps in no fixed order, so that none may draw random numbers; take the "
+            "workers take steps in no fixed order, so no step may draw random numbers; use the "
             "greedy resampler and exact merges"
         )
     if problem.constraints:
-        raise UsageError("workers do not hear of --link yet; leave it out, or the executor")
+        raise UsageError("workers do not support --link yet; leave it out, or the executor")
     if problem.index is None:
         raise UsageError(
-            "without an index every fragment is compared with all clusters, so that all of them "
-            "are on one worker; name an index with --index, or leave out the executor"
+            "without an index every fragment is compared with all clusters, so all of them would "
+            "be on one worker; name an index with --index, or leave out the executor"
         )
 
 

@@ -179,7 +179,7 @@ def undo(path: str, number: int) -> Done:
         decided = next((one for one in store.decisions() if one.number == number), None)
         if decided is None:
             raise UsageError(
-                f"there is no decision {number}; kbforge decide --list shows what there is"
+                f"there is no decision {number}; kbforge decide --list shows all decisions"
             )
         if decided.undone is not None:
             return unchanged(store, undone=number, exact=None, already=True)

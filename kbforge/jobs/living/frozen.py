@@ -198,7 +198,7 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
     if frozen["bundle"] != _bundle_digest(name):
         raise ModelError(
             f"{quoted(store.database.path, 400)} was made with the model {quoted(name, 400)}, "
-            "which is not what it was, or not there; put it back"
+            "which is missing or has changed; restore it"
         )
     many = frozen["kept"].get("index") is not None
     clusterer = make_clusterer(choices)
@@ -255,7 +255,10 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
     """
     kept = _kept(store, "seen")
     if kept is None or "seen" not in kept.arrays:
-        raise KBForgeError(f"{quoted(store.database.path, 400)} is damaged: it lacks what was seen")
+        raise KBForgeError(
+            f"{quoted(store.database.path, 400)} is damaged: the values that it has seen are "
+            "missing"
+        )
     return kept.arrays["seen"]
 
 
@@ -291,8 +294,8 @@ def _as_json(choices: Choices) -> dict[str, Any]:
             value = {kind: dict(options) for kind, options in value.items() if options}
         elif value is not None and not isinstance(value, str | int | float):
             raise UsageError(
-                f"--{one.name}: expected a name, got a {type(value).__name__}; a store holds "
-                "names, as another command makes the plugin again"
+                f"--{one.name}: expected a name, got a {type(value).__name__}; a store keeps "
+                "names, from which the next command creates the plugin"
             )
         out[one.name] = value
     return out

@@ -85,7 +85,8 @@ def report(
         return Report(facts, report_html(facts))
     if fragments is not None:
         raise UsageError(
-            f"--fragments: {quoted(kb, 400)} is a store, which has its own; --labels reads theirs"
+            f"--fragments: {quoted(kb, 400)} is a store, which has its own fragments; --labels "
+            "uses their labels"
         )
     with Database(kb) as database:
         store = Store(database)

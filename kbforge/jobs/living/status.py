@@ -87,7 +87,7 @@ def status_of(path: str) -> Status:
             erasing = store.fact(ERASING, {"fragments": 0})["fragments"]
             if erasing and store.fact("choices") is None:
                 raise UsageError(
-                    f"{quoted(path, 400)} is empty, and not erased yet; give kbforge remove "
+                    f"{quoted(path, 400)} is empty, but not erased yet; run kbforge remove "
                     "--secure again"
                 )
             store.require_made()

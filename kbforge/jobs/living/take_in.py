@@ -163,7 +163,7 @@ def _known(
         if not known[id] and on_duplicate == "error":
             raise UsageError(
                 f'fragment "{quoted(id)}" is in {quoted(store.database.path, 400)} with other '
-                "content; --on-duplicate replace takes in the new one in its place"
+                "content; --on-duplicate replace replaces it by the new one"
             )
     return known
 

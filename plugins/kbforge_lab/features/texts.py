@@ -37,7 +37,7 @@ class TextFeature(Feature):
 
         """
         if not attribute:
-            raise UsageError(f"attribute: expected the name of one, or {ALL} for all")
+            raise UsageError(f"attribute: expected a name, or {ALL} for all")
         self.attribute = attribute
 
     def reading(self, fragment: Fragment) -> str | None:

@@ -155,6 +155,6 @@ class Supervised(AdditiveLikelihood):
     @staticmethod
     def _unknown(fragment: Fragment) -> LikelihoodError:
         return LikelihoodError(
-            f'expected a fragment that the model was fitted to, got "{quoted(fragment.id)}"; all '
-            "that are to be grouped are embedded together, so cluster them in one run"
+            f'expected a fragment that the model was fitted to, got "{quoted(fragment.id)}"; '
+            "all fragments are embedded together, so cluster them in one run"
         )

@@ -170,8 +170,8 @@ class _Crew(Crew):
                 lost = error
         said = quoted(str(lost).strip().splitlines()[-1], 200)
         raise KBForgeError(
-            f"a worker was lost {_STARTS} times while it started ({said}); look at Ray's logs and "
-            "at the memory that there is"
+            f"a worker was lost {_STARTS} times while it started ({said}); check Ray's logs and "
+            "the free memory"
         ) from lost
 
     def _one_started(self) -> Any:
@@ -184,7 +184,7 @@ class _Crew(Crew):
             ray.kill(actor)
             raise KBForgeError(
                 f"Ray has no place for a worker with {self._needs['num_cpus']:g} cores and "
-                f"{self._needs['num_gpus']:g} GPUs; take fewer --workers, or a larger cluster"
+                f"{self._needs['num_gpus']:g} GPUs; use fewer --workers, or a larger cluster"
             ) from error
         except ray.exceptions.RayTaskError as error:
             raise (error.cause or error) from error

@@ -50,8 +50,8 @@ def require_answer(address: str, seconds: float) -> None:
 def no_answer(address: str, why: str) -> KBForgeError:
     """What to say where no cluster answers."""
     return KBForgeError(
-        f"no Ray cluster answers at {quoted(address)} ({quoted(why, 200)}); ray status "
-        "--address ADDRESS says which one does"
+        f"no Ray cluster answers at {quoted(address)} ({quoted(why, 200)}); ray status --address "
+        "ADDRESS shows which one does"
     )
 
 

@@ -57,7 +57,7 @@ class FtmExporter(Exporter):
         found = model.get(schema)
         if found is None or found.abstract or _NOTES not in found.properties:
             raise UsageError(
-                f"exporter ftm: schema: expected a thing that FollowTheMoney knows, such as "
+                f"exporter ftm: schema: expected a FollowTheMoney schema of things, such as "
                 f'Person, Company or LegalEntity, got "{quoted(schema)}"'
             )
         self._schema = schema

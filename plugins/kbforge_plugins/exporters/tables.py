@@ -211,7 +211,9 @@ class PairsExporter(Exporter):
             ):
                 self._export(view, waiting, write)
         except sqlite3.OperationalError as error:
-            raise KBForgeError(f"exporter pairs: no temporary file holds them: {error}") from error
+            raise KBForgeError(
+                f"exporter pairs: cannot write the pairs to a temporary file: {error}"
+            ) from error
 
     def _export(
         self, view: View, waiting: sqlite3.Connection, write: Callable[[Sequence[str]], object]

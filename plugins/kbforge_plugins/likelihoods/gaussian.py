@@ -87,7 +87,9 @@ class NormalInverseGamma:
         lengths = {name: len(values) for name, values in arrays.items() if values.ndim}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-            raise UsageError(f"likelihood gaussian: expected as many values of each, got {told}")
+            raise UsageError(
+                f"likelihood gaussian: expected the same number of values for each, got {told}"
+            )
         return cls(**arrays, dimensions=next(iter(lengths.values()), None))
 
     def require_dimensions(self, dimensions: int | None) -> None:

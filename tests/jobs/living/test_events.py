@@ -229,7 +229,7 @@ def test_old_ids_lead_to_who_has_the_fragments(store: Path) -> None:
             held = {id for id, members in now.items() if set(members) & set(ids)}
             assert set(opened.now(entity)) <= held
             assert opened.now(entity)
-        with pytest.raises(UsageError, match="had, no entity"):
+        with pytest.raises(UsageError, match="never had an entity"):
             opened.now("e-nothing")
 
 

@@ -187,7 +187,7 @@ def test_what_is_erased_is_not_heard_any_more(store: Path) -> None:
 def test_there_is_one_writer(store: Path) -> None:
     with (
         reviewed(str(store)),
-        pytest.raises(OutputError, match="another kbforge is writing"),
+        pytest.raises(OutputError, match="another kbforge command is writing"),
         reviewed(str(store)),
     ):
         pass

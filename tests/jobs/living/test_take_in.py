@@ -176,7 +176,7 @@ def test_a_full_disk_keeps_what_was_committed(
 
     monkeypatch.setattr(Database, "_opened", nearly_full)
     monkeypatch.setattr("kbforge.jobs.living.living.COMMIT_FRAGMENTS", 20)
-    with pytest.raises(OutputError, match="make room"):
+    with pytest.raises(OutputError, match="free some space"):
         made(path, found[60:], Choices())
     monkeypatch.undo()
     rest = made(path, found[60:], Choices())
@@ -195,7 +195,7 @@ def test_vectors_and_likelihoods_that_keep_nothing(tmp_path: Path) -> None:
 def test_choices_that_are_objects_are_refused(tmp_path: Path) -> None:
     from kbforge_plugins.likelihoods.ngram import Bigram
 
-    with pytest.raises(UsageError, match="a store holds names"):
+    with pytest.raises(UsageError, match="a store keeps names"):
         made(tmp_path / "kb.sqlite", people(10, 1), Choices(likelihood=Bigram(), alpha=2.0))
 
 

@@ -49,7 +49,7 @@ def test_nobody_writes_between_what_undo_reads_and_what_it_writes(
     refused = []
 
     def bring_back_after_another(*given: object) -> object:
-        with pytest.raises(OutputError, match="another kbforge is writing"):
+        with pytest.raises(OutputError, match="another kbforge command is writing"):
             decide(store, decisions_of([("same", c, d)]))
         refused.append(True)
         return undo_exactly(*given)  # type: ignore[arg-type]

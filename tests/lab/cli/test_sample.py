@@ -177,7 +177,7 @@ def test_standard_input(program, tmp_path, labelled):
         (b"", "expected fragments with a label, got none that has one"),
         (
             b'{"id": "a", "vector": [1]}\n' * 2,
-            '{file}:2: id: expected an id of its own, got "a" again',
+            '{file}:2: id: expected a unique id, got "a" again',
         ),
     ],
 )

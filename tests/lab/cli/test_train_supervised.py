@@ -154,7 +154,11 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--likelihood", "attributes"], 2, "expected --likelihood MODEL that kbforge train-sup"),
+        (
+            ["--likelihood", "attributes"],
+            2,
+            "expected --likelihood MODEL from kbforge lab train-sup",
+        ),
         (["--likelihood", "model", "--temperature", "2"], 2, "at temperature 1"),
         (["--likelihood", "supervised"], 2, "--likelihood FOLDER names it"),
         (["--likelihood", "model", "--set", "clusterer.model=4"], 2, "expected one of 1, 2, 3"),
@@ -162,7 +166,7 @@ def test_vectors_are_examples_too(program: Run, here: Path) -> None:
         (["--likelihood", "model", "--set", "clusterer.chains=0"], 2, "chains: expected a number"),
         (["--likelihood", "model", "--set", "clusterer.start=nowhere"], 2, "expected linked, one"),
         (["--likelihood", "model", "--index", "ngrams"], 2, "leave out --index"),
-        (["--likelihood", "model", "--link", "source"], 2, "need a clusterer that takes in one"),
+        (["--likelihood", "model", "--link", "source"], 2, "need an online clusterer"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(

@@ -119,7 +119,7 @@ class TestScdp(ClustererContract):
         self.refuses(super().test_a_fragment_without_an_assignment_is_named)
 
     def refuses(self, run: object) -> None:
-        with pytest.raises(UsageError, match="that kbforge lab train-supervised made"):
+        with pytest.raises(UsageError, match="MODEL from kbforge lab train-supervised"):
             run()  # type: ignore[operator]
 
 

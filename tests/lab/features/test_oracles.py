@@ -132,7 +132,7 @@ def test_several_values_are_read_together_and_none_is_missing(name: str) -> None
 
 
 def test_options_that_mean_nothing_are_refused() -> None:
-    with pytest.raises(UsageError, match="expected the name of one"):
+    with pytest.raises(UsageError, match="attribute: expected a name"):
         made("edit", attribute="")
     with pytest.raises(UsageError, match="span must be a number above 0"):
         made("years", span=0)

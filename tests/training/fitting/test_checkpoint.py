@@ -225,14 +225,14 @@ def test_tensors_of_another_model_are_refused_and_nothing_is_loaded(
     save_file(tensors, path, {"progress": json.dumps(dataclasses.asdict(PROGRESS))})
     gpt, optimizers = stepped(1)
     before = state(gpt, optimizers)
-    with pytest.raises(ModelError, match=f"is of another model: .*{says}"):
+    with pytest.raises(ModelError, match=f"belongs to another model: .*{says}"):
         load_checkpoint(saved, gpt, optimizers)
     assert same(state(gpt, optimizers), before)
 
 
 @pytest.mark.parametrize("sizes", [{"n_layers": 1}, {"n_layers": 3}, {"d_model": 64}, {"d_ff": 50}])
 def test_a_model_of_another_size_is_another_model(saved: Path, sizes: dict[str, int]) -> None:
-    with pytest.raises(ModelError, match="is of another model: "):
+    with pytest.raises(ModelError, match="belongs to another model: "):
         load_checkpoint(saved, *stepped(1, **sizes))
 
 

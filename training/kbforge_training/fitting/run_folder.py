@@ -178,7 +178,7 @@ def _damaged(path: Path, what: Any) -> ModelError:
 
 
 def _foreign(path: Path, what: str) -> ModelError:
-    return ModelError(f"{quoted(str(path), 400)} is of another model: {what}")
+    return ModelError(f"{quoted(str(path), 400)} belongs to another model: {what}")
 
 
 def going_on(progress: Progress, total: int, unit: str) -> str:

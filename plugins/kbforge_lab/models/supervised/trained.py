@@ -142,7 +142,7 @@ def from_bundle(bundle: Bundle, where: str) -> Trained:
     bundle.require_of(PLUGIN, where)
     for name in bundle.files:
         if name not in (SETTINGS, REFERENCES, CARD, CALIBRATION_FILE, IN_BUNDLE):
-            raise ModelError(f'{where}: the file "{quoted(name)}" is none of such a model')
+            raise ModelError(f'{where}: the file "{quoted(name)}" does not belong to such a model')
     for name in (SETTINGS, REFERENCES):
         if name not in bundle.files:
             raise ModelError(f"{where} has no {name}: it is not a model of supervised clustering")

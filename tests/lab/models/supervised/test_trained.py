@@ -127,7 +127,7 @@ def test_files_of_another_model_are_refused(tmp_path: Path) -> None:
         from_bundle(bundle(files, "bigram"), "model")
     with pytest.raises(ModelError, match=f"has no {REFERENCES}"):
         from_bundle(bundle({SETTINGS: files[SETTINGS]}), "model")
-    with pytest.raises(ModelError, match='"extra" is none of such a model'):
+    with pytest.raises(ModelError, match='"extra" does not belong to such a model'):
         from_bundle(bundle({**files, "extra": b""}), "model")
     folder = write(small_model(), tmp_path / "model")
     (folder / SETTINGS).write_bytes(b"{}")
@@ -172,7 +172,7 @@ def test_fragments_that_it_was_not_fitted_to_are_named() -> None:
     items = examples.fragments(8)
     likelihood = fitted(items)
     other = Fragment("other", {"name": ("Somebody Else",)})
-    with pytest.raises(LikelihoodError, match='got "other"; all that are to be grouped'):
+    with pytest.raises(LikelihoodError, match='got "other"; all fragments are embedded'):
         likelihood.log_marginal([[items[0], other]])
     with pytest.raises(LikelihoodError, match="expected a fragment that the model was fitted to"):
         Supervised.of(small_model()).log_marginal([[items[0]]])
