@@ -172,7 +172,7 @@ def cluster(
     from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import cluster as run
     from kbforge.jobs.cluster import make_workers, partial_name, require_executor
-    from kbforge.kb.export import require_json_lines
+    from kbforge.kb.view import require_json_lines
     from kbforge.kernel.library import use_workers
 
     if as_json and output == "-":

@@ -109,7 +109,7 @@ def export(
     from kbforge import registry
     from kbforge.files.io import require_apart
     from kbforge.jobs.living.views import view_of
-    from kbforge.kb import export as kb_export
+    from kbforge.kb import view as views
     from kbforge.kb.golden import GoldenView, read_policy
     from kbforge.registry.options import parse_settings
 
@@ -117,12 +117,12 @@ def export(
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
     require_apart(output, [kb, fragments, policy, *options.files_of(settings)])
     chosen = parse_settings(settings or [], ["exporter"])["exporter"]
-    format_name = format_name or kb_export.exporter_for(output)
+    format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
     rules = None if policy is None else read_policy(policy)
     view: View = view_of(kb, fragments)
     golden = None if rules is None else GoldenView(view, rules)
-    count = kb_export.export(golden or view, exporter, output)
+    count = views.export(golden or view, exporter, output)
     if golden is not None and golden.unused:
         nowhere = listed(sorted(golden.unused), 3)
         console.note(f"note: --policy has a rule for {nowhere}, which no entity has")

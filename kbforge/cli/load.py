@@ -158,7 +158,7 @@ def load(
     from kbforge import registry
     from kbforge.jobs.load import default_quarantine, source_and_files
     from kbforge.jobs.load import load as run
-    from kbforge.kb.export import require_json_lines
+    from kbforge.kb.view import require_json_lines
     from kbforge.registry.options import parse_settings
 
     columns = {

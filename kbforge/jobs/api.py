@@ -33,9 +33,9 @@ from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import OnDuplicate, Taken
 from kbforge.jobs.load import read, source_of
-from kbforge.kb import export as exporting
 from kbforge.kb.golden import GoldenView, read_policy
-from kbforge.kb.view import EntitiesView
+from kbforge.kb.view import EntitiesView, exporter_for
+from kbforge.kb.view import export as export_view
 from kbforge.kernel.library import use_workers
 
 
@@ -319,12 +319,12 @@ def export(
 
     """
     with in_python():
-        name = format or exporting.exporter_for(str(output))
+        name = format or exporter_for(str(output))
         exporter = registry.create("exporters", name, options)
         view: View = EntitiesView(lambda: iter(entities), fragments)
         if policy is not None:
             view = GoldenView(view, read_policy(str(policy)))
-        return exporting.export(view, exporter, str(output))
+        return export_view(view, exporter, str(output))
 
 
 def read_entities(path: str | Path) -> Iterator[Entity]:

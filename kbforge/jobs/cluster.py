@@ -44,9 +44,8 @@ from kbforge.fit.models import Prepared, made_of
 from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
-from kbforge.kb.export import export
 from kbforge.kb.made import with_made
-from kbforge.kb.view import EntitiesView
+from kbforge.kb.view import EntitiesView, export
 from kbforge.models.scorers import scorers
 from kbforge.words import counted
 

@@ -17,10 +17,8 @@ import numpy as np
 from kbforge.contracts import Entity, FloatArray
 from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.reliability import LEAST
-from kbforge.kb.fragments import fragments_of
-from kbforge.kb.order import merged_order
 from kbforge.kb.pairs import DIGITS, Groupings
-from kbforge.kb.properties import name_of, naming
+from kbforge.kb.properties import fragments_of, merged_order, name_of, naming
 
 _LEAF_CHARACTERS = 44
 

@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import dendrogram
 
 from kbforge.contracts import FloatArray
 from kbforge.errors import UsageError, quoted
-from kbforge.kb.tree import tree_of
+from kbforge.kb.consensus import tree_of
 from kbforge.pictures.canvas import FAINT, INK, PALETTE, look, new_figure
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def draw_tree(
         names: what to call the fragments, n of them.
         entities: that each is in; a colour for each.
         together: the posterior similarity, shape [n, n].
-        kind: the linkage, as `kbforge.kb.tree.tree_of` has it.
+        kind: the linkage, as `kbforge.kb.consensus.tree_of` has it.
 
     Raises:
         UsageError: fewer than two fragments, or more than a picture can name.

@@ -13,9 +13,8 @@ from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
 from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
 from kbforge.kb.properties import collect, name_of
-from kbforge.kb.report.facts import Drift, Past
-from kbforge.kb.report.gather import MOST, MOST_LINES, gather
-from kbforge.kb.report.listing import MOST_LISTED
+from kbforge.kb.report.facts import DriftSummary, History
+from kbforge.kb.report.gather import MOST, MOST_LINES, MOST_LISTED, gather
 from kbforge.kb.report.page import report_html
 from kbforge.kb.view import EntitiesView
 from tests.profile import examples
@@ -83,11 +82,11 @@ def full(text: str, n: int = 60) -> str:
     other = Alternative(0.25, ((text,), (f"{text}2", "0-0")))
     entities = [entity(k, 3, 0.5, text=text, alternatives=(other,) * 9) for k in range(n)]
     entities += [Entity(text, text, {text: (Value(text, (text,)),)}, (text,), 0.3, n)]
-    past = Past(
+    past = History(
         runs=[Run(k + 1, text, text, k < 3, k, 0, k, 1.5, 1e300 if k else 0.0) for k in range(n)],
         changes=[Change(text, Kind.SPLIT, (text,), (), (text,) * 50) for _ in range(n)],
         decisions=[Decided(k, Decision(k % 2 == 0, text, text), 1, None) for k in range(n)],
-        drift=Drift(0.3, text),
+        drift=DriftSummary(0.3, text),
         pairs=Reliability(4, 15, (Bin(0.4, 0.5, 4, 0.45, 0.5),), 0.1, 0.2),
     )
     return report_html(gather(view_of(entities), text, [(text, text)], past))
@@ -197,7 +196,7 @@ def test_the_past_is_told_the_latest_and_the_biggest_first() -> None:
         Decided(k, Decision(k % 3 == 0, f"f{k}", "g"), 1, 2 if k % 5 == 0 else None)
         for k in range(1, 31)
     ]
-    facts = gather(view_of([entity(0)]), "kb", past=Past(runs, changes, decisions))
+    facts = gather(view_of([entity(0)]), "kb", past=History(runs, changes, decisions))
     assert [run.number for run in facts.runs] == list(range(40, 40 - MOST_LINES, -1))
     assert (facts.n_runs, facts.seconds) == (40, 20.0)
     assert [one.entity for one in facts.changes] == [f"c{k}" for k in range(30, 30 - MOST, -1)]
@@ -262,7 +261,7 @@ def test_a_value_that_all_fragments_share_is_no_conflict() -> None:
 
 
 def test_other_groupings_and_decisions_name_what_they_speak_of() -> None:
-    past = Past(
+    past = History(
         runs=[Run(1, "cluster", "f", True, 3, 0, 2, 0.5, 0.0)],
         changes=[Change("e1", Kind.CHANGED, ("1-0",), (), ("e0", "gone"))],
         decisions=[Decided(1, Decision(False, "0-0", "1-0"), 1, None)],

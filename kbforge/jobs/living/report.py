@@ -13,8 +13,7 @@ from kbforge.jobs.living.drift import Drift
 from kbforge.jobs.living.frozen import seen_of
 from kbforge.jobs.living.reviewing import answered
 from kbforge.jobs.living.views import store_view
-from kbforge.kb.report.facts import Drift as Drifted
-from kbforge.kb.report.facts import Facts, Past
+from kbforge.kb.report.facts import DriftSummary, Facts, History
 from kbforge.kb.report.gather import gather
 from kbforge.kb.report.page import report_html
 from kbforge.kb.view import file_view
@@ -98,13 +97,13 @@ def report(
     return Report(facts, report_html(facts))
 
 
-def _past(store: Store, drift: Drift) -> Past:
+def _past(store: Store, drift: Drift) -> History:
     runs, pairs = store.runs(), answered(store)
-    return Past(
+    return History(
         runs=runs,
         changes=changes(store, len(runs) - 1),
         decisions=store.decisions(),
-        drift=Drifted(drift.figure, _told(drift)),
+        drift=DriftSummary(drift.figure, _told(drift)),
         pairs=pairs if pairs.count else None,
     )
 

@@ -10,7 +10,7 @@ from kbforge.evaluation.reliability import Reliability
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class SizeBand:
     """Entities of about one size.
 
     Attributes:
@@ -28,7 +28,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ConfidenceBand:
     """Entities of about one confidence.
 
     Attributes:
@@ -52,7 +52,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeSummary:
     """What an entity says of one attribute.
 
     Attributes:
@@ -68,7 +68,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubtful:
+class UncertainEntity:
     """An entity that much of what is uncertain depends on.
 
     Attributes:
@@ -88,7 +88,7 @@ class Doubtful:
     size: int
     confidence: float
     fragments: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributeSummary, ...]
     more: int
     alternatives: tuple[tuple[float, str], ...]
 
@@ -114,7 +114,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class EntityRow:
     """An entity in a list.
 
     Attributes:
@@ -132,7 +132,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class EntityLists:
     """Entities in three orders, as many of each as the page lists.
 
     Attributes:
@@ -142,13 +142,13 @@ class Lists:
 
     """
 
-    by_name: tuple[Listed, ...]
-    by_size: tuple[Listed, ...]
-    by_doubt: tuple[Listed, ...]
+    by_name: tuple[EntityRow, ...]
+    by_size: tuple[EntityRow, ...]
+    by_doubt: tuple[EntityRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeSummary:
     """One change of an entity.
 
     Attributes:
@@ -170,7 +170,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class DriftSummary:
     """How far what came since is from what the model was fitted to.
 
     Attributes:
@@ -220,19 +220,19 @@ class Facts:
     chosen: tuple[tuple[str, str], ...]
     entities: int
     fragments: int
-    sizes: tuple[Band, ...]
+    sizes: tuple[SizeBand, ...]
     calibrated: bool
     unrivalled: int
-    confidences: tuple[Share, ...]
+    confidences: tuple[ConfidenceBand, ...]
     stated: float
     pairs: Reliability | None
-    doubtful: tuple[Doubtful, ...]
+    doubtful: tuple[UncertainEntity, ...]
     conflicts: tuple[Conflict, ...]
-    lists: Lists
+    lists: EntityLists
     fragment_names: Mapping[str, str] = field(default_factory=dict)
     entity_names: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[tuple[Kind, int], ...] = ()
-    changes: tuple[Changed, ...] = ()
+    changes: tuple[ChangeSummary, ...] = ()
     runs: tuple[Run, ...] = ()
     n_runs: int = 0
     seconds: float = 0.0
@@ -240,11 +240,11 @@ class Facts:
     n_same: int = 0
     n_different: int = 0
     n_undone: int = 0
-    drift: Drift | None = None
+    drift: DriftSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class History:
     """What is known of a knowledge base beside its entities.
 
     Attributes:
@@ -260,5 +260,5 @@ class Past:
     runs: Iterable[Run] = ()
     changes: Iterable[Change] = ()
     decisions: Iterable[Decided] = ()
-    drift: Drift | None = None
+    drift: DriftSummary | None = None
     pairs: Reliability | None = None

@@ -1,7 +1,8 @@
-"""Gathering the facts of a report: one pass over a knowledge base, and one over its past.
+"""Gathering the facts of a report: one pass over a knowledge base, and one over its history.
 
-Entities come one at a time, and what a list on the page cannot hold is counted and not kept. Labels
-take a few bytes for each entity: whether one is right is known when all have been seen.
+Entities come one at a time. What a list on the page cannot hold is counted and not kept, so that
+the facts of a large knowledge base take no more room than those of a small one. Labels take a few
+bytes for each entity: whether one is right is known after the last entity.
 """
 
 from __future__ import annotations
@@ -13,23 +14,34 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
 from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.errors import quoted
-from kbforge.kb.fragments import fragments_of
-from kbforge.kb.properties import name_of
+from kbforge.kb.properties import AttributeOrder, fragments_of, name_of, naming
 from kbforge.kb.report.facts import (
-    Attribute,
-    Band,
-    Changed,
-    Doubtful,
+    AttributeSummary,
+    ChangeSummary,
+    ConfidenceBand,
+    Conflict,
+    EntityLists,
+    EntityRow,
     Facts,
-    Past,
-    Share,
+    History,
+    SizeBand,
+    UncertainEntity,
 )
-from kbforge.kb.report.listing import Conflicts, EntityLists
 from kbforge.kb.words import grouping
+
+MOST_LISTED = 200
+"""Entities that a list has."""
+
+MOST_ATTRIBUTES = 60
+"""Attributes whose conflicts are told."""
+
+_MOST_COUNTED = 4_096  # attributes
+_LIST_CHARACTERS = 60
 
 MOST = 12
 """Entities and changes that the page lists."""
@@ -44,14 +56,14 @@ _MOST_VALUES = 3
 _MOST_ALTERNATIVES = 3
 _MOST_IDS = 6
 _CHARACTERS = 120
-_TOLD = 400  # characters of an alternative
+_ALTERNATIVE_CHARACTERS = 400
 
 
 def gather(
     view: View,
     title: str,
     chosen: Sequence[tuple[str, str]] = (),
-    past: Past | None = None,
+    past: History | None = None,
     labels: bool = False,
     again: bool = True,
 ) -> Facts:
@@ -70,10 +82,10 @@ def gather(
 
     """
     sizes, fragments = Counter[int](), Counter[int]()
-    confidences = _Confidences()
+    confidences = _ConfidenceCounter()
     calibrated, unrivalled = 0, 0
     worst: list[tuple[float, int, Entity]] = []
-    conflicts, lists = Conflicts(), EntityLists()
+    conflicts, lists = ConflictCounter(), EntityListBuilder()
     for number, entity in enumerate(view.entities()):
         size, stated = len(entity.fragments), entity.confidence
         band = bisect_right(_SIZES, size) - 1
@@ -146,7 +158,7 @@ def _alternatives(entity: Entity) -> Sequence[Alternative]:
     return sorted(entity.alternatives, key=lambda one: -one.probability)[:_MOST_ALTERNATIVES]
 
 
-class _Confidences:
+class _ConfidenceCounter:
     """Counts entities by what is stated of them, and learns which of them are right."""
 
     def __init__(self) -> None:
@@ -180,7 +192,7 @@ class _Confidences:
         self._sizes.append(len(known))
         self._said.append(stated)
 
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[ConfidenceBand, ...]:
         """The bands, once all entities were added."""
         known, stated = list(self._wrong), list(self._wrong_stated)
         right = [0] * len(known)
@@ -191,7 +203,7 @@ class _Confidences:
             right[band] += self._of_label[label] == size
         ends = (*_CONFIDENCES[1:], 1.0)
         return tuple(
-            Share(
+            ConfidenceBand(
                 low,
                 ends[k],
                 self._entities[k],
@@ -208,20 +220,22 @@ def _number(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=8).digest(), "big")
 
 
-def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[Band, ...]:
+def _bands(entities: Counter[int], fragments: Counter[int]) -> tuple[SizeBand, ...]:
     last = max(entities, default=-1)
     ends = (*_SIZES[1:], None)
     return tuple(
-        Band(low, None if end is None else end - 1, entities[k], fragments[k])
+        SizeBand(low, None if end is None else end - 1, entities[k], fragments[k])
         for k, (low, end) in enumerate(zip(_SIZES, ends, strict=True))
         if k <= last
     )
 
 
-def _doubtful(entity: Entity, called: Mapping[str, str], place: Mapping[str, int]) -> Doubtful:
+def _doubtful(
+    entity: Entity, called: Mapping[str, str], place: Mapping[str, int]
+) -> UncertainEntity:
     last = len(place)
     names = sorted(entity.properties, key=lambda a: (a != "name", place.get(a, last)))
-    return Doubtful(
+    return UncertainEntity(
         id=quoted(entity.id, _CHARACTERS),
         name=quoted(entity.name, _CHARACTERS),
         size=len(entity.fragments),
@@ -232,23 +246,23 @@ def _doubtful(entity: Entity, called: Mapping[str, str], place: Mapping[str, int
         ),
         more=max(len(names) - _MOST_ATTRIBUTES, 0),
         alternatives=tuple(
-            (one.probability, quoted(grouping(one, entity, names=called), _TOLD))
+            (one.probability, quoted(grouping(one, entity, names=called), _ALTERNATIVE_CHARACTERS))
             for one in _alternatives(entity)
         ),
     )
 
 
-def _attribute(name: str, values: Sequence[Value]) -> Attribute:
+def _attribute(name: str, values: Sequence[Value]) -> AttributeSummary:
     most = sorted(values, key=lambda value: -value.count)[:_MOST_VALUES]
     shown = tuple((quoted(value.value, _CHARACTERS), value.count) for value in most)
-    return Attribute(quoted(name, _CHARACTERS), shown, len(values) - len(shown))
+    return AttributeSummary(quoted(name, _CHARACTERS), shown, len(values) - len(shown))
 
 
 def _ids(ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(quoted(id, _CHARACTERS) for id in ids[:_MOST_IDS])
 
 
-def _with_past(facts: Facts, past: Past) -> Facts:
+def _with_past(facts: Facts, past: History) -> Facts:
     runs = deque[Run](maxlen=MOST_LINES)
     n_runs, seconds = 0, 0.0
     for run in past.runs:
@@ -280,7 +294,7 @@ def _with_past(facts: Facts, past: Past) -> Facts:
     )
 
 
-def _changes(past: Past) -> tuple[tuple[tuple[Kind, int], ...], tuple[Changed, ...]]:
+def _changes(past: History) -> tuple[tuple[tuple[Kind, int], ...], tuple[ChangeSummary, ...]]:
     """How many there are of each kind, and the biggest: those that move most fragments."""
     kinds = Counter[Kind]()
     biggest: list[tuple[int, int, Change]] = []
@@ -290,7 +304,7 @@ def _changes(past: Past) -> tuple[tuple[tuple[Kind, int], ...], tuple[Changed, .
         push = heapq.heappush if len(biggest) < MOST else heapq.heappushpop
         push(biggest, (moved, -number, change))
     told = tuple(
-        Changed(
+        ChangeSummary(
             entity=change.entity,
             kind=change.kind,
             before=len(change.before),
@@ -301,3 +315,117 @@ def _changes(past: Past) -> tuple[tuple[tuple[Kind, int], ...], tuple[Changed, .
         for _, _, change in sorted(biggest, reverse=True)
     )
     return tuple((kind, kinds[kind]) for kind in Kind if kinds[kind]), told
+
+
+class ConflictCounter:
+    """Counts the entities whose fragments disagree, by attribute."""
+
+    def __init__(self) -> None:
+        self._order = AttributeOrder()
+        self._stated, self._disagree = Counter[str](), Counter[str]()
+        self._most: dict[str, tuple[int, str, tuple[str, ...]]] = {}
+
+    def add(self, entity: Entity) -> None:
+        """Count an entity."""
+        known = [
+            attribute
+            for attribute in entity.properties
+            if attribute in self._stated or len(self._stated) < _MOST_COUNTED
+        ]
+        self._order.add(known)
+        for attribute in known:
+            values = entity.properties[attribute]
+            self._stated[attribute] += 1
+            if len(values) < 2:
+                continue
+            stating = {fragment for value in values for fragment in value.fragments}
+            if max(value.count for value in values) == len(stating):
+                continue  # all fragments share a value
+            self._disagree[attribute] += 1
+            if attribute not in self._most or len(values) > self._most[attribute][0]:
+                shown = tuple(
+                    quoted(value.value, _LIST_CHARACTERS) for value in values[:_MOST_VALUES]
+                )
+                self._most[attribute] = (len(values), quoted(entity.name, _LIST_CHARACTERS), shown)
+
+    def order(self) -> list[str]:
+        """The attributes, in the order of the file."""
+        return self._order.merged()
+
+    def found(self) -> tuple[Conflict, ...]:
+        """What was counted, in the order of the file; of many attributes those with most."""
+        told = {name for name, _ in self._disagree.most_common(MOST_ATTRIBUTES)}
+        return tuple(
+            Conflict(
+                quoted(attribute, _LIST_CHARACTERS),
+                self._stated[attribute],
+                self._disagree[attribute],
+                *self._most[attribute][1:],
+            )
+            for attribute in self.order()
+            if attribute in told
+        )
+
+
+class EntityListBuilder:
+    """Keeps the first entities of three orders."""
+
+    def __init__(self) -> None:
+        # of each order a heap of what is greater the earlier it comes, the number and the entity
+        self._held: tuple[list[tuple[Any, int, EntityRow]], ...] = ([], [], [])
+        self._number = 0
+
+    def add(self, entity: Entity, stated: float) -> None:
+        """List an entity, where it is among the first.
+
+        Args:
+            entity: to list.
+            stated: its confidence.
+
+        """
+        self._number += 1
+        listed: EntityRow | None = None
+        name = _Reversed((entity.name.casefold(), entity.name))
+        keys = (name, len(entity.fragments), 1 - stated)
+        for held, key in zip(self._held, keys, strict=True):
+            full = len(held) >= MOST_LISTED
+            if full and not held[0][:2] < (key, -self._number):
+                continue
+            listed = listed or _listed(entity, stated)
+            push = heapq.heappushpop if full else heapq.heappush
+            push(held, (key, -self._number, listed))
+
+    def found(self) -> EntityLists:
+        """The lists, in order."""
+        return EntityLists(
+            *(tuple(one for *_, one in sorted(held, reverse=True)) for held in self._held)
+        )
+
+
+class _Reversed:
+    """Text of which the first is the largest."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: tuple[str, str]) -> None:
+        self.text = text
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return other.text < self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def _listed(entity: Entity, stated: float) -> EntityRow:
+    names = naming(tuple(entity.properties))
+    others = [values[0] for name, values in entity.properties.items() if name not in names]
+    return EntityRow(
+        quoted(entity.name, _LIST_CHARACTERS),
+        tuple(quoted(value.value, _LIST_CHARACTERS) for value in others[:_MOST_VALUES]),
+        len(entity.fragments),
+        stated,
+    )
