@@ -27,11 +27,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from shell import table
 
-from kbforge.clustering.batch.budget import Watch
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules, GibbsKernel
 from kbforge.clustering.batch.grouping import Grouping, clusters_of
 from kbforge.clustering.batch.grouping_model import model_of
-from kbforge.clustering.batch.kernels import GibbsKernel
+from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import IntArray, SparseCounts
 from kbforge.evaluation.scores import compare
 from kbforge.kernel.library import use_workers
@@ -42,7 +41,7 @@ from kbforge_lab.fastex.run import FastExRules, FastExRun
 from kbforge_lab.fastex.uncollapsed import UncollapsedRun
 from kbforge_lab.suites.document_mixture import DocumentMixture
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 PHASES = ("fragments_hashed", "statistics", "clusters_hashed", "proposals", "steps")
 SWEEPS = 4

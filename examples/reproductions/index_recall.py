@@ -53,7 +53,7 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.prepare import prepare
 from kbforge.kernel.library import kernel_library, kernel_status
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.recall import recall_of
 
 FILE = "chadwick/chadwick_100k.jsonl.gz"

@@ -21,7 +21,7 @@ from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem, Session
 from kbforge.files.fragments import read_fragments
 from kbforge.kernel.library import kernel_library, kernel_status
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 
 _PART = 1000
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from kbforge.clustering.revise import passes
 from kbforge.contracts import Fragment, Problem
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 ALPHA = 20.0

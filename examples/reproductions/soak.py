@@ -34,7 +34,7 @@ from kbforge.jobs.living.take_in import take_in
 from kbforge.kernel.library import kernel_status
 from kbforge_lab.bench.costs import resident_mib
 from kbforge_lab.bench.scale.people import records
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 
 _PART = 2_000
 _FIRST = 5_000

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from kbforge.clustering.batch.pair_matrix import PairMatrix
+from kbforge.clustering.batch.agglomerate import PairMatrix
 from kbforge.clustering.sample import keys_of_each
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import LikelihoodError

@@ -11,7 +11,7 @@ from kbforge.contracts import Particle, Posterior, Problem, Search, Subproblem
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.evaluation.scores import compare
 from kbforge_plugins.calibrators.bcubed import BCubed, best_plateau
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.calibrators.toys import Letters, draw, fragments
 
 SEARCH = Search(-6.0, 8.0)

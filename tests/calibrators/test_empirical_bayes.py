@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 from kbforge.contracts import Problem, Search
 from kbforge.errors import KBForgeError, UsageError
 from kbforge_plugins.calibrators.empirical_bayes import EmpiricalBayes, EvidenceBound, log_rising
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.calibrators.toys import Letters, draw, fragments, partitions
 
 SEARCH = Search(-6.0, 8.0)

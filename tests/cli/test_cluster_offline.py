@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kbforge.clustering.batch import budget
+from kbforge.clustering.batch import run as offline
+from kbforge.clustering.batch.agglomerate import MergeGains
 from kbforge.clustering.batch.grouping_model import MergingTable, TableModel
-from kbforge.clustering.batch.merge_gains import MergeGains
 from kbforge.clustering.batch.visits import Visits
 from tests.cli.test_cluster import GAUSSIAN, write_points
 from tests.program import Run
@@ -84,8 +84,8 @@ def test_control_c_within_the_start_keeps_the_first_fragments(
     model: Any,
     takes_in: str,
 ) -> None:
-    monkeypatch.setattr(budget, "_SETS_A_STEP", 8)
-    monkeypatch.setattr(budget, "_SECONDS_BETWEEN_REPORTS", 0.0)
+    monkeypatch.setattr(offline, "_SETS_A_STEP", 8)
+    monkeypatch.setattr(offline, "_SECONDS_BETWEEN_REPORTS", 0.0)
     read, stretches = getattr(model, takes_in), []
 
     def interrupting(self: Any, some: Any) -> None:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
-from kbforge.clustering.batch.pair_matrix import PairMatrix
+from kbforge.clustering.batch.agglomerate import MergeRules, PairMatrix, agglomerate
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import ScoreCache

@@ -24,7 +24,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.indexes.selective import Selective
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
 from tests.clustering.test_conductor import of_people as entities
 from tests.clustering.test_exactness import attributes, records

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import Constraints, Decision, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.test_constraints import mass
 from tests.clustering.test_exactness import BELL_7, represented, vectors

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import budget, grouping_model
-from kbforge.clustering.batch.editable_tables import RebuiltClusters, editable
+from kbforge.clustering.batch import grouping_model
+from kbforge.clustering.batch import run as offline
+from kbforge.clustering.batch.grouping_model import RebuiltClusters, editable
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -28,8 +29,7 @@ from kbforge.contracts import (
 )
 from kbforge.testing import Categorical, LikelihoodContract
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.toys import Chain, Point, fragments_of, normal
@@ -66,8 +66,8 @@ class Slow:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(budget.time, "monotonic", made)
-    monkeypatch.setattr(budget, "_SETS_A_STEP", 8)
+    monkeypatch.setattr(offline.time, "monotonic", made)
+    monkeypatch.setattr(offline, "_SETS_A_STEP", 8)
     return made
 
 

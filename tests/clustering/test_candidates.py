@@ -14,9 +14,7 @@ from kbforge.clustering.online.candidates import Candidates, InHeaviest
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior, Problem
 from kbforge.testing import BlackBox, Categorical, UniformLikelihood
 from kbforge.testing.examples import fragments as example_fragments
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from tests.people import people
 
@@ -207,7 +205,7 @@ class Everything(CandidateIndex):
 CLUSTERERS = {
     "split-smc": SplitSmc(particles=20, floor=0.0),
     "smc": Smc(particles=20, floor=0.0),
-    "greedy": Greedy(),
+    "greedy": GreedyClusterer(),
 }
 
 

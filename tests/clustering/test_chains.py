@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch import budget
+from kbforge.clustering.batch import run as offline
 from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
 from kbforge.clustering.batch.chain import Chain as MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
@@ -18,9 +18,8 @@ from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import ScoreCache
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
+from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Target
 from tests.clustering.test_exactness import represented
@@ -115,7 +114,7 @@ def test_out_of_time_before_there_is_a_possible_grouping(
 ) -> None:
     """Only all of them together are possible, and time is up at once."""
     ticks = itertools.count()
-    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
     likelihood = Rule(lambda ids: 0.0 if len(ids) == len(POINTS) else -np.inf)
     found = run(clusterer(budget=0.5), likelihood)
     assert found.ended is Ending.INTERRUPTED
@@ -254,7 +253,7 @@ def sweeps_of(clusterer: Any, likelihood: Any = None, points: list[Point] = LOOS
         (Metropolis(patience=20, sweeps=9_999), Ending.PATIENCE),
         (Agglomerative(), Ending.DONE),
         (Agglomerative(batch=5), Ending.DONE),
-        (Greedy(), Ending.DONE),
+        (GreedyClusterer(), Ending.DONE),
     ],
 )
 def test_it_says_what_ended_it(clusterer: Any, ended: Ending) -> None:
@@ -286,7 +285,7 @@ def test_it_stops_when_nothing_better_is_found_for_long(clusterer: Any) -> None:
 @pytest.mark.parametrize("clusterer", OFFLINE)
 def test_it_stops_when_the_budget_is_spent(clusterer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = itertools.count()
-    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
     found = run(clusterer(budget=9.0), Gaussian(), LOOSE)
     assert (found.ended, found.complete) == (Ending.BUDGET, True)
     assert next(ticks) < 16
@@ -308,7 +307,7 @@ def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(
     clusterer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # only rounds are told of while the clock stands still
-    monkeypatch.setattr(budget.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(offline.time, "monotonic", lambda: 0.0)
     shown: list[Posterior] = []
 
     def stop(progress: Progress) -> None:
@@ -332,7 +331,7 @@ def test_an_interrupt_within_a_sequential_start_keeps_the_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = itertools.count()
-    monkeypatch.setattr(budget.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(offline.time, "monotonic", lambda: float(next(ticks)))
 
     def stop(progress: Progress) -> None:
         if progress.fragments == 3:

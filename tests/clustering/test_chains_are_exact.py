@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain import Chain, Kernel
 from kbforge.clustering.batch.grouping import NEW
 from kbforge.clustering.batch.grouping import Grouping as State
-from kbforge.clustering.batch.kernels import Kernel
-from kbforge.clustering.batch.moves import Move
+from kbforge.clustering.batch.grouping_model import Move
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial

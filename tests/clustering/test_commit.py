@@ -14,7 +14,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import Fate, Problem
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, compare
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target

@@ -21,7 +21,7 @@ from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragme
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.kernel.library import WORKERS, kernel_library, kernel_status, use_workers, workers
 from kbforge.models.tempering import tempered
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.indexes.selective import Selective
@@ -31,8 +31,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_plugins.resamplers.greedy import Greedy
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Greedy, Optimal
 from tests.clustering.both_engines import ALPHA, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys

@@ -19,7 +19,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.kernel.library import kernel_library, kernel_status
 from kbforge.testing import MemoryPages
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys
 from tests.clustering.test_constraints import sided

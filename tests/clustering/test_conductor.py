@@ -24,7 +24,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import KBForgeError, LikelihoodError
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.crews import HereExecutor
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, normal

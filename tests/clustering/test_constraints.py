@@ -28,9 +28,8 @@ from kbforge.contracts import (
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.chains import Gibbs
+from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of

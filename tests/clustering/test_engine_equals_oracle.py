@@ -19,7 +19,7 @@ from kbforge.contracts import (
     Problem,
 )
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, bridging_stream, run_both
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.test_exactness import attributes

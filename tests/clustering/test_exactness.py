@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Problem
 from kbforge.testing import UniformLikelihood
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.fitting import Fitted, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
@@ -190,6 +188,6 @@ def test_greedy_is_smc_with_one_particle() -> None:
     fragments = vectors(rng, 60)
     problem = Problem(Gaussian(), 1.0)
     one = Smc(particles=1).cluster(fragments, problem, rng)
-    greedy = Greedy().cluster(fragments, problem, rng)
+    greedy = GreedyClusterer().cluster(fragments, problem, rng)
     assert sorted(one.clusters()) == sorted(greedy.clusters())
     assert one.log_posterior == pytest.approx(greedy.log_posterior, abs=1e-9)

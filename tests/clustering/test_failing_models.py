@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import Chain
-from kbforge.clustering.batch.chain_run import MakeKernel
+from kbforge.clustering.batch.chain import Chain, MakeKernel
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import SetModel
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal

@@ -34,10 +34,12 @@ from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
-from kbforge_plugins.resamplers.greedy import Greedy
-from kbforge_plugins.resamplers.multinomial import Multinomial
-from kbforge_plugins.resamplers.optimal import Optimal
-from kbforge_plugins.resamplers.stratified import Stratified
+from kbforge_plugins.resamplers import (
+    Greedy,
+    Multinomial,
+    Optimal,
+    Stratified,
+)
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import attributes, bits, counts, names, records, vectors
 from tests.profile import examples

@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import Chain
-from kbforge.clustering.batch.chain_run import MakeKernel
+from kbforge.clustering.batch.chain import Chain, MakeKernel
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.metropolis import Metropolis
+from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -17,7 +17,7 @@ from kbforge.clustering.online.reweigh import log_marginal_alone
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import Cluster, IntArray, Problem
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.oracle import Target, log_sum_exp

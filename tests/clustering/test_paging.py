@@ -31,7 +31,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import BlackBox, Categorical, MemoryPages
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of

@@ -13,16 +13,14 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
-from kbforge_plugins.resamplers.greedy import Greedy as GreedyResampler
-from kbforge_plugins.resamplers.multinomial import Multinomial
+from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
+from kbforge_plugins.resamplers import Greedy as GreedyResampler
+from kbforge_plugins.resamplers import Multinomial
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.toys import POINTS, BlackBox, Chain, Rule, fragments_of, normal
 
-CLUSTERERS = [Greedy, Smc, SplitSmc]
+CLUSTERERS = [GreedyClusterer, Smc, SplitSmc]
 BRIDGE = 12  # where the points of a bridging stream begin that lie between its groups
 RULES = {
     "greedy": Rules(1, GreedyResampler(), splits=True),

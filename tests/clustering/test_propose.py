@@ -13,15 +13,13 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
-from kbforge_plugins.resamplers.greedy import Greedy as GreedyResampler
+from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
+from kbforge_plugins.resamplers import Greedy as GreedyResampler
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, run_both
 from tests.clustering.oracle import SlowSmc, Target
 from tests.clustering.toys import POINTS, Chain, Rule, categories, fragments_of, normal
 
-CLUSTERERS = [Greedy, Smc, SplitSmc]
+CLUSTERERS = [GreedyClusterer, Smc, SplitSmc]
 
 
 def state_of(seed: int) -> State:

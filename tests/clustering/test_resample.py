@@ -25,10 +25,9 @@ from kbforge.clustering.sharding.packing import pack_led, pack_pages, unpack_led
 from kbforge.clustering.state import State
 from kbforge.contracts import CandidateIndex, Fragment, Led, Problem
 from kbforge.errors import LikelihoodError, UsageError
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from kbforge_plugins.resamplers.greedy import Greedy
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, run_both
 from tests.clustering.contents import contents
 from tests.clustering.oracle import SlowSmc, Target, log_sum_exp

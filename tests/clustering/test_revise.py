@@ -14,8 +14,7 @@ from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import Constraints, Decision, Fragment, Interrupted, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of

@@ -21,17 +21,15 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox, Categorical, examples
-from kbforge_plugins.clusterers.gibbs import Gibbs
-from kbforge_plugins.clusterers.greedy import Greedy
-from kbforge_plugins.clusterers.smc import Smc
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.chains import Gibbs
+from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.test_failures import LIKELIHOODS, RULES
 from tests.clustering.toys import Chain, fragments_of, normal
 
-CLUSTERERS = [Greedy, Smc, SplitSmc]
+CLUSTERERS = [GreedyClusterer, Smc, SplitSmc]
 POINTS = [(0.0,), (0.1,), (5.0,), (5.1,), (9.0,)]
 
 
@@ -143,7 +141,7 @@ class Plain(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        return Greedy().cluster(fragments, problem, rng, on_step)
+        return GreedyClusterer().cluster(fragments, problem, rng, on_step)
 
 
 @pytest.mark.parametrize("clusterer", [Plain, Gibbs])

@@ -23,8 +23,7 @@ from kbforge.errors import UsageError
 from kbforge.testing import BlackBox
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.names import Names
-from kbforge_plugins.resamplers.greedy import Greedy
-from kbforge_plugins.resamplers.multinomial import Multinomial
+from kbforge_plugins.resamplers import Greedy, Multinomial
 from tests.clustering.test_candidates import Keys
 from tests.clustering.toys import Chain, normal
 from tests.people import people
@@ -202,7 +201,11 @@ def test_what_cannot_be_sharded_is_refused() -> None:
     require_shardable(problem, rules)
     for bad, how, said in (
         (problem, Rules(3, Greedy(), splits=False), "plain smc"),
-        (problem, Rules(3, Multinomial(), splits=True, weights="marginal"), "random numbers"),
+        (
+            problem,
+            Rules(3, Multinomial(), splits=True, weights="marginal"),
+            "random numbers",
+        ),
         (Problem(chain, 1.0), rules, "--index"),
         (Problem(chain, 1.0, index=Keys(), constraints=Constraints((), "x")), rules, "--link"),
     ):

@@ -17,11 +17,18 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.batch import grouping_model
-from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain import Chain, GibbsKernel, Kernel
 from kbforge.clustering.batch.grouping import NEW, Grouping
-from kbforge.clustering.batch.grouping_model import GroupingModel, model_of
-from kbforge.clustering.batch.kernels import GibbsKernel, Kernel
-from kbforge.clustering.batch.moves import STAY, Move, apply, merge, put, split
+from kbforge.clustering.batch.grouping_model import (
+    STAY,
+    GroupingModel,
+    Move,
+    apply,
+    merge,
+    model_of,
+    put,
+    split,
+)
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, Fragment
 from kbforge.errors import UsageError

@@ -10,7 +10,7 @@ import pytest
 from kbforge.clustering.revise.replace import plan_replacement
 from kbforge.clustering.revise.split_merge import split_or_merge
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment, Problem, Session
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.minhash import MinHash
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram

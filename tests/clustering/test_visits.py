@@ -13,7 +13,7 @@ import pytest
 from kbforge.clustering.batch.grouping import leaders
 from kbforge.clustering.batch.visits import LogTerms, Sample, Visits, subproblems_of
 from kbforge.contracts import Subproblem
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import partitions
 
 

@@ -24,7 +24,7 @@ from kbforge.contracts import ConjugateLikelihood, Progress
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.models.scorers import scorers
 from kbforge.testing import BlackBox
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.executors.ray import Ray
 from kbforge_plugins.executors.reaching import require_answer
 from tests.clustering.test_conductor import RULES, local, of_people

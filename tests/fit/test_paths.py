@@ -12,7 +12,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.fit.merge_path import MergePath, candidates, merge_path
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.fit.people import made
 
 

@@ -21,12 +21,17 @@ from kbforge.contracts import (
     Problem,
     Session,
 )
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.binary_hash import BinaryHash
-from kbforge_plugins.indexes.directions import Directions, sides
-from kbforge_plugins.indexes.features import dense, features_of, of_vectors, sides_of
-from kbforge_plugins.indexes.minhash import MinHash
-from kbforge_plugins.indexes.minima import Amounts
+from kbforge_plugins.indexes.features import (
+    Directions,
+    dense,
+    features_of,
+    of_vectors,
+    sides,
+    sides_of,
+)
+from kbforge_plugins.indexes.minhash import Amounts, MinHash
 from kbforge_plugins.indexes.ngrams import Ngrams
 from kbforge_plugins.indexes.projection import Projection
 from kbforge_plugins.likelihoods.gaussian import Gaussian

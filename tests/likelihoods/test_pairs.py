@@ -13,7 +13,7 @@ from kbforge.contracts import Fragment, Problem
 from kbforge.errors import KBForgeError, ModelError, UsageError
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, weight
 

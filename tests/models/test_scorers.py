@@ -19,7 +19,7 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import Workers, cluster, make_workers
 from kbforge.models.scorers import LEAST, ScoredElsewhere, ScoreWorker, pieces_of, scorers
 from kbforge.testing import BlackBox
-from kbforge_plugins.clusterers.split_smc import SplitSmc
+from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.clustering.crews import Here, HereExecutor
 from tests.clustering.test_conductor import of_people
 from tests.people import people, write_people

@@ -3,10 +3,9 @@
 | module | what is in it |
 |---|---|
 | grouping | one grouping of all fragments, changed move by move |
-| moves | what can be done to a grouping, and the one place where it is done |
-| grouping_model | what a likelihood says of the clusters of a grouping |
-| editable_tables | live tables whose clusters fragments can leave, made of any live table |
-| kernels, chain, chain_run, visits | what moves next; the chain; its run; the posterior it shows |
-| merge_gains, pair_matrix, agglomerate | what merges gain; all pairs of them; merging |
-| budget, outcome | how long a run may take, and what comes out of it |
+| grouping_model | moves, and what a likelihood says of the clusters of a grouping |
+| chain, visits | kernels and the run of a chain; the posterior that its visits show |
+| agglomerate | the gains of merges, and merging |
+| splitmerge | kernels that split and merge clusters |
+| run | how long a run may take, and what comes out of it |
 """

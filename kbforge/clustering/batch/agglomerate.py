@@ -1,8 +1,19 @@
 """Agglomerative clustering: the best merge of two clusters, until none gains anything.
 
 Three ways to find the next merge, one class each: all pairs, kept up to date; a sampled batch of
-pairs; and the pairs that a surrogate ranks first. What a merge gains is in `merge_gains`. A
-cluster's slot is its smallest fragment.
+pairs; and the pairs that a surrogate ranks first. A cluster's slot is its smallest fragment.
+
+*Gain.* The Bayesian merge statistic says how much more probable two clusters are as one:
+
+    gain(C, D) = [log p(C + D) + L(C + D)] - [log p(C) + L(C)] - [log p(D) + L(D)]
+
+with log p(C) = log alpha + lgamma(|C|) of the Dirichlet process: what a merge adds to the log
+posterior (Heller and Ghahramani 2005; split-SMC paper, section 4). The likelihood's part comes from
+the model beside the grouping.
+
+*Matrix.* The matrix of all gains is symmetric. Each row remembers its best entry, so that a merge,
+which changes one row and column and empties another, costs time proportional to n and to the few
+rows that had their best there. Among equals the pair of the earliest clusters is the best.
 """
 
 from __future__ import annotations
@@ -14,13 +25,15 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch, require_positive, stretches
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import MergingModel, SetModel, merging_model_of
-from kbforge.clustering.batch.merge_gains import MergeGains
-from kbforge.clustering.batch.moves import Move, apply
-from kbforge.clustering.batch.outcome import concluded
-from kbforge.clustering.batch.pair_matrix import PairMatrix
+from kbforge.clustering.batch.grouping_model import (
+    MergingModel,
+    Move,
+    SetModel,
+    apply,
+    merging_model_of,
+)
+from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
@@ -37,7 +50,114 @@ from kbforge.contracts import (
     Rounds,
     Subproblem,
 )
-from kbforge.errors import UsageError
+from kbforge.errors import LikelihoodError, UsageError
+
+
+class PairMatrix:
+    """Gains of n clusters' pairs, shape [n, n]; -inf where there is no pair. 8 n^2 bytes."""
+
+    def __init__(self, n: int) -> None:
+        # filled row by row: all of it at once would keep a run from looking at the clock
+        self._gain = np.empty((n, n))
+        self._best = np.full(n, -np.inf)
+        self._partner = np.zeros(n, dtype=np.int64)
+
+    def fill(self, a: int, gains: FloatArray) -> None:
+        """Set a's row and column; all are to be, and `settle` is to be called, before `best`."""
+        self._gain[a] = gains
+        self._gain[:, a] = gains
+
+    def settle(self) -> None:
+        """Find every row's best."""
+        self._refresh(np.ones(len(self._best), dtype=np.bool_))
+
+    def update(self, a: int, b: int, gains: FloatArray) -> None:
+        """C_b has gone into C_a; `gains` are those of the new C_a."""
+        self._gain[b] = self._gain[:, b] = -np.inf
+        self.fill(a, gains)
+        # a row without a pair, as every row merged away is, has lost nothing
+        stale = ((self._partner == a) | (self._partner == b)) & (self._best > -np.inf)
+        stale[[a, b]] = True
+        self._refresh(stale)
+        earlier = (gains == self._best) & (a < self._partner)
+        better = ~stale & ((gains > self._best) | earlier)
+        self._best[better], self._partner[better] = gains[better], a
+
+    def best(self) -> tuple[int, int, float]:
+        """The pair that gains most, the earlier cluster first, and its gain."""
+        a = int(self._best.argmax())
+        return a, int(self._partner[a]), float(self._best[a])
+
+    def heaviest(self, count: int) -> tuple[IntArray, IntArray]:
+        """The `count` pairs that gain most (fewer if there are fewer), best first."""
+        # every pair is there twice, and is at most what either row has best
+        rows = _largest(self._best, 2 * count)
+        gain = self._gain[rows].ravel()
+        index = _largest(gain, 2 * count)
+        index = index[gain[index] > -np.inf]
+        n = len(self._best)
+        one, other = rows[index // n], index % n
+        pair = np.unique(np.minimum(one, other) * n + np.maximum(one, other))
+        pair = pair[np.argsort(-self._gain.ravel()[pair], kind="stable")][:count]
+        return pair // n, pair % n
+
+    def _refresh(self, stale: np.ndarray) -> None:
+        rows = stale.nonzero()[0]
+        partner = self._gain[rows].argmax(axis=1)
+        self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]
+
+
+def _largest(values: FloatArray, count: int) -> IntArray:
+    """Where the `count` largest are, or all if there are fewer, in no order."""
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.asarray(np.argpartition(-values, count)[:count])
+
+
+class MergeGains:
+    """What merges of a grouping's clusters gain. Values in nats.
+
+    Args:
+        grouping: of fragments that all have a cluster; it may only merge them from now on.
+        prior: of the groupings.
+
+    """
+
+    def __init__(self, grouping: Grouping, prior: DirichletProcess) -> None:
+        self._grouping = grouping
+        self._size: IntArray = np.array([len(members) for members in grouping.members], np.int64)
+        # by size less one; twice as long as the largest cluster, which a row pairs with itself
+        self._log_cluster = prior.log_cluster(np.arange(1, 2 * grouping.n_fragments + 1))
+        self._log_prior = self._log_cluster[self._size - 1]
+
+    def merged(self, a: int, b: int) -> None:
+        """C_b has gone into C_a."""
+        self._size[a] += self._size[b]
+        self._log_prior[a] = self._log_cluster[self._size[a] - 1]
+
+    def row(self, model: MergingModel, slot: int) -> FloatArray:
+        """What merging a cluster with each other gains, -inf where there is none, shape [n].
+
+        Raises:
+            LikelihoodError: NaN or +inf.
+
+        """
+        others = self._grouping.in_use()
+        others[slot] = False
+        ratio = np.where(others, model.merges(slot), -np.inf)
+        if np.isnan(ratio).any() or (ratio == np.inf).any():
+            raise LikelihoodError("the likelihood (or surrogate) returned NaN or +inf")
+        return np.asarray(ratio + self._prior_gain(slot, np.arange(len(others))))
+
+    def pairs(self, model: SetModel, a: IntArray, b: IntArray) -> FloatArray:
+        """What merging pairs of clusters gains, shape [len(a)]."""
+        return model.pairs(a, b) + self._prior_gain(a, b)
+
+    def _prior_gain(self, a: IntArray | int, b: IntArray | int) -> FloatArray:
+        """The prior's part."""
+        both = self._log_cluster[self._size[a] + self._size[b] - 1]
+        return np.asarray(both - self._log_prior[a] - self._log_prior[b])
+
 
 MOST_FRAGMENTS = 20_000  # the matrix of all pairs then has 3.2 GB
 _IDLE_BATCHES = 100

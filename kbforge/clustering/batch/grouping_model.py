@@ -1,28 +1,43 @@
-"""A model beside a grouping: what a likelihood says of its clusters, move after move.
+"""Moves of fragments between the clusters of a grouping, and a likelihood's scores beside it.
 
 Samplers, agglomeration and the calibrator by reassignment ask the same questions of a likelihood:
-how well does a fragment fit each cluster, how well its own without it, what do two clusters gain as
-one. Here are two ways to answer, behind one interface: a live table of a conjugate likelihood, of
-which the grouping's slots are the slots, and whole sets that a black box scores, each distinct
-content once.
+how well does a fragment fit each cluster, how well its own without it, what do two clusters gain by
+a merge. There are two ways to answer, with one interface: a live table of a conjugate likelihood,
+which has the grouping's slots, and whole sets that a black box scores, each distinct content once.
 
-The online clusterers have another way (`online.scoring`), because there a fragment stands before
-many groupings at once: clusters are shared among particles, so they are copied to grow and nothing
-ever leaves them. Here is one grouping, and its clusters change in place.
+The online clusterers have another way (`online.scoring`), because there a fragment meets many
+groupings at once: particles share clusters, so clusters are copied to grow and no fragment ever
+leaves them. Here is one grouping, and its clusters change in place.
 
-*Impossible sets.* A set with L = -inf is no place to go to, but a run may start in one, and leaving
-it must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
+*Impossible sets.* Nothing joins a set with L = -inf, but a run may start in one, and leaving it
+must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
+
+*Tables that only grow.* Samplers take fragments out of clusters, and a table that is not `editable`
+can only grow them. `RebuiltClusters` works around that: a cluster that loses a fragment is rebuilt
+from the others, at a cost of one `extend` for each of them. `GrownClusters` finds the slots.
+
+*Moves.* A move takes fragments out of one cluster and puts them all into one place: another
+cluster, or a new one. One fragment that moves, a cluster that splits and two that merge are all of
+this form; so is a part of one cluster that joins another.
+
+| move | fragments | place |
+|---|---|---|
+| `put` | one, perhaps in no cluster yet | a slot, or NEW |
+| `split` | some of a cluster, the fewer of the two parts | NEW |
+| `merge` | all of a cluster, the smaller of the two | the other's slot |
+| `STAY` | none | |
+
+Proposing a move only reads; `apply` is the one place that makes a move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kbforge.clustering.batch.editable_tables import RebuiltClusters, editable
-from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -34,6 +49,192 @@ from kbforge.contracts import (
     Observation,
 )
 from kbforge.models.score_cache import SetScores
+
+
+def editable(table: LiveClusters) -> LiveClusters:
+    """The table itself if fragments can leave its clusters, else one around it that rebuilds."""
+    return table if table.editable else RebuiltClusters(table)
+
+
+class GrownClusters:
+    """A live table in which clusters grow by fragments, and that finds the slots for them.
+
+    Attributes:
+        table: the table itself.
+        n_slots: slots 0..n_slots-1 are in use or free.
+
+    """
+
+    def __init__(self, table: LiveClusters) -> None:
+        self.table = table
+        self.n_slots = 0
+        self._free: list[int] = []
+
+    def add(self, x: Observation, parent: int) -> int:
+        """The slot of parent + x; the parent stays. A parent of -1 is the empty cluster."""
+        if self._free:
+            child = self._free.pop()
+        else:
+            child, self.n_slots = self.n_slots, self.n_slots + 1
+        self.table.extend(x, np.array([parent]), np.array([child]))
+        return child
+
+    def add_all(self, xs: Sequence[Observation], parent: int) -> int:
+        """The slot of parent + all of xs; the parent stays, what lies between is released."""
+        slot = parent
+        for x in xs:
+            child = self.add(x, slot)
+            if slot != parent:
+                self.release(slot)
+            slot = child
+        return slot
+
+    def release(self, slot: int) -> None:
+        """Forget a cluster; its slot is free."""
+        self.table.release(np.array([slot]))
+        self._free.append(slot)
+
+
+class RebuiltClusters(LiveClusters):
+    """Editable clusters on top of any table. Its slots are not the table's: a changed cluster
+    gets a new slot there.
+    """
+
+    editable = True
+
+    def __init__(self, table: LiveClusters) -> None:
+        self._grown = GrownClusters(table)
+        self._held: dict[int, list[Observation]] = {}
+        self._place: IntArray = np.zeros(0, dtype=np.int64)
+
+    def encode(self, fragment: Fragment) -> Observation:
+        return self._grown.table.encode(fragment)
+
+    def log_predictive(self, x: Observation, slots: int) -> FloatArray:
+        everywhere = self._grown.table.log_predictive(x, self._grown.n_slots)
+        out = np.zeros(slots)
+        known = self._place[:slots]
+        out[: len(known)] = everywhere[known]
+        return out
+
+    def log_predictive_new(self, x: Observation) -> float:
+        return self._grown.table.log_predictive_new(x)
+
+    def log_predictive_held(self, x: Observation, slot: int) -> float:
+        rest = self._without(x, slot)
+        if not rest:
+            return self.log_predictive_new(x)
+        place = self._grown.add_all(rest, -1)
+        gain = float(self._grown.table.log_predictive(x, self._grown.n_slots)[place])
+        self._grown.release(place)
+        return gain
+
+    def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
+        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
+            held = self._held[parent] if parent >= 0 else []
+            place = int(self._place[parent]) if held else -1
+            self._settle(child, [*held, x], self._grown.add(x, place))
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            del self._held[slot]
+            self._grown.release(int(self._place[slot]))
+
+    def add(self, x: Observation, slot: int) -> None:
+        old = int(self._place[slot])
+        self._settle(slot, [*self._held[slot], x], self._grown.add(x, old))
+        self._grown.release(old)
+
+    def remove(self, x: Observation, slot: int) -> None:
+        rest = self._without(x, slot)
+        self._grown.release(int(self._place[slot]))
+        self._settle(slot, rest, self._grown.add_all(rest, -1))
+
+    def _without(self, x: Observation, slot: int) -> list[Observation]:
+        # by identity: an observation may be an array, of which equality says nothing
+        held = self._held[slot]
+        at = next(i for i, other in enumerate(held) if other is x)
+        return [*held[:at], *held[at + 1 :]]
+
+    def _settle(self, slot: int, held: list[Observation], place: int) -> None:
+        if slot >= len(self._place):
+            extra = np.zeros(max(64, slot), dtype=np.int64)
+            self._place = np.concatenate([self._place, extra])
+        self._held[slot], self._place[slot] = held, place
+
+
+class Move(NamedTuple):
+    """Fragments of one cluster, where they go, and what that gains.
+
+    Attributes:
+        fragments: all of one cluster, or one that is in none yet; none if nothing moves.
+        place: the slot of a cluster, or NEW.
+        gain: what the move adds to the log posterior, nats.
+
+    """
+
+    fragments: Sequence[int]
+    place: int
+    gain: float
+
+
+STAY = Move((), NEW, 0.0)
+"""Nothing moves."""
+
+
+def put(fragment: int, place: int, gain: float) -> Move:
+    """One fragment goes to a slot, or with NEW into a cluster of its own."""
+    return Move((fragment,), place, gain)
+
+
+def split(grouping: Grouping, slot: int, part: Collection[int], gain: float) -> Move:
+    """A cluster becomes two: a part of it, and the rest. The fewer of them move."""
+    members = grouping.members[slot]
+    if 2 * len(part) <= len(members):
+        return Move(tuple(part), NEW, gain)
+    return Move(tuple(members.difference(part)), NEW, gain)
+
+
+def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
+    """The clusters of two slots become one. The smaller moves, of equals the second."""
+    if len(grouping.members[a]) < len(grouping.members[b]):
+        a, b = b, a
+    return Move(tuple(grouping.members[b]), a, gain)
+
+
+def apply(move: Move, grouping: Grouping, models: Sequence[Scoring]) -> bool:
+    """Make a move; whether anything changed.
+
+    No model is asked for a score, so that this cannot fail half way. A fragment that goes where it
+    is, and a whole cluster that goes into a new one, stay.
+
+    Raises:
+        ValueError: this is no move of this grouping. Nothing has changed then.
+
+    """
+    fragments, place = move.fragments, move.place
+    if not fragments:
+        return False
+    old = grouping.slot_of[fragments[0]]
+    if len(fragments) > 1:
+        _require_part(grouping, fragments, old)
+    if old >= 0 and place == old:
+        return False
+    if old >= 0 and place == NEW and len(fragments) == len(grouping.members[old]):
+        return False
+    if place != NEW and not grouping.members[place]:
+        raise ValueError(f"there is no cluster in slot {place}")
+    new = grouping.move(fragments, place)
+    for model in models:
+        model.moved(fragments, old, new)
+    return True
+
+
+def _require_part(grouping: Grouping, fragments: Sequence[int], slot: int) -> None:
+    part = set(fragments)
+    if slot < 0 or len(part) < len(fragments) or not part <= grouping.members[slot]:
+        raise ValueError("a move takes one fragment, or different ones of one cluster")
+
 
 IMPOSSIBLE = -1e12
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_lab.fastex.counts import Taylor
 from kbforge_lab.fastex.mixture_run import RANDOM, mixture_start
 from kbforge_lab.fastex.run import FastExRules, run_fastex
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, require_start
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 _MOST_BITS = 1024
 _MOST_TRIES = 16

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch
 from kbforge.clustering.batch.grouping import clusters_of
-from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.run import Watch, concluded
 from kbforge.contracts import (
     Cluster,
     Clusterer,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
+from kbforge.clustering.batch.splitmerge.alike import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.published import PublishedOpposite
-from kbforge_plugins.clusterers.splitting import Ground, SplitMerge, require_tables
+from kbforge_plugins.clusterers.minsm import Ground, SplitMerge, require_tables
 from kbforge_plugins.clusterers.starting import SINGLETONS
 from kbforge_plugins.indexes.features import features_of, sides_of
 

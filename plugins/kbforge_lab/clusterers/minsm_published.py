@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kbforge_lab.splitmerge.published import PublishedAlike
-from kbforge_plugins.clusterers.minsm import MinSm
-from kbforge_plugins.clusterers.splitting import Ground
+from kbforge_plugins.clusterers.minsm import Ground, MinSm
 from kbforge_plugins.clusterers.starting import SINGLETONS
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
-from kbforge_plugins.clusterers.splitting import Ground, SplitMerge
+from kbforge_lab.splitmerge.two_clusters import two_clusters
+from kbforge_plugins.clusterers.minsm import Ground, SplitMerge
 from kbforge_plugins.clusterers.starting import SINGLETONS
 
 
@@ -37,4 +38,5 @@ class Rgsm(SplitMerge):
 
     def splitting(self, ground: Ground) -> RestrictedGibbsKernel:
         """See `SplitMerge`."""
-        return RestrictedGibbsKernel(ground.clusters, ground.two(), self._scans, self._moves)
+        two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
+        return RestrictedGibbsKernel(ground.clusters, two, self._scans, self._moves)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import orjson
 
-from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.run import concluded
 from kbforge.contracts import (
     Clusterer,
     Fragment,
@@ -29,7 +29,7 @@ from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3
 from kbforge_lab.scdp.sampler import Scdp as Model
 from kbforge_lab.scdp.separation import Near
 from kbforge_plugins.clusterers.starting import ONE, SINGLETONS, groups_from, require_start
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 LINKED = "linked"
 

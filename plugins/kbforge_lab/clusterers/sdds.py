@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kbforge_lab.splitmerge.likelihood_guided import LikelihoodGuidedKernel
-from kbforge_plugins.clusterers.splitting import Ground, SplitMerge
+from kbforge_lab.splitmerge.two_clusters import two_clusters
+from kbforge_plugins.clusterers.minsm import Ground, SplitMerge
 
 
 class Sdds(SplitMerge):
@@ -16,4 +17,5 @@ class Sdds(SplitMerge):
 
     def splitting(self, ground: Ground) -> LikelihoodGuidedKernel:
         """See `SplitMerge`."""
-        return LikelihoodGuidedKernel(ground.clusters, ground.model, ground.two(), self._moves)
+        two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
+        return LikelihoodGuidedKernel(ground.clusters, ground.model, two, self._moves)

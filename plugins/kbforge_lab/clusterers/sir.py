@@ -8,7 +8,7 @@ import numpy as np
 
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge_lab.replicas.run import ReplicaRules, run_replicas
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 
 class Sir(Clusterer):

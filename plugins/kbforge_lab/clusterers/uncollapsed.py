@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_lab.fastex.mixture_run import RANDOM, mixture_start
 from kbforge_lab.fastex.uncollapsed import run_uncollapsed
 from kbforge_plugins.clusterers.starting import require_start
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 
 class Uncollapsed(Clusterer):

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
 from kbforge.clustering.batch.grouping import clusters_of, leaders
+from kbforge.clustering.batch.run import Watch
 from kbforge.clustering.batch.visits import Visits, subproblems_of
 from kbforge.contracts import (
     Cluster,

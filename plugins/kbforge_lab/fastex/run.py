@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
 from kbforge.clustering.batch.grouping import clusters_of
-from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.run import Watch, concluded
 from kbforge.contracts import (
     Cluster,
     Fragment,

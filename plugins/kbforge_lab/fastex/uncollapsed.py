@@ -16,10 +16,9 @@ from typing import Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from kbforge.clustering.batch.budget import Watch
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
 from kbforge.clustering.batch.grouping import clusters_of
-from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.run import Watch, concluded
 from kbforge.contracts import (
     Cluster,
     FloatArray,

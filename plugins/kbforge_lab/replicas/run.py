@@ -9,8 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch, require_positive
-from kbforge.clustering.batch.outcome import concluded
+from kbforge.clustering.batch.run import Watch, concluded, require_positive
 from kbforge.clustering.batch.visits import Sample, subproblems_of
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess

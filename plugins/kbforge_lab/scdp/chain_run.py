@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from kbforge.clustering.batch.budget import Watch, require_positive
 from kbforge.clustering.batch.grouping import leaders
+from kbforge.clustering.batch.run import Watch, require_positive
 from kbforge.clustering.batch.visits import Sample, subproblems_of
 from kbforge.contracts import (
     Cluster,

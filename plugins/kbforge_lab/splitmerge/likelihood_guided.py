@@ -33,13 +33,12 @@ from scipy.special import gammaln
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
+from kbforge.clustering.batch.splitmerge.alike import any_parts, any_two, log_dumb_split
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
-from kbforge.clustering.batch.splitmerge.smart_dumb import any_parts, any_two, log_dumb_split
-from kbforge.clustering.batch.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.numerics.logs import log_sum_exp
+from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 
 
 class LikelihoodGuidedKernel(SplitMergeKernel):

@@ -33,11 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import pairs_with
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
-from kbforge.clustering.batch.splitmerge.smart_dumb import Parted, SmartDumb
+from kbforge.clustering.batch.splitmerge.alike import Parted, Rotation, SmartDumb, pairs_with
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
 from kbforge.contracts import FloatArray, IntArray
 
 _LOG_2 = math.log(2)

@@ -27,12 +27,9 @@ import math
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
-from kbforge.clustering.batch.splitmerge.buckets import Buckets
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
+from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
 from kbforge.contracts import Features, FloatArray, IntArray
 from kbforge_lab.splitmerge.opposite import Looked, OppositeKernel, SignTables, shares
 

@@ -25,11 +25,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
-from kbforge.clustering.batch.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 from kbforge.contracts import IntArray
+from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 
 
 class RestrictedGibbsKernel(SplitMergeKernel):

@@ -29,9 +29,8 @@ from itertools import islice
 
 import numpy as np
 
-from kbforge.clustering.batch.editable_tables import GrownClusters
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import GroupingModel, table_model
+from kbforge.clustering.batch.grouping_model import GroupingModel, GrownClusters, table_model
 from kbforge.contracts.clusterer import Problem
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import (

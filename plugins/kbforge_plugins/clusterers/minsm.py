@@ -2,14 +2,117 @@
 
 from __future__ import annotations
 
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
-from kbforge.clustering.batch.splitmerge.buckets import Buckets
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
-from kbforge.contracts import Features
-from kbforge_plugins.clusterers.splitting import Ground, SplitMerge, require_tables
-from kbforge_plugins.clusterers.starting import SINGLETONS
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+
+from kbforge.clustering.batch.chain import GibbsKernel, Kernel
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping_model import GroupingModel, model_of
+from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
+from kbforge.clustering.batch.splitmerge.clusters import Clusters
+from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, WithGibbs
+from kbforge.clustering.online.scoring import without_model
+from kbforge.contracts import Features, Fragment, Likelihood, Problem
+from kbforge.errors import UsageError
+from kbforge_plugins.clusterers.chains import Sampler
+from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS
 from kbforge_plugins.indexes.features import features_of
-from kbforge_plugins.indexes.minima import Amounts
+from kbforge_plugins.indexes.minhash import Amounts
+
+
+class Ground:
+    """What a kernel is made of: fragments, their grouping, and models of it.
+
+    Args:
+        fragments: all of them.
+        likelihood: L.
+        grouping: of the fragments.
+        log_alpha: of the prior.
+
+    Attributes:
+        clusters: of the grouping.
+
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        likelihood: Likelihood,
+        grouping: Grouping,
+        log_alpha: float,
+    ) -> None:
+        self.fragments, self.likelihood, self._grouping = fragments, likelihood, grouping
+        self.clusters = Clusters(likelihood, fragments, grouping, log_alpha)
+
+    @cached_property
+    def model(self) -> GroupingModel:
+        """That says what single fragments gain; one, whoever needs it."""
+        return model_of(self.likelihood, self.fragments, self._grouping)
+
+
+class SplitMerge(Sampler):
+    """A chain that splits and merges clusters."""
+
+    def __init__(
+        self,
+        particles: int = 100,
+        start: str = SINGLETONS,
+        patience: int | None = 500,
+        sweeps: int | None = None,
+        budget: float | None = None,
+        moves: int | None = None,
+        gibbs: int = 0,
+    ) -> None:
+        """Take what every split-merge sampler takes.
+
+        Args:
+            particles: P, the most groupings of a subproblem that are kept of the sample;
+                subproblems are what fewer than one visit in P connects.
+            start: `singletons` starts with every fragment by itself; `sequential` draws each one's
+                place given those before it; `one` starts with one cluster; a file that `kbforge
+                cluster` wrote, be it of an interrupted run, starts with its groups.
+            patience: stop after so many sweeps without a more probable grouping; `none` never does.
+            sweeps: stop after so many sweeps; `none` never does.
+            budget: stop after so many seconds, which makes the result depend on the machine; `none`
+                never does.
+            moves: splits and merges that a sweep proposes; `none` is as many as there are
+                fragments.
+            gibbs: sweeps of Gibbs sampling, over single fragments, after each sweep.
+
+        """
+        super().__init__(particles, start, patience, sweeps, budget)
+        if moves is not None and moves < 1:
+            raise UsageError(f"moves: expected a number above 0, got {moves}")
+        if gibbs < 0:
+            raise UsageError(f"gibbs: must not be negative, got {gibbs}")
+        self._moves, self._gibbs = moves, gibbs
+
+    def make_kernel(
+        self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
+    ) -> Kernel:
+        """Splits and merges, and Gibbs sampling where it is asked for or places fragments."""
+        ground = Ground(fragments, without_model(problem).likelihood, grouping, log_alpha)
+        kernel = self.splitting(ground)
+        if not self._gibbs and self._start != SEQUENTIAL:
+            return kernel
+        return WithGibbs(kernel, GibbsKernel(ground.model, log_alpha), self._gibbs)
+
+    @abstractmethod
+    def splitting(self, ground: Ground) -> SplitMergeKernel:
+        """The kernel of the splits and merges."""
+
+
+def require_tables(**options: int) -> None:
+    """Refuse numbers of tables, rows or hashes below 1.
+
+    Raises:
+        UsageError: the first that is.
+
+    """
+    for name, value in options.items():
+        if value < 1:
+            raise UsageError(f"{name}: expected a number above 0, got {value}")
 
 
 class MinSm(SplitMerge):

@@ -32,8 +32,7 @@ from scipy.special import ndtri
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.errors import UsageError
 from kbforge_plugins.indexes.hashed import Hashes, Parts, mixed, of_owners, seeds
-from kbforge_plugins.indexes.minhash import MinHash
-from kbforge_plugins.indexes.minima import uniform
+from kbforge_plugins.indexes.minhash import MinHash, uniform
 
 _STEPS = 256
 _COORDINATES = np.round(4096 * ndtri((np.arange(_STEPS) + 0.5) / _STEPS)).astype(np.int64)

@@ -1,4 +1,9 @@
-"""What fragments are like, as features to be hashed: coordinates, or counts of n-grams."""
+"""Features of fragments for hashing: coordinates, or counts of n-grams; and random directions.
+
+Vectors are projected on random directions. Two vectors at the angle v lie on the same side of a
+direction with the probability 1 - v / pi (Charikar, "Similarity estimation techniques from rounding
+algorithms", 2002).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,78 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import Features, Fragment, Likelihood
 from kbforge.contracts.likelihood import FloatArray
-from kbforge_plugins.indexes.directions import Directions, sides
 from kbforge_plugins.indexes.hashed import Values, grams_of, mixed, starts_of, taken
-from kbforge_plugins.indexes.located import located, ordinary, stacked
+
+_MOST_DIMENSIONS = 4096  # of more, several are added up, with random signs
+
+
+class Directions:
+    """Normal directions, `rows` of them for each of some tables.
+
+    Args:
+        seed: of the directions.
+        dimensions: of the vectors.
+        tables: L.
+        rows: K.
+
+    """
+
+    def __init__(self, seed: int, dimensions: int, tables: int, rows: int) -> None:
+        draws = np.random.Generator(np.random.PCG64([seed, 3, dimensions]))
+        folded = min(dimensions, _MOST_DIMENSIONS)
+        self._signs = draws.choice([-1.0, 1.0], size=dimensions)
+        self._directions = draws.normal(size=(folded, tables, rows))
+
+    def projected(self, vectors: FloatArray) -> FloatArray:
+        """On every direction, shape [vectors, tables, rows].
+
+        Sums are taken in one order, so that they are the same bits whoever is asked about beside.
+        """
+        n, dimensions = vectors.shape
+        folded, *shape = self._directions.shape
+        out = np.zeros((n, *shape))
+        for place in range(folded):
+            # more dimensions than are held are added up, with random signs
+            x = np.zeros(n)
+            for other in range(place, dimensions, folded):
+                x = x + vectors[:, other] * self._signs[other]
+            out += x[:, None, None] * self._directions[place]
+        return out
+
+
+def sides(projected: FloatArray) -> NDArray[np.bool_]:
+    """On which side of its direction each projection is; 0 is on the one below."""
+    return np.asarray(projected > 0)
+
+
+LARGEST = 1e100
+"""Numbers beyond are taken for it: sums of their squares would be no numbers."""
+
+
+def stacked(fragments: Sequence[Fragment]) -> FloatArray:
+    """The vectors of fragments, all of one length, shape [vectors, dimensions]."""
+    vectors = np.array([f.vector for f in fragments], dtype=np.float64)
+    return np.clip(vectors, -LARGEST, LARGEST)
+
+
+def ordinary(vectors: FloatArray) -> FloatArray:
+    """The same without what is too large to be added up."""
+    return np.clip(np.nan_to_num(vectors), -LARGEST, LARGEST)
+
+
+def located(vectors: FloatArray, standardised: bool) -> tuple[FloatArray, FloatArray]:
+    """The median of each dimension, and how far its values spread, 1 if all dimensions count alike.
+
+    Half of the values are as near to each other as the spread, so that a few far ones say nothing.
+    """
+    low, median, high = np.quantile(vectors, [0.25, 0.5, 0.75], axis=0)
+    spread = np.ones(vectors.shape[1])
+    if standardised:
+        deviation = np.sqrt(np.mean(np.square(vectors - median), axis=0))
+        spread = np.where(high > low, high - low, deviation)
+        spread = np.where(spread > 0, spread, 1.0)
+    return median, spread
+
 
 _ORDER = 2  # characters of an n-gram
 _MOST_CHARACTERS = 65_536  # of a value that are read

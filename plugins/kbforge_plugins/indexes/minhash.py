@@ -1,7 +1,7 @@
 """Index of long texts and of sets of many features, by MinHash with bands.
 
-A hash function orders all features at random, and the first feature of a set is its minimum
-(`minima`). Two sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
+A hash function orders all features at random, and the first feature of a set is its minimum. Two
+sets A and B have the same one with the probability J = |A & B| / |A | B|, Jaccard's
 similarity (Broder, "On the resemblance and containment of documents", 1997). Of the `bands` keys
 `single` are one minimum each, and the others are `rows` minima together, so that two fragments
 share one with the probability
@@ -16,6 +16,24 @@ rate w = log((n + 1) / (n_f + 1/2)) for one that n_f of n fragments have. Then J
 similarity w(A & B) / w(A | B). So what nearly all say does not hide what few say.
 
 The features of a fragment are its words, or its character n-grams, each with its attribute.
+
+*Times.* Every feature comes at a random time, and a fragment's hash is the time of its first one,
+which says which feature it was. Two fragments have the same hash with the probability
+
+    J(x, y) = sum over f of min(x_f, y_f) / sum over f of max(x_f, y_f)
+
+*Sets* (`first_of_sets`): the times are exponential, at a rate w_f that is the feature's own, so
+that x_f is w_f or nothing. The least of independent exponential times is each one's with a
+probability in proportion to its rate.
+
+*Amounts* (`Amounts`): x_f is each fragment's own, above 0. This is consistent weighted
+sampling (Ioffe, "Improved consistent sampling, weighted minhash and L1 sketching", 2010):
+
+    r_f, c_f ~ Gamma(2, 1),  b_f ~ Uniform(0, 1)
+    t = floor(log x_f / r_f + b_f),  the time is c_f / exp(r_f (t - b_f) + r_f)
+
+An amount below 0 is one of another feature (Li, "Linearized GMM kernels and normalized random
+Fourier features", 2017), so that there are twice as many.
 """
 
 from __future__ import annotations
@@ -26,6 +44,7 @@ from typing import Literal
 
 import numpy as np
 
+from kbforge.contracts import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.kept import Kept
@@ -46,14 +65,81 @@ from kbforge_plugins.indexes.hashed import (
     taken,
     words_of,
 )
-from kbforge_plugins.indexes.minima import first_of_sets
+
+_SCALE = 2.0**-53
+_SHIFT = np.uint64(11)
+_AMOUNTS_AT_ONCE = 1 << 20  # numbers of which the times are worked out at once
+_DRAWS = 5  # uniform numbers of a feature
+
+
+def uniform(drawn: Hashes) -> FloatArray:
+    """Random numbers of 64 bits as numbers above 0 and below 1."""
+    return np.asarray(((drawn >> _SHIFT).astype(np.float64) + 0.5) * _SCALE)
+
+
+def first_of_sets(drawn: Hashes, rates: FloatArray | None, begins: IntArray) -> Hashes:
+    """By owner, which of its features comes first, told by the time when it comes.
+
+    Args:
+        drawn: a random number for each feature, shape [..., features].
+        rates: of the features; None is that all have the same.
+        begins: where each owner's features begin; every owner has one at least.
+
+    """
+    if rates is None:
+        return np.asarray(np.minimum.reduceat(drawn, begins, axis=-1))
+    first = np.minimum.reduceat(-np.log(uniform(drawn)) / rates, begins, axis=-1)
+    return np.asarray(first).view(np.uint64)
+
+
+class Amounts:
+    """The amounts of features, hashed by one seed after another.
+
+    Args:
+        features: any.
+
+    """
+
+    def __init__(self, features: Features) -> None:
+        names = mixed(features.names) ^ (features.values < 0)
+        self._names, self._place = np.unique(names, return_inverse=True)
+        self._logs = np.log(np.abs(features.values))
+        self._starts = features.starts
+
+    def first(self, seed: int) -> Hashes:
+        """By fragment, its hash, shape [n]; all without features have the same."""
+        draws = [uniform(mixed(self._names ^ each)) for each in seeds(seed, _DRAWS)]
+        r, c = (-np.log(draws[i] * draws[i + 1]) for i in (0, 2))
+        log_c, b = np.log(c), draws[4]
+        n = len(self._starts) - 1
+        times = np.full(n, np.inf)
+        having = np.flatnonzero(np.diff(self._starts))
+        step = max(1, _AMOUNTS_AT_ONCE * n // max(int(self._starts[-1]), 1))
+        for begin in range(0, len(having), step):
+            some = having[begin : begin + step]
+            low, high = self._starts[some[0]], self._starts[some[-1] + 1]
+            at = self._place[low:high]
+            rate, shift = r[at], b[at]
+            log_time = log_c[at] - rate * (
+                np.floor(self._logs[low:high] / rate + shift) - shift + 1.0
+            )
+            times[some] = np.minimum.reduceat(log_time, self._starts[some] - low)
+        return times.view(np.uint64)
+
+    def firsts(self, seed: int, rows: int) -> Hashes:
+        """By fragment, the hashes by some seeds that follow from one, as one number, shape [n]."""
+        out = self.first(seed)
+        for each in seeds(seed, rows)[1:].tolist():
+            out = mixed(out ^ mixed(self.first(each)))
+        return out
+
 
 _MOST_CHARACTERS = 65_536  # of a value that are read
 _MOST_FEATURES = 4096  # of a fragment: those of the smallest numbers, which are drawn at random
 _MOST_ORDER = 8
 _MOST_KEYS = 512
 _MOST_ROWS = 16
-_AT_ONCE = 512  # fragments of which features are counted at once
+_FRAGMENTS_AT_ONCE = 512  # fragments of which features are counted at once
 _MOST_DRAWN = 1 << 16  # random numbers of features that are drawn at once
 
 
@@ -123,7 +209,7 @@ class MinHash(CandidateIndex):
         if not self.weighted:
             return None
         left = iter(fragments)
-        blocks = iter(lambda: list(islice(left, _AT_ONCE)), [])
+        blocks = iter(lambda: list(islice(left, _FRAGMENTS_AT_ONCE)), [])
         features, counts = counted(map(self._features_of, blocks))
         self._use(features, counts, len(fragments))
         return None

@@ -37,9 +37,8 @@ from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import TakenUp
-from kbforge_plugins.indexes.directions import Directions, sides
+from kbforge_plugins.indexes.features import LARGEST, Directions, located, ordinary, sides, stacked
 from kbforge_plugins.indexes.hashed import Hashes, mixed, starts_of
-from kbforge_plugins.indexes.located import LARGEST, located, ordinary, stacked
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 _MOST_TABLES = 512

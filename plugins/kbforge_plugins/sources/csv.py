@@ -19,9 +19,16 @@ from kbforge.files.io import called
 from kbforge.files.kinds import require_readable_as
 from kbforge.registry.discovery import ending_of
 from kbforge.words import counted
-from kbforge_plugins.sources.encoded import encoding_named, lines_in, undecodable
+from kbforge_plugins.sources.encoded import (
+    described,
+    encoding_named,
+    guess_delimiter,
+    guess_encoding,
+    lines_in,
+    sampled,
+    undecodable,
+)
 from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables
-from kbforge_plugins.sources.sniffing import described, guess_delimiter, guess_encoding, sampled
 
 _MOST_CHARACTERS = 131_072
 _TABBED = (".tsv", ".tab")

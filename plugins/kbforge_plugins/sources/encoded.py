@@ -1,14 +1,23 @@
-"""Lines of files in any text encoding, as UTF-8.
+"""Lines of files in any text encoding, as UTF-8; the encoding and delimiter of a table's file.
 
-A byte that the encoding does not know spoils its own line and no other: it arrives as what no UTF-8
-text can hold, and whoever decodes the line finds it there. A byte order mark of UTF-8 wins against
-the encoding that was named.
+A byte that the encoding does not know spoils its own line and no other: it becomes a character that
+UTF-8 cannot hold, and the reader that decodes the line finds it. A byte order mark of UTF-8 has
+precedence over the named encoding.
+
+Encoding and delimiter are guessed from a bounded sample, read the same from a file and from a pipe,
+so that the same bytes always give the same answer. UTF-8 is taken wherever the sample allows it.
+Text that is neither UTF-8 nor UTF-16 is read as cp1252, which includes Latin-1, unless its bytes
+speak against a Western text: no statistics of languages, which are unsure on short tables of names.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import csv
 import io
+import itertools
+import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
@@ -17,7 +26,151 @@ from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called, lines_of, open_input
 
 UTF8 = "utf-8"
+DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "pipe"}
+WESTERN = "cp1252"
+_SAMPLE = 1 << 18
+_FOR_RECORDS = 1 << 15
 _STEP = 1 << 16
+_MOST_RECORDS = 100
+_MARKS = (
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NOT_IN_CP1252 = frozenset(b"\x81\x8d\x8f\x90\x9d")
+_ZIP = b"PK\x03\x04"
+_ENOUGH = 8  # high bytes, before their neighbours say anything
+
+
+@contextlib.contextmanager
+def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
+    """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input.
+
+    Raises:
+        KBForgeError: the file cannot be opened.
+
+    """
+    with open_input(path) as stream:
+        sample, damage = bytearray(), None
+        try:
+            while len(sample) < _SAMPLE and (data := cast(Any, stream).read1(_STEP)):
+                sample += data
+        except (OSError, EOFError, zlib.error) as error:
+            damage = error  # whoever reads on meets it behind the sample
+        raw = _Replayed(bytes(sample), stream, damage)
+        yield bytes(sample[:_SAMPLE]), cast(BinaryIO, io.BufferedReader(cast(Any, raw), _STEP))
+
+
+def guess_encoding(sample: bytes, where: str) -> str:
+    """The encoding that the first bytes of a file say.
+
+    Raises:
+        BadRecord: they are no text, or in an encoding that cannot be told.
+
+    """
+    for mark, encoding in _MARKS:
+        if sample.startswith(mark):
+            return encoding
+    if sample.startswith(_ZIP):
+        got = "a zip file, such as a spreadsheet (kbforge load xlsx reads those)"
+        raise BadRecord(where, "a table as text", got)
+    if b"\0" in sample and (wide := _utf16(sample)):
+        return wide
+    text = sample.decode(UTF8, "surrogateescape")
+    bad = sum("\udc80" <= c <= "\udcff" for c in text)
+    if bad <= sum(c > "\x7f" for c in text) - bad or (len(sample) - bad < 4 and bad < 4):
+        return UTF8
+    if b"\0" in sample or not _is_western(sample):
+        got = "bytes of another one (--encoding names it: cp1251, gb18030, shift_jis, ...)"
+        raise BadRecord(where, "text in UTF-8, UTF-16 or a Western encoding", got)
+    return WESTERN
+
+
+def guess_delimiter(sample: bytes, encoding: str, usual: str) -> str:
+    """What stands between the columns, by the first records.
+
+    It is the mark that gives most records as many fields as the header. Of equals it is the one
+    without a space behind it, then the one with more columns, then the usual one.
+
+    Args:
+        sample: the first bytes of the file.
+        encoding: of the file.
+        usual: the mark of a file with such an ending.
+
+    """
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(sample[:_FOR_RECORDS])
+    text = text.lstrip("\ufeff")
+    if len(sample) > _FOR_RECORDS:
+        text = text[: text.rfind("\n") + 1] or text
+    found: dict[str, tuple[float, int, int]] = {}
+    for mark in sorted(DELIMITERS, key=lambda mark: mark != usual):
+        records = list(_records(text, mark))
+        if records and (width := len(records[0])) > 1:
+            alike = sum(len(record) == width for record in records) / len(records)
+            spaced = sum(cell.startswith(" ") for cell in records[0][1:])
+            found[mark] = (round(alike, 1), -spaced, width)
+    return max(found, key=lambda mark: found[mark], default=usual)
+
+
+def _records(text: str, mark: str) -> Iterator[list[str]]:
+    with contextlib.suppress(csv.Error):  # a broken record ends the sample
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+        yield from itertools.islice(filter(None, reader), _MOST_RECORDS)
+
+
+def _utf16(sample: bytes) -> str:
+    """Which UTF-16 a text without a mark is in; "" for none."""
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
+    except UnicodeDecodeError:
+        return ""
+    lines = "\n" in text or "\r" in text
+    return encoding if lines and min(even, odd) * 8 <= max(even, odd) else ""
+
+
+def _is_western(sample: bytes) -> bool:
+    """Whether the bytes above ASCII may be accented letters, which seldom stand side by side."""
+    if not _NOT_IN_CP1252.isdisjoint(sample):
+        return False
+    high = [byte > 0x7F for byte in sample]
+    beside = sum(a and b for a, b in itertools.pairwise(high))
+    return sum(high) < _ENOUGH or 2 * beside < sum(high)
+
+
+def described(delimiter: str, encoding: str, guessed: bool) -> str:
+    """The two in words."""
+    mark = DELIMITERS.get(delimiter, f'"{quoted(delimiter)}"')
+    shown = encoding.upper() if encoding.startswith("utf") else encoding
+    doubt = " (a guess, since it is not UTF-8; --encoding names another)"
+    return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
+
+
+class _Replayed(io.RawIOBase):
+    """A stream with its first bytes ahead of it again, and its damage behind them."""
+
+    def __init__(self, sample: bytes, stream: BinaryIO, damage: Exception | None) -> None:
+        self._sample, self._stream, self._damage = memoryview(sample), stream, damage
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._sample:
+            if self._damage is not None:
+                raise self._damage
+            data = cast(Any, self._stream).read1(len(buffer))
+            buffer[: len(data)] = data
+            return len(data)
+        given = self._sample[: len(buffer)]
+        buffer[: len(given)] = given
+        self._sample = self._sample[len(given) :]
+        return len(given)
+
+
 _NO_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 """Python's codecs of protocols and source code, which no file is in."""
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

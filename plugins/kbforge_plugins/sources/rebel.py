@@ -36,7 +36,24 @@ from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.fragments import parse_json, shown
 from kbforge.files.io import called, lines_of, read_lines
-from kbforge_plugins.sources.spans import nearest
+
+
+def nearest(text: str, form: str, start: int) -> int | None:
+    """The start of the occurrence of `form` nearest to `start`; of two equally near, the earlier.
+
+    None if the form does not occur, or is empty.
+    """
+    if not form:
+        return None
+    if text.startswith(form, start):
+        return start
+    before = text.rfind(form, 0, start + len(form))
+    after = text.find(form, start)
+    if before < 0 or after < 0:
+        found = max(before, after)
+        return found if found >= 0 else None
+    return before if start - before <= after - start else after
+
 
 _ITEM = re.compile(r"Q[1-9][0-9]*")
 _PRONOUNS = frozenset({"it", "he", "she", "they", ""})

@@ -33,7 +33,7 @@ from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.fragments import parse_json, shown
 from kbforge.files.io import called, read_lines
-from kbforge_plugins.sources.spans import nearest
+from kbforge_plugins.sources.rebel import nearest
 
 _FIELDS = "tweet_id, phrase, start, end, entityId and score"
 _UNLINKED = {"NOT FOUND": "not-found", "AMBIGUOUS": "ambiguous"}

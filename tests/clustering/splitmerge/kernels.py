@@ -9,12 +9,9 @@ import numpy as np
 
 from kbforge.clustering.batch.chain import Chain
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import AlikeKernel
-from kbforge.clustering.batch.splitmerge.buckets import Buckets
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import RandomDraws
+from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, RandomDraws
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.buckets import Buckets
+from kbforge.clustering.batch.splitmerge.alike import Buckets
 from kbforge.clustering.batch.splitmerge.clusters import Clusters
 from kbforge.contracts import Problem
 from kbforge.testing import UniformLikelihood

@@ -21,10 +21,10 @@ FAILING = Method("Failing", "failing")
 
 _STRANGER = """
 import os
-from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from tests.lab.bench.toys import FAILING, GREEDY, plan
 
-class Failing(Greedy):
+class Failing(GreedyClusterer):
     def cluster(self, *given):
         {body}
         return super().cluster(*given)

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.budget import Watch
-from kbforge.clustering.batch.chain_run import ChainRules
+from kbforge.clustering.batch.chain import ChainRules
+from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Fragment
 from kbforge.kernel.library import kernel_library
 from kbforge_lab.fastex import reference
@@ -22,7 +22,7 @@ from kbforge_lab.fastex.proposals import ELSEWHERE, log_weight
 from kbforge_lab.fastex.reference import NEW, OPEN, Proposed, Sampler, Try
 from kbforge_lab.fastex.run import sampler_of
 from kbforge_lab.fastex.uncollapsed import UncollapsedRun
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import Grouping, partitions
 from tests.lab.fastex.problems import (
     FAMILIES,

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.budget import Watch
+from kbforge.clustering.batch.run import Watch
 from kbforge.contracts import Cluster, Ending, FloatArray, Interrupted, Progress
 from kbforge.errors import UsageError
 from kbforge_lab.scdp.chain_run import ScdpRules, ScdpRun
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.run import run
 from kbforge_lab.scdp.sampler import SCDP1, start
-from kbforge_plugins.resamplers.optimal import Optimal
+from kbforge_plugins.resamplers import Optimal
 
 
 def data() -> References:

@@ -1,5 +1,5 @@
 """Kernels that split a cluster in two and merge two clusters.
 
-`kernel` has what all of them share, `smart_dumb` what those with smart and dumb moves share.
-`alike` is MinSM: fragments with the same weighted MinHash (Luo and Shrivastava, 2018).
+`clusters` has what splits and merges gain, `kernel` what all kernels share, and `alike` is MinSM:
+fragments with the same weighted MinHash (Luo and Shrivastava, 2018).
 """

@@ -32,7 +32,7 @@ nothing moves); if their clusters A and B differ, they become one. Either may ha
 As S(u) and S(v) are the same bucket, the sums are equal. Let bucket k hold N_k fragments, a_k of A
 and b_k of B: q(merge) = (2/n) sum over k of a_k b_k / (N_k - 1).
 
-*Ratio.* With the dumb moves of `smart_dumb`, a move from z to z' is followed with the probability
+*Ratio.* With the dumb moves below, a move from z to z' is followed with the probability
 
     min(1, [p(z') / p(z)] q(back) / q(there))
 
@@ -48,21 +48,212 @@ Nothing of this asks how the buckets came about. So several MinHashes may be one
 many for its v to be of u's kind.
 
 A split costs O(|C|) and a merge O(|A| + |B|): hashes are compared and L is added up.
+
+*Hash tables* of all fragments say which fragments have equal hashes. Fragments do not change, so
+neither do the tables, whatever a kernel does to the grouping. The cost of a table grows with the
+number of fragments. So it serves as many moves as there are fragments (and some, if they are few),
+and a move's share of it is constant. A few tables are kept, and every move takes one of them at
+random. Which tables there are and which one is taken depends on the number of moves and on random
+numbers that nothing else reads, never on the grouping; so a move is conditional on its table.
+
+*Smart splits with dumb merges, and dumb splits with smart merges* (Wang and Russell, 2015). A
+proposal that is smart both ways is rarely accepted: what is easy to find one way is then hard to
+find the other way. So a coin says which pair of moves is taken, and a second coin which of the two.
+
+| pair | there and back | dumb, and how likely |
+|---|---|---|
+| 1 | smart split of C into {A, B}, dumb merge | any two of M clusters: 2 / (M (M - 1)) |
+| 2 | smart merge of A and B, dumb split | any of M clusters, a coin a fragment: 2^(1 - |C|) / M |
+
+Both coins are the same there and back, so that they cancel; a move that turns out to be none (one
+cluster and nothing to merge, a part without a fragment) is a rejection. Nothing of it depends on
+what the other moves of the state are, as it would if a smart move without a result became a dumb
+one.
+
+What a smart move depends on besides the grouping (a hash table, an order of fragments) is drawn
+first, independently of the grouping: the `Given` of the move. Given it, there and back are as
+likely as `log_split` and `log_merge` say, and each `Given` has detailed balance by itself.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.buckets import Buckets
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
-from kbforge.clustering.batch.splitmerge.rotation import Rotation
-from kbforge.clustering.batch.splitmerge.smart_dumb import Parted, SmartDumb
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import IntArray
+
+
+class Buckets:
+    """Fragments with the same hash are in one bucket: S(u) is that of u.
+
+    Args:
+        hashes: of all fragments, shape [n].
+
+    Attributes:
+        number: the bucket of each fragment, shape [n].
+        size: how many each bucket holds, shape [buckets].
+
+    """
+
+    def __init__(self, hashes: NDArray[Any]) -> None:
+        found = np.unique(hashes, return_inverse=True, return_counts=True)
+        self.number: IntArray = found[1]
+        self.size: IntArray = found[2]
+        self._held = np.argsort(self.number, kind="stable")
+        self._starts = np.concatenate([[0], np.cumsum(self.size)])
+        self._place = np.empty(len(self.number), dtype=np.int64)
+        self._place[self._held] = np.arange(len(self.number))
+
+    def other(self, fragment: int, index: int) -> int:
+        """The fragment with this index, from 0, among the others in a fragment's bucket."""
+        at = int(self._starts[self.number[fragment]]) + index
+        return int(self._held[at + (at >= self._place[fragment])])
+
+
+Table = TypeVar("Table")
+
+_SEEDS = 1 << 62
+_FEWEST_MOVES = 1000
+
+
+class Rotation(Generic[Table]):
+    """The tables at hand.
+
+    Args:
+        make: a table from a seed.
+        n_fragments: moves after which a new one is made, if they are more than a few.
+        kept: how many are kept; the oldest goes when a new one comes.
+
+    """
+
+    def __init__(self, make: Callable[[int], Table], n_fragments: int, kept: int) -> None:
+        self._make, self._every = make, max(n_fragments, _FEWEST_MOVES)
+        self._tables: deque[Table] = deque(maxlen=kept)
+        self._moves = 0
+
+    def next(self, draws: Draws) -> Table:
+        """The table of the next move."""
+        if self._moves % self._every == 0:
+            self._tables.append(self._make(draws.below(_SEEDS)))
+        self._moves += 1
+        return self._tables[draws.below(len(self._tables))]
+
+
+Given = TypeVar("Given")
+
+_LOG_2 = math.log(2)
+
+
+class Parted(NamedTuple):
+    """A smart split: the cluster's slot, and its parts."""
+
+    slot: int
+    a: IntArray
+    b: IntArray
+
+
+class SmartDumb(SplitMergeKernel, Generic[Given]):
+    """A kernel with these four moves; whoever subclasses it writes the smart ones."""
+
+    @abstractmethod
+    def given(self, draws: Draws) -> Given:
+        """What the next move depends on; it must not depend on the grouping."""
+
+    @abstractmethod
+    def smart_split(self, grouping: Grouping, given: Given, draws: Draws) -> Parted | None:
+        """A cluster that could be two; None: there is none."""
+
+    @abstractmethod
+    def log_split(self, a: IntArray, b: IntArray, given: Given) -> float:
+        """log of the probability that `smart_split` gives these parts of C, -inf if never."""
+
+    @abstractmethod
+    def smart_merge(self, grouping: Grouping, given: Given, draws: Draws) -> tuple[int, int] | None:
+        """The slots of two clusters that could be one; None: there are none."""
+
+    @abstractmethod
+    def log_merge(self, a: IntArray, b: IntArray, given: Given) -> float:
+        """log of the probability that `smart_merge` gives these clusters, -inf if never."""
+
+    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+        """One of the four moves."""
+        given = self.given(draws)
+        moves = self._split_smartly, self._merge_dumbly, self._merge_smartly, self._split_dumbly
+        return moves[draws.below(4)](grouping, given, draws)
+
+    def _split_smartly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+        found = self.smart_split(grouping, given, draws)
+        if found is None:
+            return None
+        back = log_dumb_merge(self._clusters.n + 1)
+        there = self.log_split(found.a, found.b, given)
+        return self.splitting(grouping, *found, back - there)
+
+    def _merge_dumbly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+        slots = any_two(self._clusters, draws)
+        if slots is None:
+            return None
+        a, b = map(self._clusters.members, slots)
+        back = self.log_split(a, b, given)
+        if back == -np.inf:
+            return None
+        return self.merging(grouping, slots, (a, b), back - log_dumb_merge(self._clusters.n))
+
+    def _merge_smartly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+        slots = self.smart_merge(grouping, given, draws)
+        if slots is None:
+            return None
+        a, b = map(self._clusters.members, slots)
+        back = log_dumb_split(len(a) + len(b), self._clusters.n - 1)
+        return self.merging(grouping, slots, (a, b), back - self.log_merge(a, b, given))
+
+    def _split_dumbly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+        found = any_parts(self._clusters, draws)
+        if found is None:
+            return None
+        back = self.log_merge(found.a, found.b, given)
+        if back == -np.inf:
+            return None
+        size = len(found.a) + len(found.b)
+        return self.splitting(grouping, *found, back - log_dumb_split(size, self._clusters.n))
+
+
+def any_two(clusters: Clusters, draws: Draws) -> tuple[int, int] | None:
+    """The slots of two clusters, any pair as likely; None if there is but one."""
+    if clusters.n < 2:
+        return None
+    first, second = draws.below(clusters.n), draws.below(clusters.n - 1)
+    return clusters.slot(first), clusters.slot(second + (second >= first))
+
+
+def any_parts(clusters: Clusters, draws: Draws) -> Parted | None:
+    """A cluster and a coin for each of its fragments; None if all of these fall alike."""
+    slot = clusters.slot(draws.below(clusters.n))
+    members = clusters.members(slot)
+    if len(members) < 2:
+        return None
+    heads = draws.coins(len(members))
+    parted = Parted(slot, members[heads], members[~heads])
+    return parted if len(parted.a) and len(parted.b) else None
+
+
+def log_dumb_merge(n_clusters: int) -> float:
+    """Any two of so many clusters."""
+    return _LOG_2 - math.log(n_clusters * (n_clusters - 1))
+
+
+def log_dumb_split(size: int, n_clusters: int) -> float:
+    """Any of so many clusters, and either way round that its coins can fall."""
+    return (1 - size) * _LOG_2 - math.log(n_clusters)
 
 
 class AlikeKernel(SmartDumb[Buckets]):

@@ -9,24 +9,54 @@ with the probability
 A kernel that can suggest the same split in several ways may count all of them, in q(there) and in
 q(back), or only the way that it has come (what else it drew then is part of the state for that
 one step, and the way back draws the same). Both leave the posterior as it is.
+
+*With Gibbs.* Split-merge moves change clusters, and Gibbs sampling corrects single fragments that
+they leave in the wrong one. Each leaves the posterior invariant, and so does doing them in turn.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from kbforge.clustering.batch.chain import GibbsKernel, Kernel
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.grouping_model import Follower
-from kbforge.clustering.batch.kernels import Kernel
-from kbforge.clustering.batch.moves import STAY, Move, merge, split
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws, RandomDraws
+from kbforge.clustering.batch.grouping_model import STAY, Follower, Move, merge, split
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws, RandomDraws
 from kbforge.contracts import IntArray
+
+
+class WithGibbs(Kernel):
+    """A sweep of split-merge moves, then some sweeps of Gibbs sampling.
+
+    Args:
+        first: splits and merges.
+        gibbs: moves single fragments, and places them at the start.
+        sweeps: of Gibbs sampling after each sweep of the other; perhaps none.
+
+    """
+
+    def __init__(self, first: SplitMergeKernel, gibbs: GibbsKernel, sweeps: int) -> None:
+        super().__init__(*dict.fromkeys([*first.models, *gibbs.models]))
+        self._first, self._gibbs, self._sweeps = first, gibbs, sweeps
+
+    def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
+        """A split or a merge."""
+        return self._first.propose(grouping, rng)
+
+    def sweep(self, grouping: Grouping, rng: np.random.Generator) -> Iterator[Move]:
+        """One sweep of each, and so on."""
+        yield from self._first.sweep(grouping, rng)
+        for _ in range(self._sweeps):
+            yield from self._gibbs.sweep(grouping, rng)
+
+    def place(self, grouping: Grouping, fragment: int, u: Sequence[float]) -> Move:
+        """By Gibbs sampling."""
+        return self._gibbs.place(grouping, fragment, u)
 
 
 class Suggestion(NamedTuple):

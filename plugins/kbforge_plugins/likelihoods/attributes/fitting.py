@@ -54,7 +54,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, Cluster, FloatArray, IntArray, Problem
 from kbforge.contracts.fragment import Fragment
-from kbforge_plugins.clusterers.greedy import Greedy
+from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.attributes.distortion import (
     COPY,
     AttributeRates,
@@ -398,7 +398,7 @@ def fit_unlabelled(
     records = [encoder.encode(fragment) for fragment in sample]
     for _ in range(_MOST_ROUNDS):
         problem = Problem(AttributeModel(vocabularies, rates), alpha, index=index)
-        clusters = Greedy().cluster(sample, problem, np.random.default_rng(0)).clusters()
+        clusters = GreedyClusterer().cluster(sample, problem, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _DOUBT) | known
         rates = discounted(vocabularies, rates, records, clusters) | known

@@ -12,10 +12,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.batch.editable_tables import editable
-from kbforge.clustering.batch.grouping_model import IMPOSSIBLE
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
-from kbforge.clustering.batch.splitmerge.draws import Draws
+from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, editable
+from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Observation
 
 Side: TypeAlias = int

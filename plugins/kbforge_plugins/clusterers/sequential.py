@@ -1,4 +1,7 @@
-"""Split sequential Monte Carlo: online, with the problem factorised into subproblems."""
+"""Online clusterers: sequential Monte Carlo plain and split into subproblems, and greedy.
+
+Plain SMC (Fearnhead 2004) keeps one subproblem; greedy clustering is SMC with P = 1.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,57 @@ from kbforge.clustering.rules import WAVE, Rules, Weights
 from kbforge.clustering.sequential import SequentialMonteCarlo
 from kbforge.contracts import Session
 from kbforge.errors import UsageError
+
+
+class Smc(SequentialMonteCarlo):
+    """Online clustering with P groupings of all fragments; the baseline of split SMC.
+
+    A step costs P times the number of clusters: prefer split SMC on more than a few thousand
+    fragments.
+
+    Args:
+        particles: P, the number of particles.
+        resampler: how a pool of putative particles is cut to P.
+        floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
+            none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
+
+    """
+
+    def __init__(
+        self, particles: int = 100, resampler: str = "greedy", floor: float | None = None
+    ) -> None:
+        self.particles = particles
+        super().__init__(
+            Rules(
+                particles=particles,
+                resampler=registry.create("resamplers", resampler),
+                splits=False,
+                floor=floor,
+            )
+        )
+
+
+class GreedyClusterer(SequentialMonteCarlo):
+    """The fastest clusterer, and the one that cannot change its mind.
+
+    Args:
+        wave: with a network or another black box for its likelihood, score at once what so many
+            fragments will ask for, at most; fewer where too much of that would be in vain. The
+            result is that of 1, which asks for each by itself.
+
+    """
+
+    def __init__(self, wave: int = WAVE) -> None:
+        # with one particle the grouping is the same split or not, and split each cluster is a
+        # subproblem of its own, so that a step costs the same however many there are
+        super().__init__(
+            Rules(
+                particles=1,
+                resampler=registry.create("resamplers", "greedy"),
+                splits=True,
+                wave=wave,
+            )
+        )
 
 
 class SplitSmc(SequentialMonteCarlo):

@@ -1,0 +1,156 @@
+"""The run of an offline clusterer: its budget of seconds, its progress reports, and its ending."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from kbforge.contracts import (
+    Cluster,
+    Ending,
+    FloatArray,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Posterior,
+    Problem,
+    Progress,
+)
+from kbforge.errors import LikelihoodError, UsageError, quoted
+
+_SECONDS_BETWEEN_REPORTS = 0.1
+_SETS_A_STEP = 64
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
+
+
+class Watch:
+    """Looks at the clock between the small steps of a run.
+
+    Args:
+        budget: seconds (of a monotonic clock) from now on that the run may take, those that
+            `on_step` takes not counted; None for any number. A run that ends by it depends on
+            the machine and on what else that does.
+        on_step: is told of every round, and of progress within long ones.
+
+    """
+
+    def __init__(self, budget: float | None, on_step: OnStep | None) -> None:
+        self._on_step = on_step
+        self._reported = time.monotonic()
+        self._deadline = float("inf") if budget is None else self._reported + budget
+
+    def step(self, progress: Callable[[], Progress]) -> None:
+        """After a step within a round.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            Interrupted: `on_step` has had enough.
+
+        """
+        self._look(progress, _SECONDS_BETWEEN_REPORTS)
+
+    def round(self, progress: Callable[[], Progress]) -> None:
+        """After a round: reported always, and otherwise as `step`."""
+        self._look(progress, 0.0)
+
+    def _look(self, progress: Callable[[], Progress], apart: float) -> None:
+        now = time.monotonic()
+        if self._on_step is not None and now - self._reported >= apart:
+            self._on_step(progress())
+            self._reported = time.monotonic()
+            self._deadline += self._reported - now
+            now = self._reported
+        if now >= self._deadline:
+            raise OutOfTime
+
+
+def stretches(count: int) -> Iterator[range]:
+    """The numbers 0..count-1, few enough at a time to score a set for each between two looks."""
+    for begin in range(0, count, _SETS_A_STEP):
+        yield range(begin, min(begin + _SETS_A_STEP, count))
+
+
+def require_positive(**options: float | None) -> None:
+    """Refuse options that are not above 0; None is no limit.
+
+    Raises:
+        UsageError: the first that is not.
+
+    """
+    for name, value in options.items():
+        if value is not None and not value > 0:
+            raise UsageError(f"{name}: expected a number above 0, got {value}")
+
+
+class BatchRun(Protocol):
+    """What goes on until something ends it."""
+
+    def until_done(self, watch: Watch) -> Ending:
+        """Go on until a rule of its own ends it; which one.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            Interrupted: the callback has had enough.
+
+        """
+        ...
+
+    def posterior(self, ended: Ending) -> Posterior:
+        """What has been found so far."""
+        ...
+
+    def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """What clusters contribute to the log posterior, one each, nats."""
+        ...
+
+
+def concluded(
+    make_run: Callable[[], BatchRun],
+    fragments: Sequence[Fragment],
+    problem: Problem,
+    budget: float | None,
+    on_step: OnStep | None,
+) -> Posterior:
+    """Begin a run and let it go on to its end; its posterior, which says what ended it.
+
+    Args:
+        make_run: begins it, which counts as its time; no fragments need none.
+        fragments: what is clustered.
+        problem: by what.
+        budget: see `Watch`.
+        on_step: see `Watch`.
+
+    Raises:
+        UsageError: the problem has constraints.
+        LikelihoodError: a run ended by its own rule without having found a place for a fragment,
+            which the message names. With more time it might have found one.
+
+    """
+    problem.require_free()
+    if not fragments:
+        return Posterior((), 0.0, 0, 0)
+    watch = Watch(budget, on_step)
+    run = make_run()
+    try:
+        ended = run.until_done(watch)
+    except OutOfTime:
+        found = run.posterior(Ending.BUDGET)
+        possible = found.n_fragments == len(fragments) and found.log_posterior > -np.inf
+        return found if possible else replace(found, ended=Ending.INTERRUPTED)
+    except Interrupted:
+        return run.posterior(Ending.INTERRUPTED)
+    found = run.posterior(ended)
+    if found.log_posterior == -np.inf:
+        clusters = found.clusters()
+        stuck = fragments[clusters[int(run.log_terms(clusters).argmin())][0]]
+        raise LikelihoodError(
+            f'fragment "{quoted(stuck.id)}": the fragment has no finite assignment'
+        )
+    return found

@@ -1,1 +1,0 @@
-"""Resamplers: from many weighted putative particles to at most P."""
