@@ -2,21 +2,28 @@
 
 from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import Clusterer, OnlineClusterer, Problem
+from kbforge.contracts.clusterer import (
+    Clusterer,
+    Interrupted,
+    OnlineClusterer,
+    OnStage,
+    OnStep,
+    Problem,
+    Progress,
+    Rounds,
+    Stage,
+)
 from kbforge.contracts.constraints import Constraints, Decision
 from kbforge.contracts.entity import Alternative, Entity, Explanation, Made, Value
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
-from kbforge.contracts.exporter import Exporter
-from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.grammar import Grammar
-from kbforge.contracts.history import Change, Decided, Kind, Run
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import (
     CompiledClusters,
     ConjugateLikelihood,
     Encoded,
+    Features,
     FloatArray,
     IntArray,
     Likelihood,
@@ -24,7 +31,6 @@ from kbforge.contracts.likelihood import (
     Observation,
     SetMarginals,
 )
-from kbforge.contracts.paging import Checkpoint, Led, Page, Pages, Totals
 from kbforge.contracts.posterior import (
     Cluster,
     Ending,
@@ -33,12 +39,23 @@ from kbforge.contracts.posterior import (
     Subproblem,
     Subproblems,
 )
-from kbforge.contracts.progress import Interrupted, OnStage, OnStep, Progress, Rounds, Stage
 from kbforge.contracts.resampler import Resampler
-from kbforge.contracts.serializer import Canonical, Serializer
-from kbforge.contracts.session import Fate, Info, Revised, Session, Snapshot, Touched
+from kbforge.contracts.serializer import Canonical, Grammar, Serializer
+from kbforge.contracts.session import (
+    Checkpoint,
+    Fate,
+    Info,
+    Led,
+    Page,
+    Pages,
+    Revised,
+    Session,
+    Snapshot,
+    Totals,
+    Touched,
+)
 from kbforge.contracts.source import OnBad, Source
-from kbforge.contracts.view import View
+from kbforge.contracts.view import Change, Decided, Exporter, Kind, Run, View
 
 __all__ = [
     "AdditiveLikelihood",

@@ -61,7 +61,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.exponential import ExponentialFamily
-from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.kept import Kept
@@ -389,3 +388,18 @@ def _filling(table: LiveClusters, cluster: Sequence[Fragment]) -> float:
         if old >= 0:
             table.release(np.array([old]))
     return total
+
+
+class Features(NamedTuple):
+    """The features of n fragments, laid end to end.
+
+    Attributes:
+        starts: where each fragment's begin, shape [n + 1]; a fragment may have none.
+        names: which feature it is, the same number for the same one; each once a fragment.
+        values: how much of it, finite and not 0: a count, or a coordinate.
+
+    """
+
+    starts: NDArray[np.int64]
+    names: NDArray[np.uint64]
+    values: NDArray[np.float64]

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from kbforge.contracts import Fragment
-from kbforge.serialize.objects import (
+from kbforge.serialize.canonical import (
     Pairs,
     Properties,
     SortedProperties,

@@ -25,11 +25,15 @@ from kbforge.testing.command import CommandContract  # noqa: E402
 from kbforge.testing.contract import Contract  # noqa: E402
 from kbforge.testing.executor import ExecutorContract  # noqa: E402
 from kbforge.testing.exporter import ExporterContract  # noqa: E402
-from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood  # noqa: E402
+from kbforge.testing.fakes import (  # noqa: E402
+    BlackBox,
+    Categorical,
+    MemoryPages,
+    UniformLikelihood,
+)
 from kbforge.testing.grammar import GrammarContract  # noqa: E402
 from kbforge.testing.index import IndexContract  # noqa: E402
 from kbforge.testing.likelihood import LikelihoodContract  # noqa: E402
-from kbforge.testing.pages import MemoryPages  # noqa: E402
 from kbforge.testing.resampler import ResamplerContract  # noqa: E402
 from kbforge.testing.serializer import SerializerContract  # noqa: E402
 from kbforge.testing.source import SourceContract  # noqa: E402

@@ -32,8 +32,7 @@ from kbforge.contracts import (
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
-from kbforge.testing.fakes import BlackBox, Categorical, UniformLikelihood
-from kbforge.testing.pages import MemoryPages
+from kbforge.testing.fakes import BlackBox, Categorical, MemoryPages, UniformLikelihood
 
 
 class ClustererContract(Contract):

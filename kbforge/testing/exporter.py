@@ -1,4 +1,4 @@
-"""The laws of `kbforge.contracts.exporter`, as tests."""
+"""The laws of `kbforge.contracts.view`, as tests."""
 
 from __future__ import annotations
 

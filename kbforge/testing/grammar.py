@@ -1,4 +1,4 @@
-"""The laws of `kbforge.contracts.grammar`, as tests."""
+"""The laws of `kbforge.contracts.serializer`, as tests."""
 
 from __future__ import annotations
 

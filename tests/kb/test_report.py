@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
-from kbforge.contracts.history import Change, Decided, Kind, Run
+from kbforge.contracts.view import Change, Decided, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
 from kbforge.kb.properties import collect, name_of
 from kbforge.kb.report.facts import DriftSummary, History

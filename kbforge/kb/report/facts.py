@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kbforge.contracts.history import Change, Decided, Kind, Run
+from kbforge.contracts.view import Change, Decided, Kind, Run
 from kbforge.evaluation.reliability import Reliability
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
-from kbforge.contracts.history import Change, Decided, Kind, Run
+from kbforge.contracts.view import Change, Decided, Kind, Run
 from kbforge.errors import quoted
 from kbforge.kb.properties import AttributeOrder, fragments_of, name_of, naming
 from kbforge.kb.report.facts import (

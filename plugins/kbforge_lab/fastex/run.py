@@ -94,7 +94,7 @@ def run_fastex(
         start: a partition; None puts each fragment, in the order given, where the posterior given
             those before it draws it, of the likeliest clusters by q and a new one.
         rng: of all draws.
-        on_step: see `kbforge.contracts.progress`.
+        on_step: see `kbforge.contracts.clusterer`.
 
     Raises:
         UsageError: the likelihood is of no family that is known, the problem has constraints, or

@@ -200,7 +200,7 @@ def run_uncollapsed(
         ends: when to stop.
         start: a partition into at most K clusters.
         rng: of all draws.
-        on_step: see `kbforge.contracts.progress`.
+        on_step: see `kbforge.contracts.clusterer`.
 
     Raises:
         UsageError: the likelihood is of no family that is known, the problem has constraints, or

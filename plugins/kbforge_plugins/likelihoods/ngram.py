@@ -42,10 +42,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kbforge.contracts.features import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
-from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
+from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.models.bundle import read_bundle
