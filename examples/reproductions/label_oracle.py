@@ -27,8 +27,8 @@ from kbforge.evaluation.reliability import entity_claims, entity_probabilities, 
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import Reported
-from kbforge.fit.review import Labelling
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.review import FileReview
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, family_named, resampled
 
@@ -86,14 +86,14 @@ def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -
     """Answer the questions about one file by gold, some of them wrongly."""
     rng = np.random.default_rng(choices.seed)
     with tempfile.TemporaryDirectory() as folder, AnswerFile(f"{folder}/a.jsonl") as answers:
-        labelling = Labelling(file.fragments, choices, answers)
-        judged = labelling.judged
+        labelling = FileReview(file.fragments, choices, answers)
+        judged = labelling.judgement
         gold = [fragment.label for fragment in judged.sample.fragments]
         scores = [compare(h.labels.tolist(), gold).bcubed_f1_item_mean for h in judged.found]
         chosen = []
         for count in range(STOPS[-1] + 1):
             if count in STOPS:
-                chosen.append(scores[labelling.judged.place])
+                chosen.append(scores[labelling.judgement.place])
             question = labelling.question()
             if question is not None:
                 same = question.a.label == question.b.label
@@ -110,7 +110,7 @@ def error_of_entities(file: LabelledFile, choices: Choices) -> float:
     kb = cluster(file.fragments, choices)
     entities = entity_probabilities([kb.posterior])
     assert kb.confidence is not None
-    sure = kb.confidence.of_entities(Reported(kb.fragments, entities))
+    sure = kb.confidence.of_entities(ClusteringReport(kb.fragments, entities))
     labels = [fragment.label for fragment in kb.fragments]
     return reliability(entity_claims(replace(entities, probability=sure), labels)).ece
 

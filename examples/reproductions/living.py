@@ -41,8 +41,8 @@ from kbforge.evaluation.reliability import (
 from kbforge.evaluation.scores import judge
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import Reported
-from kbforge.fit.models import Prepared
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.models import Fit
 from kbforge.jobs.living.events import decide, remove, revisit
 from kbforge.jobs.living.frozen import thaw
 from kbforge.jobs.living.take_in import take_in
@@ -205,7 +205,7 @@ def by_gold(fragments: Sequence[Fragment], rng: random.Random, count: int) -> li
     return out
 
 
-def known_of(store: str) -> tuple[tuple[Fragment, ...], Posterior, Prepared]:
+def known_of(store: str) -> tuple[tuple[Fragment, ...], Posterior, Fit]:
     """The fragments of a store, what is known of them, and by what."""
     with Database(store) as database:
         held = Store(database)
@@ -221,7 +221,7 @@ def reliabilities(store: str) -> list[Reliability]:
     entities = entity_probabilities([posterior])
     claims = entity_claims(entities, [fragment.label for fragment in fragments])
     assert prepared.confidence is not None
-    sure = prepared.confidence.of_entities(Reported(fragments, entities))
+    sure = prepared.confidence.of_entities(ClusteringReport(fragments, entities))
     mapped = entity_claims(replace(entities, probability=sure), [x.label for x in fragments])
     return [reliability(claims, 5), reliability(mapped, 5)]
 

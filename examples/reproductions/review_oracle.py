@@ -34,9 +34,9 @@ from kbforge.errors import ContradictionError
 from kbforge.evaluation.reliability import Pairs, entity_probabilities, pair_probabilities
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import Reported
-from kbforge.fit.models import Prepared
-from kbforge.fit.posterior_queue import Question, Questions, Read
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.models import Fit
+from kbforge.fit.posterior_queue import PosteriorQueue, Question, Read
 from kbforge.jobs.live import open_live
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
 from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
@@ -125,25 +125,25 @@ def f1_of(session: Session, gold: Sequence[str | None]) -> float:
 
 
 def pairs_by(
-    way: str, session: Session, made: Prepared, rng: np.random.Generator
+    way: str, session: Session, made: Fit, rng: np.random.Generator
 ) -> Callable[[Answer], Pairing]:
     """What asks in one of the ways; each pair that comes out of it has been decided."""
     if way in (DOUBT, RANDOM):
         least = 0.05 if way == DOUBT else 0.0
         return lambda answer: at_random(session, answer, least, rng)
     read = map_of(session, made) if way.endswith("map") else None
-    questions = Questions(read, worth="information" if way == "information" else "gain")
+    questions = PosteriorQueue(read, worth="information" if way == "information" else "gain")
     return lambda answer: by_worth(session, answer, questions)
 
 
-def by_worth(session: Session, answer: Answer, questions: Questions) -> Pairing:
+def by_worth(session: Session, answer: Answer, questions: PosteriorQueue) -> Pairing:
     """The most valuable questions."""
     questions.update(session.posterior().subproblems)
     while question := questions.next():
         same = answer(question.first, question.second)
         if not decided(session, question.first, question.second, same):
             questions.pass_over(question)
-        questions.heard(question, same)
+        questions.learn(question, same)
         touched = session.touched()
         questions.gone(touched.gone)
         questions.update(map(session.subproblem, touched.changed))
@@ -173,13 +173,13 @@ def decided(session: Session, first: int, second: int, same: bool) -> bool:
     return True
 
 
-def map_of(session: Session, made: Prepared) -> Read | None:
+def map_of(session: Session, made: Fit) -> Read | None:
     """The map of pairs, of the grouping as it is before any answer."""
     reading = made.confidence
     if reading is None:
         return None
     posterior = session.posterior()
-    reported = Reported(session.fragments, entity_probabilities([posterior]))
+    reported = ClusteringReport(session.fragments, entity_probabilities([posterior]))
     number = np.zeros(posterior.n_fragments, np.int64)
     for at, subproblem in enumerate(posterior.subproblems):
         number[list(subproblem.fragments)] = at

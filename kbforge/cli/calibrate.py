@@ -14,7 +14,7 @@ from kbforge.errors import UsageError
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
-    from kbforge.fit.calibrate import Calibrated
+    from kbforge.fit.calibrate import CalibrationRun
 
 app = typer.Typer(add_completion=False)
 
@@ -201,7 +201,7 @@ def _bar_of_evaluations(fragments: int) -> Iterator[Callable[[float, float], Non
         yield on_evaluation
 
 
-def _print_summary(done: Calibrated, output: str) -> None:
+def _print_summary(done: CalibrationRun, output: str) -> None:
     from kbforge.fit.calibrate import sparkline
 
     c = done.calibration

@@ -15,7 +15,7 @@ from kbforge.words import counted
 
 if TYPE_CHECKING:
     from kbforge.files.answers import AnswerFile
-    from kbforge.fit.review import Labelling
+    from kbforge.fit.review import FileReview
 
 app = typer.Typer(add_completion=False)
 
@@ -104,7 +104,7 @@ def _review_file(
     from kbforge.files.answers import AnswerFile
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_writable
-    from kbforge.fit.review import Labelling
+    from kbforge.fit.review import FileReview
 
     if fragments == "-":
         raise UsageError("answers come from standard input, so fragments cannot; name their file")
@@ -120,7 +120,7 @@ def _review_file(
     read = list(read_fragments(fragments, limit=given["limit"]))
     with AnswerFile(output) as file:
         with console.working("looking for questions"):
-            labelling = Labelling(read, choices, file)
+            labelling = FileReview(read, choices, file)
         try:
             if by_line:
                 by_lines(labelling, count)
@@ -134,7 +134,7 @@ def _review_file(
             raise typer.Exit(interrupts.exit_code()) from None
 
 
-def _say(labelling: Labelling, file: AnswerFile, fragments: str) -> None:
+def _say(labelling: FileReview, file: AnswerFile, fragments: str) -> None:
     """What the answers changed, and the next command."""
     if not file.answers:
         console.note("no answers")

@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kbforge.evaluation.scores import Judgement
+from kbforge.evaluation.scores import Evaluation
 
 
-def render(judgement: Judgement) -> RenderableType:
+def render(judgement: Evaluation) -> RenderableType:
     """The scores by family, and below them what was left out."""
     scores = judgement.scores
     ratios = _table()
@@ -45,7 +45,7 @@ def _table(show_header: bool = True) -> Table:
     return table
 
 
-def _headline(judgement: Judgement) -> Text:
+def _headline(judgement: Evaluation) -> Text:
     scores = judgement.scores
     return Text.assemble(
         (f"{scores.items:,}", "bold"),
@@ -58,7 +58,7 @@ def _headline(judgement: Judgement) -> Text:
     )
 
 
-def _left_out(judgement: Judgement) -> Iterator[str]:
+def _left_out(judgement: Evaluation) -> Iterator[str]:
     for count, why in (
         (judgement.unlabelled, "without a gold label"),
         (judgement.only_in_kb, "only in the knowledge base"),

@@ -246,7 +246,7 @@ _ADVICE = "use --partial to evaluate the fragments that both have"
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Evaluation:
     """The scores, and what they leave out.
 
     Attributes:
@@ -272,7 +272,9 @@ class Judgement:
         }
 
 
-def judge(entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False) -> Judgement:
+def judge(
+    entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
+) -> Evaluation:
     """Compare the grouping of fragments into entities with their labels.
 
     Args:
@@ -309,7 +311,7 @@ def judge(entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = 
         raise UsageError("the knowledge base and the gold file have no fragment id in common")
     if not labels:
         raise UsageError("no fragment of the knowledge base has a label in the gold file")
-    return Judgement(compare(predicted, labels), unlabelled, len(entity_of), len(missing))
+    return Evaluation(compare(predicted, labels), unlabelled, len(entity_of), len(missing))
 
 
 def _demand_none(missing: list[str], has: str, lacks: str) -> None:

@@ -1,4 +1,6 @@
-"""The calibration file: what `kbforge calibrate` found, as a small TOML that `cluster` reads.
+"""Alpha that was found before, in a calibration file, and alpha from a grouping.
+
+`kbforge calibrate` writes a small TOML that `kbforge cluster` reads:
 
     format = 1
     alpha = 12.5                   # concentration of the Dirichlet process
@@ -24,12 +26,11 @@
 
 Reading is strict: a field that is missing, unknown, of the wrong type or contradictory is an error.
 
-Alpha for a slow likelihood, from a grouping that a fast one made; no labels are read.
-
-A likelihood that is no true probability of the file (a language model trained elsewhere) has one
-free constant, alpha, and an alpha of other data is off by tens of nats. A grouping says what alpha
-should do: open as many entities. The fragments come in a random order, each decides between the
-clusters of those before it and a new one, and with
+A slow likelihood takes alpha from a grouping that a fast one made; no labels are read. A likelihood
+that is no true probability of the file (a language model trained elsewhere) has one free constant,
+alpha, and an alpha of other data is off by tens of nats. A grouping says what alpha should do: open
+as many entities. The fragments come in a random order, each decides between the clusters of those
+before it and a new one, and with
 
     r_i = L({i}) - logsumexp over clusters C of [log |C| + L(C + i) - L(C)]
 
@@ -63,7 +64,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.io import open_output
 from kbforge.files.records import Option, Record, read_table
 from kbforge.files.records import toml_value as _toml
-from kbforge.fit.confidence import ConfidenceMap, lines_of, parse_confidence
+from kbforge.fit.confidence import MonotoneConfidence, lines_of, parse_confidence
 from kbforge.models.score_cache import ScoreCache
 from kbforge.version import __version__
 
@@ -101,7 +102,7 @@ class Calibration:
     sha256: str
     options: Mapping[str, Option] = field(default_factory=dict)
     kbforge: str = __version__
-    confidence: ConfidenceMap | None = None
+    confidence: MonotoneConfidence | None = None
 
     @property
     def log_alpha(self) -> float:

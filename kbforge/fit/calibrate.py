@@ -1,16 +1,9 @@
-"""Labelled fragments clustered without their labels, in one order or several.
+"""What labelled fragments teach: alpha, how reliable reports are, and a confidence map.
 
-What a clustering claims depends on the order in which the fragments arrive. The mean over several
-orders claims less.
-
-Calibrating: the concentration alpha, chosen from fragments.
-
-Reliability: is what a clustering reports true as often as it says?
-
-Fragments with labels are clustered without them, in one order or several. What the clustering
-claims is held against the labels.
-
-Confidence maps: fitted on labelled fragments, and put where a clustering finds them.
+A calibrator chooses alpha. For reliability the fragments are clustered without their labels, and
+the claims of the clustering are compared with the labels. The claims depend on the order in which
+the fragments arrive, and the mean over several orders claims less. A confidence map is fitted to
+such claims, and goes where a clustering finds it.
 
 A map is tested on entities that it was not fitted on. They are clustered by themselves: to cluster
 all, and then to choose pairs within one part, would lose wrong pairs and no right ones. Half of the
@@ -50,7 +43,14 @@ from kbforge.files.io import open_output, require_writable
 from kbforge.files.records import Option
 from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_calibration
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, Reading, Reported, confidence_toml, fit
+from kbforge.fit.confidence import (
+    IN_BUNDLE,
+    ClusteringReport,
+    ConfidenceMap,
+    MonotoneConfidence,
+    confidence_toml,
+    fit,
+)
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
 
@@ -76,7 +76,7 @@ class Orders:
     posteriors: tuple[Posterior, ...]
     labels: tuple[str | None, ...]
     alpha: float
-    confidence: Reading | None
+    confidence: ConfidenceMap | None
     notes: tuple[str, ...]
 
     def pairs(self, least: float) -> Pairs:
@@ -137,7 +137,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibrationRun:
     """A finished calibration.
 
     Attributes:
@@ -203,7 +203,7 @@ def calibrate(
     choices: Choices,
     settings: CalibrationSettings,
     on_evaluation: Callable[[float, float], None] | None = None,
-) -> Calibrated:
+) -> CalibrationRun:
     """Choose alpha for the likelihood that `choices` names.
 
     Raises:
@@ -235,7 +235,7 @@ def calibrate(
         fragments=len(fragments),
         sha256=fingerprint(fragments),
     )
-    return Calibrated(
+    return CalibrationRun(
         calibration, result.curve, prepared.notes + _edge_note(result, settings.search)
     )
 
@@ -285,7 +285,7 @@ class ReliabilitySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MappedReliability:
     """The reliability of one kind of claims, raw and by a map (None without one)."""
 
     raw: Reliability
@@ -318,8 +318,8 @@ class ReliabilityReport:
 
     fragments: int
     unlabelled: int
-    pairs: Compared
-    entities: Compared
+    pairs: MappedReliability
+    entities: MappedReliability
     scores: Scores
     settings: ReliabilitySettings
     alpha: float
@@ -346,7 +346,7 @@ def measure_reliability(
     fragments: Sequence[Fragment],
     choices: Choices,
     settings: ReliabilitySettings,
-    confidence: Reading | None = None,
+    confidence: ConfidenceMap | None = None,
     on_order: OnOrder | None = None,
 ) -> ReliabilityReport:
     """Cluster labelled fragments and hold the claims against the labels.
@@ -365,13 +365,13 @@ def measure_reliability(
     run = cluster_orders(fragments, choices, settings.shuffles, on_order)
     notes = list(run.notes)
     found = confidence or run.confidence
-    if isinstance(found, ConfidenceMap) and found.shuffles != settings.shuffles:
+    if isinstance(found, MonotoneConfidence) and found.shuffles != settings.shuffles:
         notes.append(
             f"the confidence map was fitted on reports of {found.shuffles} orders, "
             f"and reads reports of {settings.shuffles} here"
         )
     pairs, entities = run.pairs(settings.least), run.entities()
-    reported, mapped = Reported(run.fragments, entities), None
+    reported, mapped = ClusteringReport(run.fragments, entities), None
     if found is not None:
         mapped = (
             replace(pairs, probability=found.of_pairs(reported, pairs)),
@@ -400,8 +400,10 @@ def measure_reliability(
     )
 
 
-def _compared(raw: Claims, mapped: Claims | None, bins: int) -> Compared:
-    return Compared(reliability(raw, bins), None if mapped is None else reliability(mapped, bins))
+def _compared(raw: Claims, mapped: Claims | None, bins: int) -> MappedReliability:
+    return MappedReliability(
+        reliability(raw, bins), None if mapped is None else reliability(mapped, bins)
+    )
 
 
 def fit_confidence(
@@ -409,7 +411,7 @@ def fit_confidence(
     choices: Choices,
     settings: ReliabilitySettings,
     on_order: OnOrder | None = None,
-) -> ConfidenceMap:
+) -> MonotoneConfidence:
     """Cluster labelled fragments and fit the map of their claims to the labels.
 
     Args:
@@ -435,7 +437,7 @@ def fit_confidence(
             "no confidence map can be fitted: every entity has a fragment without a label; give "
             "fragments that all have labels"
         )
-    return ConfidenceMap(
+    return MonotoneConfidence(
         pairs=fit(pairs),
         entities=fit(entities),
         likelihood=choices.likelihood_name,
@@ -449,7 +451,7 @@ def fit_confidence(
     )
 
 
-def save_confidence(found: ConfidenceMap, path: str, calibration: str | None) -> str:
+def save_confidence(found: MonotoneConfidence, path: str, calibration: str | None) -> str:
     """Put a map where it will be found: into a model folder, a calibration file, or a file.
 
     Args:

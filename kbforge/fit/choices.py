@@ -2,7 +2,7 @@
 
 The command line makes `Choices` of its options, and the Python API of its keywords.
 
-What `--link` binds: fragments that share a value of it, no two of which are one entity.
+No entity has two fragments that share a value of the attribute that `--link` names.
 """
 
 from __future__ import annotations

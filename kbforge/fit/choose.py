@@ -31,8 +31,8 @@ from kbforge.contracts import (
 from kbforge.errors import UsageError, quoted
 from kbforge.files.answers import Placed
 from kbforge.fit.alpha import alpha_by_grouping
-from kbforge.fit.description import Heard, ReadsPairs
-from kbforge.fit.judge import JUDGE_FILE, NAMES, Hypothesis, Judged, Scorer, judge, read_scorer
+from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.judge import JUDGE_FILE, NAMES, Hypothesis, Judgement, Scorer, judge, read_scorer
 from kbforge.fit.models import default_options
 from kbforge.fit.sample import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
 from kbforge.models.defaults import default_folder, read_default
@@ -92,7 +92,7 @@ class Chooser:
         self._fragments, self._defaults, self._answers = fragments, defaults, answers
         self._on_stage = on_stage
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
-        self.judged: Judged | None = None
+        self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
 
     def choose(self, any_alpha: bool = True) -> Choice:
@@ -120,10 +120,10 @@ class Chooser:
         if too_large:
             judged = judged.without(_OF_PAIRS)
         before, judged = judged, judged.answered(answers)
-        why = str(changed_by(before, judged)) if answers else _why(judged)
+        why = str(effect_of_answers(before, judged)) if answers else _why(judged)
         if too_large:
             why += f"; {_OF_PAIRS} is no choice above {MOST_OF_PAIRS:,} fragments"
-        self.judged, best = judged, judged.chosen
+        self.judgement, best = judged, judged.chosen
         if best.likelihood == NAMES:
             likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
             likelihood.fit(fragments)
@@ -159,12 +159,12 @@ class Chooser:
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
             alpha = alpha_by_grouping(likelihood, sample, clusters)
             why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
-        self.judged = judged
+        self.judgement = judged
         if self._answers:
-            why = f"{why}: {changed_by(before, judged)}"
+            why = f"{why}: {effect_of_answers(before, judged)}"
         return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
 
-    def heard(self, name: str, likelihood: Likelihood) -> Heard:
+    def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the confidence maps that ship read of the file, beside its fragments.
 
         Args:
@@ -181,8 +181,8 @@ class Chooser:
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
                 self.fitted |= _fitted(file, self._defaults, stages, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
-        predicted = None if self.judged is None else self.judged.predicted(name)
-        return Heard(name, cast(ReadsPairs | None, pairs), predicted)
+        predicted = None if self.judgement is None else self.judgement.predicted(name)
+        return FileContext(name, cast(PairModel | None, pairs), predicted)
 
     @property
     def _described(self) -> bool:
@@ -284,8 +284,8 @@ def _judged(
     fitted: dict[str, ConjugateLikelihood],
     defaults: str | None,
     stages: Stages,
-) -> Judged:
-    pairs = cast(ReadsPairs | None, fitted.get(_OF_PAIRS))
+) -> Judgement:
+    pairs = cast(PairModel | None, fitted.get(_OF_PAIRS))
     scorer = shipped_scorer(defaults)
 
     def trying(name: str) -> None:
@@ -294,7 +294,7 @@ def _judged(
     return judge(file.fragments, fitted, file.index, scorer, _LIKE, pairs, file.part, trying)
 
 
-def _why(judged: Judged) -> str:
+def _why(judged: Judgement) -> str:
     best, gain = judged.chosen, judged.expected_gain
     over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     if best.likelihood == NAMES:
@@ -306,7 +306,7 @@ def _why(judged: Judged) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class AnswerEffect:
     """What answers changed.
 
     Attributes:
@@ -343,7 +343,7 @@ class Changed:
         return {**figures, "before": before, "after": after, "expected_gain": self.gain}
 
 
-def changed_by(before: Judged, after: Judged) -> Changed:
+def effect_of_answers(before: Judgement, after: Judgement) -> AnswerEffect:
     """What the answers changed that came in between.
 
     Args:
@@ -352,7 +352,7 @@ def changed_by(before: Judged, after: Judged) -> Changed:
 
     """
     unknown = sum(answer.same is None for answer in after.answers)
-    return Changed(
+    return AnswerEffect(
         answers=len(after.answers) - unknown,
         unknown=unknown,
         before=before.chosen,

@@ -1,4 +1,4 @@
-"""A monotone map from what a posterior reports to how often such reports are true.
+"""Confidence maps: a monotone map from what a posterior reports to how often that is true.
 
 A truncated posterior under a misspecified likelihood is too sure of itself, and the more so the
 more fragments there are in a subproblem to be wrong about. The map therefore reads the report p and
@@ -16,7 +16,8 @@ Between cells the map is linear in logit p, beyond them constant. In p it never 
 goes with s is left to the data. Pairs of large subproblems are the less reliable ones. But an
 entity that stands alone, with nothing to compare it to, is often a part of a larger one.
 
-The confidence map: how to read what a posterior reports, as a small TOML that travels with it.
+A confidence map calibrates what a posterior reports. This one has a monotone map for each kind of
+claim, and is a small TOML that travels with the posterior:
 
     format = 1
     kbforge = "0.2.0"
@@ -195,7 +196,7 @@ WRITER = "kbforge calibrate --confidence"
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ClusteringReport:
     """What a clustering reports, as far as a map may know it: gold labels are not read.
 
     Attributes:
@@ -211,18 +212,18 @@ class Reported:
     changed: BoolArray | None = None
 
 
-class Reading(Protocol):
+class ConfidenceMap(Protocol):
     """How to read what is reported: the calibrated probabilities of claims."""
 
-    def of_entities(self, reported: Reported) -> FloatArray:
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """That each entity of the point estimate is exactly right, shape [entities]."""
 
-    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
         """That each of some pairs of fragments is one entity, shape [pairs]."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConfidenceMap:
+class MonotoneConfidence:
     """Maps for both kinds of claims, and where they come from.
 
     Attributes:
@@ -252,22 +253,22 @@ class ConfidenceMap:
     options: Mapping[str, Option] = field(default_factory=dict)
     kbforge: str = __version__
 
-    def of_entities(self, reported: Reported) -> FloatArray:
-        """As `Reading`; the fragments do not matter."""
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
+        """As `ConfidenceMap`; the fragments do not matter."""
         return self.entities.apply(reported.entities.probability, reported.entities.size)
 
-    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
-        """As `Reading`; the fragments do not matter."""
+    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+        """As `ConfidenceMap`; the fragments do not matter."""
         return self.pairs.apply(pairs.probability, pairs.size)
 
 
-def confidence_toml(found: ConfidenceMap) -> bytes:
+def confidence_toml(found: MonotoneConfidence) -> bytes:
     """The content of a file of its own."""
     head = f"# Written by {WRITER}; read by kbforge cluster --confidence-map.\n"
     return (head + "\n".join(lines_of(found)) + "\n").encode()
 
 
-def lines_of(found: ConfidenceMap, within: str = "") -> Iterator[str]:
+def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
     """The lines of the map; `within` is the table that holds it, with a dot behind."""
     yield f"format = {FORMAT}"
     yield f"kbforge = {toml_value(found.kbforge)}"
@@ -298,7 +299,7 @@ def lines_of(found: ConfidenceMap, within: str = "") -> Iterator[str]:
             yield f"calibrated = {_numbers(band.calibrated)}"
 
 
-def read_confidence(path: str) -> ConfidenceMap:
+def read_confidence(path: str) -> MonotoneConfidence:
     """Read a file of its own strictly; "-" is standard input.
 
     Raises:
@@ -308,7 +309,7 @@ def read_confidence(path: str) -> ConfidenceMap:
     return parse_confidence(read_table(path, "confidence", WRITER))
 
 
-def parse_confidence(top: Record) -> ConfidenceMap:
+def parse_confidence(top: Record) -> MonotoneConfidence:
     """The map that a table holds.
 
     Raises:
@@ -324,7 +325,7 @@ def parse_confidence(top: Record) -> ConfidenceMap:
         if not how.number(key) > 0:
             raise how.wrong(key, "a number above 0", repr(how.number(key)))
     data = top.table("data").only("fragments", "sha256")
-    return ConfidenceMap(
+    return MonotoneConfidence(
         pairs=_map(top, "pairs"),
         entities=_map(top, "entities"),
         likelihood=likelihood.get("name", str),

@@ -1,9 +1,9 @@
-"""What, besides its reported probability, says how far an entity can be believed; no label is read.
+"""Covariates: what, besides its reported probability, says how far an entity can be believed.
 
-How many fragments and names it has, whether its name is borne elsewhere, how like the nearest other
-name is, whether other values agree inside and with that neighbour.
-
-Covariates from a model of pairs and from a judge: what they say of each entity and each pair.
+No label is read. The fragments say how many of them and how many names an entity has, whether
+another entity has its name, how similar the nearest other name is, and whether other values agree
+inside and with that neighbour. A model of pairs and the judge say more of each entity and each
+pair.
 
 Of an *entity*: how sure the model of pairs is of those inside, how strong the best rival outside
 is, and how probable it is by both that all inside hold and nothing outside belongs; and in how
@@ -11,9 +11,7 @@ many of the groupings that were judged the same cluster is. Of a *pair*: its own
 the best others of its two rows, and those by way of a third row; and in how many groupings the two
 are together.
 
-All covariates of a report: what fragments say, and what is heard of pairs and groupings.
-
-What was not heard is NaN, which the trees of the maps know as missing.
+What is not known is NaN, which the trees of the maps know as missing.
 """
 
 from __future__ import annotations
@@ -27,8 +25,17 @@ import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
-from kbforge.fit.confidence import Reported
-from kbforge.fit.description import NONE, UNREAD, Heard, PairOdds, Predicted, Told, Whole, told
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.description import (
+    NONE,
+    UNREAD,
+    Descriptions,
+    FileContext,
+    FileSummary,
+    PairOdds,
+    Prediction,
+    describe,
+)
 
 Columns: TypeAlias = dict[str, FloatArray]
 """Name of a covariate -> its value for each claim."""
@@ -49,30 +56,32 @@ def log_odds(probability: FloatArray) -> FloatArray:
     return np.clip(odds, -LIMIT, LIMIT)
 
 
-def entity_columns(told: Told, entities: Entities) -> Columns:
+def entity_columns(facts: Descriptions, entities: Entities) -> Columns:
     """The covariates of entities, the file's not among them."""
-    grouped = _grouped(told, entities.clusters)
+    grouped = _grouped(facts, entities.clusters)
     out: Columns = {
         "fragments": np.log(grouped.sizes),
         "subproblem": np.log(entities.size),
         "rivals": _rival_entities(entities),
     }
-    return out | _names_of(told, grouped) | _values_of(told, grouped) | _value_links(told, grouped)
+    return (
+        out | _names_of(facts, grouped) | _values_of(facts, grouped) | _value_links(facts, grouped)
+    )
 
 
-def _value_links(told: Told, grouped: _Grouped) -> Columns:
+def _value_links(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     """How many nats of rare values the best fragment outside shares with one inside."""
     k = len(grouped.sizes)
-    first, second, nats = told.linked.first, told.linked.second, told.linked.strength
+    first, second, nats = facts.linked.first, facts.linked.second, facts.linked.strength
     outside = grouped.of[first] != grouped.of[second]
     best = np.zeros(k)
     np.maximum.at(best, grouped.of[first][outside], nats[outside])
-    most = np.log(max(told.counted.fragments, len(told)) + 1.0)
+    most = np.log(max(facts.counted.fragments, len(facts)) + 1.0)
     return {"linked": best, "linked_share": best / most}
 
 
 @dataclass(frozen=True, slots=True)
-class _Grouped:
+class _NamedGrouping:
     """A grouping with its names counted.
 
     Attributes:
@@ -100,16 +109,16 @@ class _Grouped:
         return np.where(keys[at] == wanted, self.count[at], 0)
 
 
-def _grouped(told: Told, clusters: tuple[Cluster, ...]) -> _Grouped:
-    of = np.zeros(len(told), np.int64)
+def _grouped(facts: Descriptions, clusters: tuple[Cluster, ...]) -> _NamedGrouping:
+    of = np.zeros(len(facts), np.int64)
     sizes = np.array([len(cluster) for cluster in clusters], np.int64)
-    of[np.fromiter((f for c in clusters for f in c), np.int64, len(told))] = np.repeat(
+    of[np.fromiter((f for c in clusters for f in c), np.int64, len(facts))] = np.repeat(
         np.arange(len(clusters)), sizes
     )
-    width = max(len(told.named), 1)
-    there = told.name >= 0
-    keys, count = np.unique(of[there] * width + told.name[there], return_counts=True)
-    return _Grouped(of, sizes, keys // width, keys % width, count, width)
+    width = max(len(facts.named), 1)
+    there = facts.name >= 0
+    keys, count = np.unique(of[there] * width + facts.name[there], return_counts=True)
+    return _NamedGrouping(of, sizes, keys // width, keys % width, count, width)
 
 
 def _rival_entities(entities: Entities) -> FloatArray:
@@ -117,17 +126,17 @@ def _rival_entities(entities: Entities) -> FloatArray:
     return np.log(np.bincount(entities.subproblem)[entities.subproblem])
 
 
-def _names_of(told: Told, grouped: _Grouped) -> Columns:
+def _names_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     k = len(grouped.sizes)
     cluster, name, count = grouped.cluster, grouped.name, grouped.count
     names = np.bincount(cluster, minlength=k)
-    borne = np.bincount(cluster, weights=told.named[name] - count, minlength=k)
+    borne = np.bincount(cluster, weights=facts.named[name] - count, minlength=k)
     bearing = np.bincount(cluster, weights=count, minlength=k)
     commonest = np.zeros(k)
     np.maximum.at(commonest, cluster, count)
     # every name of a cluster with every name that is like it
-    place, other, cosine = _likely(told, name)
-    outside = told.named[other] > grouped.counted(cluster[place], other)
+    place, other, cosine = _likely(facts, name)
+    outside = facts.named[other] > grouped.counted(cluster[place], other)
     inside = grouped.counted(cluster[place], other) > 0
     nearest = np.zeros(k)
     np.maximum.at(nearest, cluster[place][outside], cosine[outside])
@@ -135,7 +144,7 @@ def _names_of(told: Told, grouped: _Grouped) -> Columns:
     close = outside & (cosine >= _ALIKE)
     crowd = np.bincount(
         cluster[place][close],
-        weights=(told.named[other] - grouped.counted(cluster[place], other))[close],
+        weights=(facts.named[other] - grouped.counted(cluster[place], other))[close],
         minlength=k,
     )
     best = np.zeros(len(name))
@@ -152,29 +161,30 @@ def _names_of(told: Told, grouped: _Grouped) -> Columns:
         "nearest": nearest,
         "crowd": np.log1p(crowd),
         "cohesion": cohesion,
-        "words": _mean_by(grouped, told.words),
-        "letters": np.log1p(_mean_by(grouped, told.letters)),
-        "foreign": _mean_by(grouped, told.foreign),
-        "digits": _mean_by(grouped, told.digits),
+        "words": _mean_by(grouped, facts.words),
+        "letters": np.log1p(_mean_by(grouped, facts.letters)),
+        "foreign": _mean_by(grouped, facts.foreign),
+        "digits": _mean_by(grouped, facts.digits),
     }
     for column in out.values():
         column[nameless] = np.nan
     return out
 
 
-def _mean_by(grouped: _Grouped, of_name: FloatArray) -> FloatArray:
+def _mean_by(grouped: _NamedGrouping, of_name: FloatArray) -> FloatArray:
     k = len(grouped.sizes)
     total = np.bincount(grouped.cluster, weights=of_name[grouped.name], minlength=k)
     return total / np.maximum(np.bincount(grouped.cluster, minlength=k), 1)
 
 
-def _values_of(told: Told, grouped: _Grouped) -> Columns:
+def _values_of(facts: Descriptions, grouped: _NamedGrouping) -> Columns:
     k = len(grouped.sizes)
-    agree, compared = _agreement(told, grouped.of, k)
-    neighbour = _neighbours(told, grouped)
-    with_one, against = _compared(told, grouped, neighbour)
+    agree, compared = _agreement(facts, grouped.of, k)
+    neighbour = _neighbours(facts, grouped)
+    with_one, against = _compared(facts, grouped, neighbour)
     return {
-        "attributes": np.bincount(grouped.of, weights=told.attributes, minlength=k) / grouped.sizes,
+        "attributes": np.bincount(grouped.of, weights=facts.attributes, minlength=k)
+        / grouped.sizes,
         "agree": agree,
         "compared": compared,
         "neighbour_agrees": with_one,
@@ -182,11 +192,11 @@ def _values_of(told: Told, grouped: _Grouped) -> Columns:
     }
 
 
-def _agreement(told: Told, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
+def _agreement(facts: Descriptions, group: IntArray, groups: int) -> tuple[FloatArray, FloatArray]:
     """Of each group, how likely two of its fragments agree on an attribute that both state.
 
     Args:
-        told: what is said.
+        facts: what is said.
         group: of each fragment, `NONE` for none, shape [n].
         groups: how many there are.
 
@@ -196,8 +206,8 @@ def _agreement(told: Told, group: IntArray, groups: int) -> tuple[FloatArray, Fl
 
     """
     total, compared = np.zeros(groups), np.zeros(groups)
-    for column in range(told.values.shape[1]):
-        values = told.values[:, column]
+    for column in range(facts.values.shape[1]):
+        values = facts.values[:, column]
         there = (values >= 0) & (group >= 0)
         if not there.any():
             continue
@@ -212,19 +222,19 @@ def _agreement(told: Told, group: IntArray, groups: int) -> tuple[FloatArray, Fl
         return np.where(compared > 0, total / compared, np.nan), compared
 
 
-def _neighbours(told: Told, grouped: _Grouped) -> IntArray:
+def _neighbours(facts: Descriptions, grouped: _NamedGrouping) -> IntArray:
     """Of each cluster another that bears its name or the one most like it, `NONE` without any."""
     k = len(grouped.sizes)
     # the two largest clusters of each name, so that one of them is another than one's own
     order = np.lexsort((grouped.cluster, -grouped.count, grouped.name))
     name, cluster = grouped.name[order], grouped.cluster[order]
-    start = np.searchsorted(name, np.arange(len(told.named)))
-    stop = np.searchsorted(name, np.arange(len(told.named)), side="right")
-    first = np.full(len(told.named), NONE, np.int64)
+    start = np.searchsorted(name, np.arange(len(facts.named)))
+    stop = np.searchsorted(name, np.arange(len(facts.named)), side="right")
+    first = np.full(len(facts.named), NONE, np.int64)
     second = first.copy()
     first[stop > start] = cluster[start[stop > start]]
     second[stop > start + 1] = cluster[start[stop > start + 1] + 1]
-    place, other, cosine = _likely(told, grouped.name)
+    place, other, cosine = _likely(facts, grouped.name)
     place = np.concatenate([np.arange(len(grouped.name)), place])
     other = np.concatenate([grouped.name, other])
     cosine = np.concatenate([np.full(len(grouped.name), 2.0), cosine])
@@ -242,12 +252,14 @@ def _neighbours(told: Told, grouped: _Grouped) -> IntArray:
     return out
 
 
-def _compared(told: Told, grouped: _Grouped, neighbour: IntArray) -> tuple[FloatArray, FloatArray]:
+def _compared(
+    facts: Descriptions, grouped: _NamedGrouping, neighbour: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """On how many attributes the commonest values of a cluster and its neighbour agree, differ."""
     k = len(grouped.sizes)
     agree, differ = np.zeros(k), np.zeros(k)
-    for column in range(told.values.shape[1]):
-        values = told.values[:, column]
+    for column in range(facts.values.shape[1]):
+        values = facts.values[:, column]
         there = values >= 0
         if not there.any():
             continue
@@ -266,13 +278,13 @@ def _compared(told: Told, grouped: _Grouped, neighbour: IntArray) -> tuple[Float
     return agree, differ
 
 
-def _likely(told: Told, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+def _likely(facts: Descriptions, name: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
     """For each of some names the names like it: place among them, the other name, cosine."""
-    low = np.searchsorted(told.alike.first, name)
-    counts = np.searchsorted(told.alike.first, name, side="right") - low
+    low = np.searchsorted(facts.alike.first, name)
+    counts = np.searchsorted(facts.alike.first, name, side="right") - low
     place = np.repeat(np.arange(len(name)), counts)
     at = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
-    return place, told.alike.second[at], told.alike.strength[at]
+    return place, facts.alike.second[at], facts.alike.strength[at]
 
 
 PAIRS_OF_ENTITIES = (
@@ -291,7 +303,7 @@ _LEAST = -50.0  # nats; sums below say one thing
 def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_ENTITIES`, each of shape [entities]."""
     k = len(clusters)
-    held = _Held.of(odds, clusters)
+    held = _ClusterRows.of(odds, clusters)
     place, at = _links_of(odds, held.row)
     own, other, nats = held.cluster[place], odds.second[at], odds.nats[at]
     self_link = other == held.row[place]
@@ -383,7 +395,7 @@ def odds_of_pairs(odds: PairOdds, pairs: Pairs) -> dict[str, FloatArray]:
 
 def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, float]:
     """The columns `PAIRS_OF_FILES`: what the model of pairs expects of the grouping."""
-    held = _Held.of(odds, clusters)
+    held = _ClusterRows.of(odds, clusters)
     place, at = _links_of(odds, held.row)
     other, nats = odds.second[at], odds.nats[at]
     different = other != held.row[place]
@@ -398,13 +410,13 @@ def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, flo
 
 
 def judged_of_entities(
-    predicted: Predicted, places: IntArray, entities: Entities
+    predicted: Prediction, places: IntArray, entities: Entities
 ) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample.
 
     Args:
         predicted: by the judge.
-        places: of all fragments in the sample, as of `Predicted.places`.
+        places: of all fragments in the sample, as of `Prediction.places`.
         entities: of the fragments.
 
     """
@@ -423,12 +435,12 @@ def judged_of_entities(
     return _voted(predicted, exact, known)
 
 
-def judged_of_pairs(predicted: Predicted, places: IntArray, pairs: Pairs) -> dict[str, FloatArray]:
+def judged_of_pairs(predicted: Prediction, places: IntArray, pairs: Pairs) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample.
 
     Args:
         predicted: by the judge.
-        places: of all fragments in the sample, as of `Predicted.places`.
+        places: of all fragments in the sample, as of `Prediction.places`.
         pairs: of the fragments.
 
     """
@@ -438,7 +450,7 @@ def judged_of_pairs(predicted: Predicted, places: IntArray, pairs: Pairs) -> dic
     return _voted(predicted, together.astype(np.float64), known)
 
 
-def judged_of_file(predicted: Predicted, votes: FloatArray) -> dict[str, float]:
+def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
     """The columns `JUDGED_OF_FILES`.
 
     Args:
@@ -451,13 +463,13 @@ def judged_of_file(predicted: Predicted, votes: FloatArray) -> dict[str, float]:
     return dict(zip(JUDGED_OF_FILES, (predicted.f1, predicted.gain, mean), strict=True))
 
 
-def _voted(predicted: Predicted, exact: FloatArray, known: BoolArray) -> dict[str, FloatArray]:
+def _voted(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[str, FloatArray]:
     found = (predicted.weights @ exact, exact.mean(axis=0))
     columns = (np.where(known, votes, np.nan) for votes in found)
     return dict(zip(JUDGED_OF_CLAIMS, columns, strict=True))
 
 
-class _Held:
+class _ClusterRows:
     """Which rows each cluster has: entries of (cluster, row), ascending, and how often each is."""
 
     def __init__(self, rows: int, keys: IntArray, count: IntArray) -> None:
@@ -468,7 +480,7 @@ class _Held:
         self._only[self.row] = self.cluster
 
     @classmethod
-    def of(cls, odds: PairOdds, clusters: tuple[Cluster, ...]) -> _Held:
+    def of(cls, odds: PairOdds, clusters: tuple[Cluster, ...]) -> _ClusterRows:
         sizes = np.array([len(cluster) for cluster in clusters], np.int64)
         members = np.fromiter((f for c in clusters for f in c), np.int64, int(sizes.sum()))
         rows = max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
@@ -539,22 +551,22 @@ PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
 """What a file or its names are like misleads on new kinds of data, where it is about pairs."""
 
 
-class Described:
+class Covariates:
     """A report with its covariates.
 
     Args:
         reported: what a clustering says.
-        heard: what else is known of the file.
+        context: what else is known of the file.
 
     """
 
-    def __init__(self, reported: Reported, heard: Heard) -> None:
-        self._entities, self._heard = reported.entities, heard
-        whole = heard.whole
-        self._told = told(reported.fragments, None if whole is None else whole.counted)
-        predicted = heard.predicted
+    def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
+        self._entities, self._context = reported.entities, context
+        whole = context.whole
+        self._facts = describe(reported.fragments, None if whole is None else whole.counted)
+        predicted = context.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
-        self._odds = _odds(reported, heard)
+        self._odds = _odds(reported, context)
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
         """Some columns of the entities, shape [entities, features]."""
@@ -566,44 +578,44 @@ class Described:
         columns: Columns = {}
         if self._odds is not None:
             columns |= odds_of_pairs(self._odds, pairs)
-        if self._heard.predicted is not None and self._places is not None:
-            columns |= judged_of_pairs(self._heard.predicted, self._places, pairs)
+        if self._context.predicted is not None and self._places is not None:
+            columns |= judged_of_pairs(self._context.predicted, self._places, pairs)
         return _rows(features, pairs.probability, columns, self._whole)
 
     @cached_property
     def _of_entities(self) -> Columns:
-        columns = entity_columns(self._told, self._entities)
+        columns = entity_columns(self._facts, self._entities)
         if self._odds is not None:
             columns |= odds_of_entities(self._odds, self._entities.clusters)
-        if self._heard.predicted is not None and self._places is not None:
-            columns |= judged_of_entities(self._heard.predicted, self._places, self._entities)
+        if self._context.predicted is not None and self._places is not None:
+            columns |= judged_of_entities(self._context.predicted, self._places, self._entities)
         return columns
 
     @property
-    def whole(self) -> Whole:
+    def whole(self) -> FileSummary:
         """What holds of the file, all of which is reported on."""
-        return Whole(self._told.counted, self._whole)
+        return FileSummary(self._facts.counted, self._whole)
 
     @cached_property
     def _whole(self) -> Mapping[str, float]:
-        if self._heard.whole is not None:
-            return self._heard.whole.columns
+        if self._context.whole is not None:
+            return self._context.whole.columns
         whole: dict[str, float] = {}
         if self._odds is not None:
             whole |= odds_of_file(self._odds, self._entities.clusters)
-        if self._heard.predicted is not None:
-            whole |= judged_of_file(self._heard.predicted, self._of_entities["votes"])
+        if self._context.predicted is not None:
+            whole |= judged_of_file(self._context.predicted, self._of_entities["votes"])
         return whole
 
 
-def _odds(reported: Reported, heard: Heard) -> PairOdds | None:
+def _odds(reported: ClusteringReport, context: FileContext) -> PairOdds | None:
     """What the model of pairs says; where it clusters, it has placed what came to the file."""
-    if heard.pairs is None:
+    if context.pairs is None:
         return None
     placed = reported.changed
-    if heard.likelihood != PAIRS:
+    if context.likelihood != PAIRS:
         placed = np.zeros(len(reported.fragments), np.bool_)
-    return heard.pairs.pair_odds(reported.fragments, placed)
+    return context.pairs.pair_odds(reported.fragments, placed)
 
 
 def _rows(

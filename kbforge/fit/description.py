@@ -2,14 +2,13 @@
 
 Nothing here reads a label, an id or a source.
 
-What a part of a file says is told beside what was counted of the whole (`Counted`), so that a name
-or value is as rare in the part as in the file.
+A part of a file is described with the counts of the whole file (`FileCounts`), so that a name or
+value is as rare in the part as in the file.
 
-What else is known of a file when doubt is told: pairs by a model of pairs, groupings by a judge.
-
-Both are at hand where a likelihood and its alpha were chosen. The model of pairs says of two rows
-how probable it is that they are one entity; fragments that state the same are one row. The judge
-has looked at many groupings of a sample, and says what F1 each is expected to have.
+A confidence map also reads the context of the file (`FileContext`): a model of pairs and the
+judge's prediction, both from the choice of likelihood and alpha. The model of pairs says how
+probable it is that two rows are one entity; fragments that state the same are one row. The judge
+has looked at many groupings of a sample, and predicts the F1 of each.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class FileCounts:
     """What was counted of a whole file.
 
     Attributes:
@@ -86,7 +85,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Descriptions:
     """What n fragments say.
 
     Attributes:
@@ -116,13 +115,13 @@ class Told:
     foreign: FloatArray
     digits: FloatArray
     linked: Links
-    counted: Counted
+    counted: FileCounts
 
     def __len__(self) -> int:
         return len(self.name)
 
 
-def told(fragments: Sequence[Fragment], file: Counted | None = None) -> Told:
+def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> Descriptions:
     """What the fragments say.
 
     Args:
@@ -158,7 +157,7 @@ def told(fragments: Sequence[Fragment], file: Counted | None = None) -> Told:
     attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, len(fragments))
     names = list(numbers)
     alike, parts = _alike(names, file)
-    counted = file or Counted(
+    counted = file or FileCounts(
         len(fragments),
         len(names),
         tuple(sorted(naming_ones)),
@@ -166,7 +165,7 @@ def told(fragments: Sequence[Fragment], file: Counted | None = None) -> Told:
         parts,
         _table(np.concatenate([*hashes, _NO_HASH]), np.concatenate([*often, _NO_HASH])),
     )
-    return Told(
+    return Descriptions(
         name,
         named,
         values,
@@ -256,15 +255,15 @@ def _parts(name: str) -> Iterator[str]:
     yield from (padded[k : k + 3] for k in range(len(padded) - 2))
 
 
-def _alike(names: Sequence[str], file: Counted | None) -> tuple[Links, NDArray[np.int32]]:
+def _alike(names: Sequence[str], file: FileCounts | None) -> tuple[Links, NDArray[np.int32]]:
     """For every name those most like it, of the ones that share one of its rarest parts.
 
     Args:
         names: distinct ones.
-        file: as of `told`.
+        file: as of `describe`.
 
     Returns:
-        The names, and `Counted.parts`.
+        The names, and `FileCounts.parts`.
 
     """
     if not names:
@@ -303,11 +302,11 @@ def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
 
 
 def _vectors(
-    names: Sequence[str], file: Counted | None
+    names: Sequence[str], file: FileCounts | None
 ) -> tuple[sparse.csr_array, IntArray, NDArray[np.int32]]:
     """Names as unit tf-idf vectors, shape [names, parts], and how many names have each part.
 
-    The third is `Counted.parts`.
+    The third is `FileCounts.parts`.
     """
     numbers: dict[str, int] = {}
     sizes, columns = array("i"), array("i")
@@ -384,7 +383,7 @@ class PairOdds:
     apart: float
 
 
-class ReadsPairs(Protocol):
+class PairModel(Protocol):
     """A model of pairs that was fitted to the file."""
 
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
@@ -399,7 +398,7 @@ class ReadsPairs(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class Prediction:
     """What a judge expects of groupings.
 
     Attributes:
@@ -427,7 +426,7 @@ class Predicted:
         weights: FloatArray,
         labels: IntArray,
         sample: Sequence[Fragment],
-    ) -> Predicted:
+    ) -> Prediction:
         """What is expected of groupings of a sample; all else as the attributes."""
         stated = np.fromiter(map(_stated, sample), np.int64, len(sample))
         return cls(f1, gain, weights, labels, tuple(f.id for f in sample), stated)
@@ -448,21 +447,21 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class FileSummary:
     """What holds of a file as a whole, frozen when it was read the last time.
 
     Attributes:
         counted: of what its fragments say.
-        columns: the covariates of the file, by name; NaN for what was not heard.
+        columns: the covariates of the file, by name; NaN for what is not known.
 
     """
 
-    counted: Counted
+    counted: FileCounts
     columns: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class FileContext:
     """All of it.
 
     Attributes:
@@ -474,9 +473,9 @@ class Heard:
     """
 
     likelihood: str
-    pairs: ReadsPairs | None = None
-    predicted: Predicted | None = None
-    whole: Whole | None = None
+    pairs: PairModel | None = None
+    predicted: Prediction | None = None
+    whole: FileSummary | None = None
 
 
 def _stated(fragment: Fragment) -> int:

@@ -1,7 +1,7 @@
-"""Votes: which of several candidate groupings put two fragments together, pair by pair.
+"""Questions that choose between candidate groupings of a sample: which pair to ask about next.
 
-Pairs on which the same candidates say yes are alike to whoever chooses between the candidates. They
-form a *cell*:
+Candidates vote on each pair: do they put it together? Pairs on which the same candidates say yes
+are alike to whoever chooses between the candidates. They form a *cell*:
 
 | symbol | meaning |
 |---|---|
@@ -16,10 +16,8 @@ form a *cell*:
 Pairs that no candidate puts together are in no cell. Fragments that are alone in every candidate
 are no probes: all candidates do the same for them.
 
-Which pair to ask about next, and which candidate is best by the answers so far.
-
-What a candidate is worth is its expected B-cubed F1 (mean over items) on the probes. With q the
-believed probability that a pair of a cell is of one entity (symbols as in `votes`):
+A candidate is worth its expected B-cubed F1 (mean over items) on the probes. With q the
+believed probability that a pair of a cell is of one entity (w as in `kbforge.fit.belief`):
 
     n_ik = 1 + sum over c of N_ic v_ck q_c      expected fragments of i's cluster that belong there
     b_i  = 1 + sum over c of N_ic q_c           expected fragments of i's entity
@@ -160,7 +158,7 @@ _AUDITED = 3  # every so many-th question audits an entity
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class CandidatePair:
     """A pair to ask about.
 
     Attributes:
@@ -179,7 +177,7 @@ class Drawn:
     share: float
 
 
-class Queue:
+class GroupingQueue:
     """Candidates, what was answered, and what follows from it.
 
     Args:
@@ -238,7 +236,7 @@ class Queue:
         """The candidate with the largest expected F1; the first of equals."""
         return int(np.argmax(self.scores()[0]))
 
-    def next(self) -> Drawn | None:
+    def next(self) -> CandidatePair | None:
         """The pair to ask about; None if the candidates leave nothing to ask."""
         open_pairs = self._open()
         if not len(open_pairs):
@@ -268,7 +266,7 @@ class Queue:
         one, other = self._alike[first], self._alike[second]
         return np.minimum(one, other) * len(self._alike) + np.maximum(one, other)
 
-    def _audited(self, pairs: IntArray, rng: np.random.Generator) -> Drawn:
+    def _audited(self, pairs: IntArray, rng: np.random.Generator) -> CandidatePair:
         """An entity of the leader drawn at random, and its pair that is most likely wrong."""
         leader = self._groupings[self.best()]
         probe, other = self._votes.probe[pairs], self._votes.other[pairs]
@@ -280,9 +278,9 @@ class Queue:
         together = leader[other[mine]] == leader[chosen]
         return self._drawn(int(pairs[mine[np.argmax(np.where(together, 1 - q, q))]]), AUDIT)
 
-    def _drawn(self, pair: int, how: str) -> Drawn:
+    def _drawn(self, pair: int, how: str) -> CandidatePair:
         cell = int(self._votes.cell[pair])
-        return Drawn(
+        return CandidatePair(
             first=int(self._votes.probe[pair]),
             second=int(self._votes.other[pair]),
             how=how,

@@ -1,19 +1,14 @@
-"""Hypotheses: the groupings of a sample that the judge chooses from, and what it reads of them.
-
-They are exact names, and of each likelihood the groupings along its merge path. A hypothesis is
-also seen in the light of the others: where several likelihoods find the same, it is likely there.
-
-The scorer: what a hypothesis is expected to gain over exact names, by shipped trees.
-
-Its file holds two ensembles over the same statistics: one for the gain in mean B-cubed F1 over
-exact names, by which hypotheses are compared, and one for the F1 itself, by which doubt is told.
-
-Judging: from a file without labels to the likelihood and the alpha that suit it.
+"""The judge: from a file without labels to the likelihood and the alpha that suit it.
 
     sample       the file, or whole neighbourhoods of a large one
     hypotheses   exact names, and each likelihood's groupings along its merge path
     statistics   of the sample and of each hypothesis
     scorer       what each is expected to gain over exact names; the best is chosen
+
+Hypotheses are groupings of the sample. The statistics also compare each with the others: what
+several likelihoods find is likely. The scorer's file has two ensembles of trees over the same
+statistics. One predicts the gain in mean B-cubed F1 over exact names, which compares hypotheses;
+the other predicts the F1 itself, which confidence maps read.
 
 The likelihoods are fitted to the whole file, so that an alpha found on the sample holds for the
 file: where a merge path is cut lies in the evidence of pairs that are close to each other.
@@ -32,21 +27,21 @@ from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError, quoted
 from kbforge.files.answers import Placed
-from kbforge.fit.description import Predicted, ReadsPairs
-from kbforge.fit.grouping_queue import Queue, alike
+from kbforge.fit.description import PairModel, Prediction
+from kbforge.fit.grouping_queue import GroupingQueue, alike
 from kbforge.fit.merge_path import MergePath, merge_path
 from kbforge.fit.sample import close_ones
 from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED,
     NAN,
-    Expected,
-    Seen,
+    PairExpectations,
+    SamplePairs,
     agreement,
+    compare_sample,
     file_statistics,
     grouping_statistics,
     path_statistics,
-    see,
 )
 from kbforge.models.trees import Trees, read_trees
 
@@ -106,7 +101,7 @@ class Hypothesis:
 
 
 def hypotheses(
-    seen: Seen,
+    seen: SamplePairs,
     paths: Mapping[str, MergePath],
     own: Mapping[str, float],
     like: Mapping[str, str] | None = None,
@@ -138,10 +133,10 @@ def hypotheses(
 
 
 def statistics_of(
-    seen: Seen,
+    seen: SamplePairs,
     found: Sequence[Hypothesis],
     everything: Sequence[Fragment],
-    expected: Expected | None,
+    expected: PairExpectations | None,
     like: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], FloatArray]:
     """What the judge reads: names of the statistics, and [hypotheses, statistics].
@@ -382,7 +377,7 @@ _LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class Judgement:
     """What was seen, what might be, and what was chosen.
 
     Attributes:
@@ -441,7 +436,7 @@ class Judged:
         place = self.place
         return float(self.gains[place] + (self._moved(place) if self.answers else 0.0))
 
-    def gain_over(self, before: Judged) -> float:
+    def gain_over(self, before: Judgement) -> float:
         """What the chosen grouping is expected to gain over the one chosen before, by answers.
 
         Args:
@@ -462,7 +457,7 @@ class Judged:
         size = np.bincount(labels)[labels]
         return self.of * float(np.mean(1 / size[: self.sample.seeds]))
 
-    def predicted(self, likelihood: str) -> Predicted | None:
+    def predicted(self, likelihood: str) -> Prediction | None:
         """What is expected of the chosen grouping, beside all others, for maps of doubt.
 
         Args:
@@ -474,11 +469,11 @@ class Judged:
         labels = np.stack([h.labels for h in self.found])
         weights = np.exp((self.gains - self.gains.max()) / max(self.spread, _LEAST_SPREAD))
         weights /= weights.sum()
-        return Predicted.of(
+        return Prediction.of(
             self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
         )
 
-    def answered(self, answers: Iterable[Placed]) -> Judged:
+    def answered(self, answers: Iterable[Placed]) -> Judgement:
         """The same, with more answers.
 
         Args:
@@ -488,7 +483,7 @@ class Judged:
         """
         return replace(self, answers=(*self.answers, *answers))
 
-    def questions(self, seed: int) -> Queue:
+    def questions(self, seed: int) -> GroupingQueue:
         """What to ask, to tell which of the hypotheses is best; with the answers so far.
 
         Its fragments are the sample's.
@@ -499,7 +494,7 @@ class Judged:
         """
         allowed = self.allowed
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
-        queue = Queue(groupings, self._worth[allowed], alike(self.sample.fragments), seed)
+        queue = GroupingQueue(groupings, self._worth[allowed], alike(self.sample.fragments), seed)
         place = {number: at for at, number in enumerate(self.sample.places)}
         for answer in self.answers:
             if answer.first in place and answer.second in place:
@@ -507,7 +502,7 @@ class Judged:
         return queue
 
     @cached_property
-    def _asked(self) -> Queue:
+    def _asked(self) -> GroupingQueue:
         return self.questions(0)
 
     @property
@@ -522,7 +517,7 @@ class Judged:
         at = int(np.flatnonzero(self.allowed == place)[0])
         return float(scores[at] - (worth[at] - worth[0]))
 
-    def only(self, likelihood: str) -> Judged:
+    def only(self, likelihood: str) -> Judgement:
         """The same, but only hypotheses of this likelihood may be chosen.
 
         Raises:
@@ -531,14 +526,14 @@ class Judged:
         """
         return self._restricted([h.likelihood == likelihood for h in self.found])
 
-    def without(self, likelihood: str) -> Judged:
+    def without(self, likelihood: str) -> Judgement:
         """The same, but no hypothesis of this likelihood may be chosen, if there is any other."""
         places = self.allowed
         allowed = np.zeros(len(self.found), dtype=bool)
         allowed[places] = [self.found[k].likelihood != likelihood for k in places.tolist()]
         return self._restricted(allowed.tolist()) if allowed.any() else self
 
-    def _restricted(self, allowed: Sequence[bool]) -> Judged:
+    def _restricted(self, allowed: Sequence[bool]) -> Judgement:
         if not any(allowed):
             raise ValueError("no hypothesis may be chosen")
         return replace(self, open=tuple(allowed))
@@ -550,10 +545,10 @@ def judge(
     index: CandidateIndex,
     scorer: Scorer,
     like: Mapping[str, str] | None = None,
-    pairs: ReadsPairs | None = None,
+    pairs: PairModel | None = None,
     part: Sample | None = None,
     trying: Callable[[str], None] | None = None,
-) -> Judged:
+) -> Judgement:
     """Judge what suits a file.
 
     The result does not depend on the order of the fragments.
@@ -581,14 +576,14 @@ def judge(
             trying(name)
         least = log_alphas_of(name, like)[0]
         paths[name] = merge_path(likelihood, sample.fragments, likelihood.index, least)
-    seen = see(sample.fragments, index, fragments)
+    seen = compare_sample(sample.fragments, index, fragments)
     own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
     found = hypotheses(seen, paths, own, like)
-    expected = None if pairs is None else Expected(pairs.pair_odds(sample.fragments))
+    expected = None if pairs is None else PairExpectations(pairs.pair_odds(sample.fragments))
     names, statistics = statistics_of(seen, found, fragments, expected, like)
     gains = scorer.gains(names, statistics, found)
     levels = scorer.levels(names, statistics)
-    return Judged(
+    return Judgement(
         sample=sample,
         of=len(fragments),
         found=tuple(_at_their_own(found)),
@@ -605,7 +600,7 @@ def judge(
 def looked_at(
     fragments: Sequence[Fragment],
     index: CandidateIndex,
-    pairs: ReadsPairs | None,
+    pairs: PairModel | None,
     part: Sample | None = None,
 ) -> Sample:
     """The file, or a sample of a large one.

@@ -1,7 +1,8 @@
-"""A shift of what is reported: how answers about a file correct a confidence map made from others.
+"""Confidence maps of a file: trees that ship, and a map that audits shift; how a store keeps them.
 
-The map gives a claim the probability c; with offset o the claim has logit c + o. The offset is
-nothing beforehand, o ~ N(0, S^2): with few answers the map stays as it is.
+1. Answers about a file shift a map that was made from other files. The map gives a claim the
+probability c; with offset o the claim has logit c + o. The offset is nothing beforehand, o ~ N(0,
+S^2): with few answers the map stays as it is.
 
 An answer that contradicts a cluster says that it is not exactly an entity, unless the person erred
 (with probability e). One that agrees says less: only a share h of the clusters that are wrong are
@@ -11,14 +12,11 @@ found out by the pair that was asked about. So
 
 and o is its posterior mean, on a grid of o and h.
 
-A confidence map that has heard answers: what it says of entities is shifted by their audits.
-
-The confidence maps that ship: trees that read a report beside what needs no label.
-
-A map of the reported probability alone is good for the data that it was fitted on. On other data
-the same report is true far more or far less often. So these maps read the covariates of
-`kbforge.fit.covariates`, too. They were fitted on many families of data, each of which
-counts as much as the others. A folder holds them:
+2. The maps that ship are trees, which read a report and its covariates. A map of the reported
+probability alone is good for the data that it was fitted on. On other data the same report is true
+far more or far less often. So these maps read the covariates of `kbforge.fit.covariates`, too. They
+were fitted on many families of data, each of which counts as much as the others. A folder holds
+them:
 
     doubt.toml                    what they were fitted on
     doubt.pairs.safetensors       log odds that two fragments are one entity
@@ -27,10 +25,10 @@ counts as much as the others. A folder holds them:
 The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
 the order of their reports: where the trees would turn it round, both get their mean.
 
-The maps know some likelihoods. Of another one the lower of report and map is told. Fragments that
-have no properties are not covered at all.
+The maps know some likelihoods. For another likelihood the lower of report and map counts. They do
+not cover fragments without properties.
 
-Confidence maps as they are kept with a clustering, and read again.
+3. A store keeps a map, and reads it again:
 
 map         a map of reported probabilities: its TOML
 doubt       the maps that ship, or those of a folder of defaults: the likelihood that clustered,
@@ -38,8 +36,8 @@ doubt       the maps that ship, or those of a folder of defaults: the likelihood
             reads, and the model of pairs keeps itself
 answered    another map, and the audits that shift it
 
-What holds of the file as a whole is kept by itself (`whole_of`, `with_whole`): it is told from a
-report on all of it, and frozen for the reports on parts that follow.
+What holds of the file as a whole is kept separately (`whole_of`, `with_whole`): a report on all of
+the file gives it, and it is frozen for the reports on parts that follow.
 """
 
 from __future__ import annotations
@@ -60,17 +58,17 @@ from kbforge.files.answers import Placed
 from kbforge.files.records import Record, parse_toml, table_of, toml_value
 from kbforge.fit.belief import ERROR
 from kbforge.fit.confidence import (
+    ClusteringReport,
     ConfidenceMap,
-    Reading,
-    Reported,
+    MonotoneConfidence,
     confidence_toml,
     isotonic,
     parse_confidence,
 )
-from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Described
-from kbforge.fit.description import Counted, Heard, Predicted, ReadsPairs, Whole
+from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Covariates
+from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
 from kbforge.models.defaults import default_folder, read_default
-from kbforge.models.keeping import TakenUp, together
+from kbforge.models.keeping import KeptReader, together
 from kbforge.models.trees import Trees, read_trees
 
 _SPREAD = 1.0  # S, nats
@@ -135,7 +133,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AuditedConfidence:
     """A map, and answers about the fragments that it reads.
 
     What it says of pairs stays: pairs are asked about because they are doubtful, so their answers
@@ -149,14 +147,14 @@ class Answered:
 
     """
 
-    reading: Reading
+    reading: ConfidenceMap
     audits: tuple[Audit, ...]
     shift: Shift | None = None
 
     @classmethod
     def of(
-        cls, reading: Reading, answers: Sequence[Placed], fragments: Sequence[Fragment]
-    ) -> Answered:
+        cls, reading: ConfidenceMap, answers: Sequence[Placed], fragments: Sequence[Fragment]
+    ) -> AuditedConfidence:
         """The map with the audits among some answers.
 
         Args:
@@ -172,12 +170,12 @@ class Answered:
         )
         return cls(reading, tuple(audits))
 
-    def of_entities(self, reported: Reported) -> FloatArray:
-        """As `Reading`, shifted."""
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
+        """As `ConfidenceMap`, shifted."""
         before = self.reading.of_entities(reported)
         return (self.shift or self.shift_of(reported, before)).apply(before)
 
-    def shift_of(self, reported: Reported, before: FloatArray) -> Shift:
+    def shift_of(self, reported: ClusteringReport, before: FloatArray) -> Shift:
         """The shift by all that is reported.
 
         Args:
@@ -194,8 +192,8 @@ class Answered:
         ]
         return shift_by(placed, reported.entities.clusters, before)
 
-    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
-        """As `Reading`."""
+    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+        """As `ConfidenceMap`."""
         return self.reading.of_pairs(reported, pairs)
 
 
@@ -230,31 +228,31 @@ _AT_ONCE = 200_000  # pairs, whose covariates are held at one time
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class TreeConfidence:
     """The maps of a folder, for one file.
 
     Attributes:
         pairs: log odds of pairs.
         entities: log odds of entities.
         likelihoods: names of those that they were fitted on.
-        heard: the likelihood in use, and what else is known of the file.
+        context: the likelihood in use, and what else is known of the file.
 
     """
 
     pairs: Trees
     entities: Trees
     likelihoods: tuple[str, ...]
-    heard: Heard
+    context: FileContext
 
-    def of_entities(self, reported: Reported) -> FloatArray:
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `kbforge.fit.confidence.Reading`."""
         entities = reported.entities
-        rows = Described(reported, self.heard).entities(self.entities.features)
+        rows = Covariates(reported, self.context).entities(self.entities.features)
         return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
 
-    def of_pairs(self, reported: Reported, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
         """As `kbforge.fit.confidence.Reading`."""
-        described = Described(reported, self.heard)
+        described = Covariates(reported, self.context)
         sums = np.empty(len(pairs))
         for start in range(0, len(pairs), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
@@ -266,7 +264,7 @@ class Doubt:
         self, probability: FloatArray, sums: FloatArray, subproblem: IntArray
     ) -> FloatArray:
         calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
-        if self.heard.likelihood not in self.likelihoods:
+        if self.context.likelihood not in self.likelihoods:
             calibrated = np.minimum(calibrated, probability)
         return in_order(probability, calibrated, subproblem)
 
@@ -310,7 +308,7 @@ def facts_toml(likelihoods: tuple[str, ...], families: tuple[str, ...], fitted_o
     ).encode()
 
 
-def read_doubt(folder: Path, heard: Heard) -> Doubt:
+def read_tree_confidence(folder: Path, context: FileContext) -> TreeConfidence:
     """The maps of a folder, for a file.
 
     Raises:
@@ -320,26 +318,26 @@ def read_doubt(folder: Path, heard: Heard) -> Doubt:
     top = table_of(read_default(folder, FACTS), quoted(str(folder / FACTS), 400), _WRITER)
     top.only("format", "likelihoods", "families", "files")
     top.version(FORMAT)
-    return Doubt(
+    return TreeConfidence(
         _trees(folder / PAIRS, {*PAIR_FEATURES}),
         _trees(folder / ENTITIES, {*ENTITY_FEATURES}),
         top.texts("likelihoods"),
-        heard,
+        context,
     )
 
 
-def shipped_doubt(heard: Heard, defaults: str | None = None) -> Doubt:
+def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
     """The maps that ship, for a file.
 
     Args:
-        heard: the likelihood in use, and what else is known of the file.
+        context: the likelihood in use, and what else is known of the file.
         defaults: a folder with other maps; those that ship are used if it has none.
 
     Raises:
         KBForgeError: they are damaged.
 
     """
-    return read_doubt(default_folder(defaults, FACTS), heard)
+    return read_tree_confidence(default_folder(defaults, FACTS), context)
 
 
 def _trees(path: Path, known: set[str]) -> Trees:
@@ -359,81 +357,81 @@ _MAP, _DOUBT, _ANSWERED = KINDS = ("map", "doubt", "answered")
 _LARGEST_DIGEST = 2**63 - 1
 
 
-def kept_reading(reading: Reading) -> Kept:
+def kept_map(reading: ConfidenceMap) -> Kept:
     """A map as plain data.
 
     Raises:
         ModelError: it is none of this program's.
 
     """
-    if isinstance(reading, ConfidenceMap):
+    if isinstance(reading, MonotoneConfidence):
         return Kept({"kind": _MAP, "toml": confidence_toml(reading).decode()})
-    if isinstance(reading, Answered):
+    if isinstance(reading, AuditedConfidence):
         audits = [[audit.a, audit.b, audit.same] for audit in reading.audits]
         return together(
-            Kept({"kind": _ANSWERED, "audits": audits}), reading=kept_reading(reading.reading)
+            Kept({"kind": _ANSWERED, "audits": audits}), reading=kept_map(reading.reading)
         )
-    if isinstance(reading, Doubt):
-        heard = reading.heard
-        predicted = None if heard.predicted is None else _kept_predicted(heard.predicted)
+    if isinstance(reading, TreeConfidence):
+        context = reading.context
+        predicted = None if context.predicted is None else _kept_predicted(context.predicted)
         own: dict[str, Any] = {
             "kind": _DOUBT,
-            "likelihood": heard.likelihood,
-            "pairs": heard.pairs is not None,
+            "likelihood": context.likelihood,
+            "pairs": context.pairs is not None,
             "judged": predicted is not None,
         }
         return together(Kept(own), predicted=predicted)
     raise ModelError(f"{_CALLED}: a {type(reading).__name__} cannot be kept")
 
 
-def reading_from(
-    kept: Kept, pairs: ReadsPairs | None = None, defaults: str | None = None
-) -> Reading:
+def map_from(
+    kept: Kept, pairs: PairModel | None = None, defaults: str | None = None
+) -> ConfidenceMap:
     """The map that was kept.
 
     Args:
-        kept: as of `kept_reading`.
-        pairs: the model of pairs that it heard of, if it did; not asked for otherwise.
+        kept: as of `kept_map`.
+        pairs: the model of pairs that it had, if it had one.
         defaults: the folder of maps that it was of, if it was not of those that ship.
 
     Raises:
-        ModelError: it is damaged, or no model of pairs was given though it heard one.
+        ModelError: it is damaged, or no model of pairs was given, and it had one.
         KBForgeError: the maps of the folder cannot be read.
 
     """
-    read = TakenUp(kept, _CALLED)
+    read = KeptReader(kept, _CALLED)
     kind = read.fields.choice("kind", KINDS)
     if kind == _MAP:
         return _map(read.only("kind", "toml").get("toml", str), read)
     if kind == _ANSWERED:
         read.only("kind", "audits", "reading")
-        return Answered(reading_from(read.part("reading"), pairs, defaults), _audits(read))
+        return AuditedConfidence(map_from(read.part("reading"), pairs, defaults), _audits(read))
     judged = read.fields.get("judged", bool, "true or false")
     fields = read.only("kind", "likelihood", "pairs", "judged", *(["predicted"] * judged))
     heard_pairs = fields.get("pairs", bool, "true or false")
     if heard_pairs and pairs is None:
         raise ModelError(f"{_CALLED}: it was made with a model of pairs, and none is given")
-    heard = Heard(
+    context = FileContext(
         fields.get("likelihood", str),
         pairs if heard_pairs else None,
         _predicted(read.part("predicted")) if judged else None,
     )
-    return shipped_doubt(heard, defaults)
+    return shipped_confidence(context, defaults)
 
 
-def pairs_of(reading: Reading) -> ReadsPairs | None:
+def pair_model_of(reading: ConfidenceMap) -> PairModel | None:
     """The model of pairs that a map asks, if it asks one."""
-    if isinstance(reading, Answered):
-        return pairs_of(reading.reading)
-    return reading.heard.pairs if isinstance(reading, Doubt) else None
+    if isinstance(reading, AuditedConfidence):
+        return pair_model_of(reading.reading)
+    return reading.context.pairs if isinstance(reading, TreeConfidence) else None
 
 
-def reads_whole(reading: Reading) -> bool:
+def reads_whole(reading: ConfidenceMap) -> bool:
     """Whether what a map says of an entity depends on the file besides the entity's report."""
-    return isinstance(reading, Answered | Doubt)
+    return isinstance(reading, AuditedConfidence | TreeConfidence)
 
 
-def whole_of(reading: Reading, reported: Reported) -> Kept | None:
+def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> Kept | None:
     """What a map reads of the file as a whole, to be kept; None if it reads nothing of it.
 
     Args:
@@ -441,13 +439,13 @@ def whole_of(reading: Reading, reported: Reported) -> Kept | None:
         reported: on all of the file.
 
     """
-    if isinstance(reading, Answered):
+    if isinstance(reading, AuditedConfidence):
         before = reading.reading.of_entities(reported)
         shift = reading.shift_of(reported, before).offset
         return together(Kept({"shift": shift}), reading=whole_of(reading.reading, reported))
-    if not isinstance(reading, Doubt):
+    if not isinstance(reading, TreeConfidence):
         return None
-    whole = Described(reported, reading.heard).whole
+    whole = Covariates(reported, reading.context).whole
     counted = whole.counted
     columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
     return Kept(
@@ -462,27 +460,27 @@ def whole_of(reading: Reading, reported: Reported) -> Kept | None:
     )
 
 
-def with_whole(reading: Reading, kept: Kept) -> Reading:
+def with_whole(reading: ConfidenceMap, kept: Kept) -> ConfidenceMap:
     """The map, reading parts of the file of which this was kept.
 
     Raises:
         ModelError: it is damaged.
 
     """
-    read = TakenUp(kept, f"{_CALLED}: what was kept of the file")
-    if isinstance(reading, Answered):
+    read = KeptReader(kept, f"{_CALLED}: what was kept of the file")
+    if isinstance(reading, AuditedConfidence):
         inner = reading.reading
         if "reading" in kept.values:
             inner = with_whole(inner, read.part("reading"))
         return replace(reading, reading=inner, shift=Shift(read.fields.number("shift")))
-    if not isinstance(reading, Doubt):
+    if not isinstance(reading, TreeConfidence):
         return reading
     fields = read.only("columns", "fragments", "names", "naming", "others")
     columns = fields.get("columns", dict)
     for name, value in columns.items():
         if not isinstance(value, float | int):
             raise fields.wrong(f"columns.{name}", "a number", value)
-    counted = Counted(
+    counted = FileCounts(
         fields.count("fragments"),
         fields.get("names", int),
         fields.texts("naming"),
@@ -492,14 +490,14 @@ def with_whole(reading: Reading, kept: Kept) -> Reading:
     )
     if not len(counted.parts) or not len(counted.stating):
         raise fields.wrong("parts", "counts", "none")
-    return replace(reading, heard=replace(reading.heard, whole=Whole(counted, columns)))
+    return replace(reading, context=replace(reading.context, whole=FileSummary(counted, columns)))
 
 
-def _map(toml: str, read: TakenUp) -> ConfidenceMap:
+def _map(toml: str, read: KeptReader) -> MonotoneConfidence:
     return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
 
 
-def _audits(read: TakenUp) -> tuple[Audit, ...]:
+def _audits(read: KeptReader) -> tuple[Audit, ...]:
     out = []
     for number, audit in enumerate(read.fields.get("audits", list)):
         if not isinstance(audit, list) or list(map(type, audit)) != [str, str, bool]:
@@ -509,7 +507,7 @@ def _audits(read: TakenUp) -> tuple[Audit, ...]:
     return tuple(out)
 
 
-def _kept_predicted(predicted: Predicted) -> Kept:
+def _kept_predicted(predicted: Prediction) -> Kept:
     return Kept(
         {"f1": predicted.f1, "gain": predicted.gain, "ids": list(predicted.ids)},
         {
@@ -520,8 +518,8 @@ def _kept_predicted(predicted: Predicted) -> Kept:
     )
 
 
-def _predicted(kept: Kept) -> Predicted:
-    read = TakenUp(kept, f"{_CALLED}: what was expected of groupings")
+def _predicted(kept: Kept) -> Prediction:
+    read = KeptReader(kept, f"{_CALLED}: what was expected of groupings")
     fields = read.only("f1", "gain", "ids")
     ids = fields.texts("ids")
     n = len(ids)
@@ -529,4 +527,4 @@ def _predicted(kept: Kept) -> Predicted:
     labels = read.array("labels", np.int32, len(weights), least=0, most=n - 1, width=n)
     stated = read.array("stated", np.int64, n, least=0, most=_LARGEST_DIGEST)
     f1, gain = fields.number("f1"), fields.number("gain")
-    return Predicted(f1, gain, weights, labels.astype(np.int64), ids, stated)
+    return Prediction(f1, gain, weights, labels.astype(np.int64), ids, stated)

@@ -1,8 +1,7 @@
-"""Making: the plugins that choices name, still to be fitted or to take up what they had learned.
+"""The plugins that choices name, not fitted yet, and the record of how a knowledge base was made.
 
-`kbforge.fit.prepare` fits them to fragments; a store has kept what they had learned.
-
-How a knowledge base was made, so that `kbforge explain` can use the same models again.
+`kbforge.fit.prepare` fits the plugins to fragments; a store restores what they had learned. With
+the record, `kbforge explain` uses the same models again.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from kbforge.models.tempering import tempered
 from kbforge.version import __version__
 
 if TYPE_CHECKING:
-    from kbforge.fit.confidence import Reading
-    from kbforge.fit.judge import Judged
+    from kbforge.fit.confidence import ConfidenceMap
+    from kbforge.fit.judge import Judgement
 
 
 Plugin = TypeVar("Plugin")
@@ -75,8 +74,8 @@ class Models:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A clusterer and its problem, ready for the fragments they were prepared on.
+class Fit:
+    """What suits a file: a clusterer with its problem, a confidence map, and why.
 
     Attributes:
         problem: at the temperature chosen.
@@ -84,7 +83,7 @@ class Prepared:
         confidence: the map that goes with the choices, if any.
         likelihood: name of the likelihood, or the path of its bundle.
         models: what the problem is made of.
-        judged: what was judged to suit the file, None if nothing had to be.
+        judgement: what the judge found in the file, None if it was not asked.
         notes: sentences for the user: what was fitted, what was ignored.
 
     """
@@ -92,10 +91,10 @@ class Prepared:
     clusterer: Clusterer
     problem: Problem
     alpha: float
-    confidence: Reading | None
+    confidence: ConfidenceMap | None
     likelihood: str
     models: Models
-    judged: Judged | None
+    judgement: Judgement | None
     notes: tuple[str, ...]
 
 
@@ -254,7 +253,7 @@ _NOT_OF_RESULTS = {"executor"}
 """Kinds of plugins that change no result."""
 
 
-def made_of(prepared: Prepared, choices: Choices) -> Made:
+def made_of(prepared: Fit, choices: Choices) -> Made:
     """How the entities are made.
 
     Args:

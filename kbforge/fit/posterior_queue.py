@@ -1,4 +1,4 @@
-"""Parts: the fragments of a subproblem, as far as its groupings tell them apart.
+"""Questions about uncertain pairs of a posterior, the most useful first.
 
 Two fragments that share a cluster on every particle, and in the point estimate, are one *part*.
 Every question about the one is the same question about the other, so that a subproblem of thousands
@@ -7,10 +7,9 @@ of fragments has no more questions than pairs of parts.
 A cluster of the point estimate that all particles hold is left out: nothing is asked about it. Of
 what is left, the `MOST` parts are kept that most fragments in doubt are in.
 
-What a question is worth: what its answer is expected to set right, and what it tells.
-
-The question is "are a and b one entity?". For an infallible answerer the answer is a function of
-the partition, so what it tells about the partition is the entropy of the answer. Symbols:
+A question is worth what its answer is expected to correct. The question is "are a and b one
+entity?". For an infallible answerer the answer is a function of the partition, so what it tells
+about the partition is the entropy of the answer. Symbols:
 
 | symbol | meaning |
 |---|---|
@@ -37,14 +36,14 @@ the mutual information of the answer and the truth,
 Information prefers what is most in doubt, however little depends on it. The value prefers what most
 depends on, so that large parts come first. Both count one answer alone, and none that comes after.
 
-The queue of questions: the most valuable one first, kept up while answers change the posterior.
+The queue follows the posterior, which answers change:
 
-    questions = Questions()
+    questions = PosteriorQueue()
     questions.update(posterior.subproblems)
     while question := questions.next():
         same = ask(question.first, question.second)
         session.constrain([Decision(same, ...)])
-        questions.heard(question, same)
+        questions.learn(question, same)
         touched = session.touched()
         questions.gone(touched.gone)
         questions.update(map(session.subproblem, touched.changed))
@@ -145,7 +144,7 @@ _CERTAIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class QuestionTable:
     """Pairs that can be asked about, and what depends on them; arrays of shape [pairs].
 
     Attributes:
@@ -168,9 +167,9 @@ class Asked:
     def __len__(self) -> int:
         return len(self.first)
 
-    def where(self, chosen: IntArray) -> Asked:
+    def where(self, chosen: IntArray) -> QuestionTable:
         """Some of the pairs, by their places."""
-        return Asked(
+        return QuestionTable(
             self.first[chosen],
             self.second[chosen],
             self.reported[chosen],
@@ -180,7 +179,7 @@ class Asked:
         )
 
 
-def pairs_of(parts: Parts) -> Asked:
+def pairs_of(parts: Parts) -> QuestionTable:
     """The pairs of parts on which particles disagree, and what depends on them."""
     one, other = np.triu_indices(len(parts), 1)
     together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
@@ -196,7 +195,7 @@ def pairs_of(parts: Parts) -> Asked:
         better[heaviest == k] = before - loss(parts, parts.rows[:, k])
     weighed = better * parts.weights
     mass = contradicts @ parts.weights
-    return Asked(
+    return QuestionTable(
         first=parts.first[one],
         second=parts.first[other],
         reported=reported[open_ones],
@@ -225,7 +224,7 @@ def loss(parts: Parts, labels: IntArray) -> FloatArray:
     return total
 
 
-def values(asked: Asked, believed: FloatArray, error: float) -> FloatArray:
+def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArray:
     """What answers are expected to set right, in fragments, shape [pairs].
 
     Args:
@@ -297,14 +296,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
+class _QueueEntry:
     """The questions about one subproblem, and what the belief reads of them."""
 
-    asked: Asked
+    asked: QuestionTable
     told: FloatArray  # [questions, 2]
 
 
-class Questions:
+class PosteriorQueue:
     """What is worth asking about a posterior.
 
     Args:
@@ -324,7 +323,7 @@ class Questions:
         spread = np.array([_OFFSET, _SPREAD, _SPREAD])
         self._before = self._belief = Belief(mean, np.diag(spread**2))
         self._answers: list[tuple[FloatArray, bool]] = []
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _QueueEntry] = {}
         self._passed: set[tuple[int, int]] = set()
         self._heap: list[tuple[float, int, int]] = []  # (-rank, name, place), the best of each
         self._stale = False
@@ -335,7 +334,7 @@ class Questions:
 
     def update(self, subproblems: Iterable[Subproblem]) -> None:
         """Take in subproblems that are new or other than before; a name is the first fragment."""
-        found: dict[int, Asked] = {}
+        found: dict[int, QuestionTable] = {}
         for subproblem in subproblems:
             name = subproblem.fragments[0]
             self._held.pop(name, None)
@@ -353,7 +352,7 @@ class Questions:
         )
         ends = np.cumsum([len(asked) for asked in found.values()])[:-1]
         for (name, asked), columns in zip(found.items(), np.split(told, ends), strict=True):
-            self._held[name] = _Held(asked, columns)
+            self._held[name] = _QueueEntry(asked, columns)
             if not self._stale:
                 self._push(name)
 
@@ -388,7 +387,7 @@ class Questions:
         self._passed.discard((question.first, question.second))
         self._stale = True
 
-    def heard(self, question: Question, same: bool) -> None:
+    def learn(self, question: Question, same: bool) -> None:
         """Learn from an answer how far what is reported can be believed."""
         told = self._columns(
             np.array([question.reported]), np.array([question.first]), np.array([question.second])
@@ -396,7 +395,7 @@ class Questions:
         self._answers.append((told[0], same))
         self._learn()
 
-    def unheard(self) -> None:
+    def unlearn(self) -> None:
         """Unlearn the last answer; what it did to the subproblems is told by `update`."""
         self._answers.pop()
         self._learn()
@@ -407,12 +406,12 @@ class Questions:
         self._belief = update(self._before, told, same, self._error)
         self._stale = True
 
-    def _best(self, asked: Asked) -> IntArray:
+    def _best(self, asked: QuestionTable) -> IntArray:
         """The places of the questions to hold: the best if all that is reported is true."""
         rank = self._ranks(asked, asked.reported)
         return np.argsort(-rank, kind="stable")[:MOST_EACH]
 
-    def _ranks(self, asked: Asked, believed: FloatArray) -> FloatArray:
+    def _ranks(self, asked: QuestionTable, believed: FloatArray) -> FloatArray:
         if self._worth == "information":
             return information(believed, self._error)
         return values(asked, believed, self._error)
@@ -428,7 +427,7 @@ class Questions:
         if top is not None:
             heapq.heappush(self._heap, (-top[0], name, top[1]))
 
-    def _top(self, held: _Held) -> tuple[float, int] | None:
+    def _top(self, held: _QueueEntry) -> tuple[float, int] | None:
         """The rank and the place of the best question about a subproblem."""
         rank = self._ranks(held.asked, self._belief.probability(held.told))
         pairs = zip(held.asked.first.tolist(), held.asked.second.tolist(), strict=True)
@@ -438,7 +437,7 @@ class Questions:
         place = int(np.argmax(rank))
         return None if rank[place] == -np.inf else (float(rank[place]), place)
 
-    def _question(self, name: int, held: _Held, place: int) -> Question:
+    def _question(self, name: int, held: _QueueEntry, place: int) -> Question:
         one = held.asked.where(np.array([place]))
         believed = self._belief.probability(held.told[place : place + 1])
         return Question(

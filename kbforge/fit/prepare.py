@@ -19,9 +19,9 @@ from kbforge.files.answers import Placed, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called, link_note
 from kbforge.fit.choose import Choice, Chooser, Stages
-from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, Reading, read_confidence
-from kbforge.fit.maps import Answered, shipped_doubt
-from kbforge.fit.models import MANY, Models, Prepared, make_clusterer, make_models
+from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, MonotoneConfidence, read_confidence
+from kbforge.fit.maps import AuditedConfidence, shipped_confidence
+from kbforge.fit.models import MANY, Fit, Models, make_clusterer, make_models
 from kbforge.models.bundle import bundles_read_once
 from kbforge.models.devices import require_device
 from kbforge.models.resolve import is_name
@@ -32,13 +32,13 @@ def prepare(
     choices: Choices,
     decided: Sequence[Placed] = (),
     on_stage: OnStage | None = None,
-) -> Prepared:
+) -> Fit:
     """Make the plugins that the choices name and fit what fits itself to the input.
 
     Args:
         fragments: to be clustered.
         choices: what the user chose.
-        decided: what was decided of pairs of the fragments; heard as answers.
+        decided: what was decided of pairs of the fragments; context as answers.
         on_stage: is told what is learned and tried.
 
     Raises:
@@ -70,20 +70,20 @@ def prepare(
     alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
-    confidence: Reading | None = _named_map(choices, named, notes)
+    confidence: ConfidenceMap | None = _named_map(choices, named, notes)
     if confidence is None and any(fragment.properties for fragment in fragments):
-        heard = chooser.heard(choices.likelihood_name, models.likelihood)
-        confidence = shipped_doubt(heard, choices.defaults)
+        context = chooser.context(choices.likelihood_name, models.likelihood)
+        confidence = shipped_confidence(context, choices.defaults)
     if answers and confidence is not None:
-        confidence = Answered.of(confidence, answers, fragments)
-    return Prepared(
+        confidence = AuditedConfidence.of(confidence, answers, fragments)
+    return Fit(
         clusterer,
         models.problem(alpha, choices),
         alpha,
         confidence,
         choices.likelihood_name,
         models,
-        chooser.judged,
+        chooser.judgement,
         tuple(notes),
     )
 
@@ -175,7 +175,7 @@ def _alpha(
 
 def _named_map(
     choices: Choices, named: Calibration | None, notes: list[str]
-) -> ConfidenceMap | None:
+) -> MonotoneConfidence | None:
     """The map named, else that of the calibration named, or of the model bundle.
 
     Args:
@@ -254,7 +254,7 @@ def _note_other_likelihood(choices: Choices, named: Calibration, notes: list[str
 
 
 def _note_other_choices(
-    choices: Choices, found: ConfidenceMap, where: str, notes: list[str]
+    choices: Choices, found: MonotoneConfidence, where: str, notes: list[str]
 ) -> None:
     used, clusterer = choices.likelihood_name, choices.clusterer_name
     if not _same(found.likelihood, used):

@@ -1,22 +1,14 @@
-"""Labelling: ask about the pairs that tell most, keep the answers, and choose by them.
+"""Questions to people: a review of a file before it is clustered, and of a clustering.
 
-    with AnswerFile("answers.jsonl") as file:
-        labelling = Labelling(fragments, choices, file)
-        while question := labelling.question():
-            labelling.answer(question, same=ask_somebody(question))
-        print(labelling.changed())
+Both ask about the most useful pair first, and take answers back:
 
-The questions are about the hypotheses that the judge chooses from (`kbforge.fit`).
-`kbforge cluster --answers` chooses by the same rule.
+    while question := review.question():
+        review.answer(question, same=ask_somebody(question))
 
-Reviewing: questions about what a clustering doubts, with their evidence; answers are decisions.
-
-    reviewing = Reviewing(state, problem, questions)
-    while evidence := reviewing.question():
-        reviewing.answer(evidence, same=ask_somebody(evidence))
-
-`state` is whatever holds the session: a store, or memory. The questions are those of
-`kbforge.fit`. `kbforge.cli.asking` asks them at a terminal or line by line.
+A `FileReview` asks which of the judge's hypotheses (`kbforge.fit.judge`) is best. Its answers go to
+a file, by which `kbforge cluster --answers` chooses. A `PosteriorReview` asks about uncertain pairs
+of a clustering, in a store or in memory, and shows what speaks for and against. Its answers are
+decisions. `kbforge.cli.asking` asks at a terminal or line by line.
 """
 
 from __future__ import annotations
@@ -31,10 +23,10 @@ from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, Us
 from kbforge.files.answers import AUDIT, Answer, AnswerFile, Asked, Placed, placed
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
-from kbforge.fit.choose import Changed, changed_by
-from kbforge.fit.grouping_queue import Drawn
-from kbforge.fit.judge import Judged
-from kbforge.fit.posterior_queue import Question, Questions
+from kbforge.fit.choose import AnswerEffect, effect_of_answers
+from kbforge.fit.grouping_queue import CandidatePair
+from kbforge.fit.judge import Judgement
+from kbforge.fit.posterior_queue import PosteriorQueue, Question
 from kbforge.fit.prepare import prepare
 
 
@@ -50,7 +42,7 @@ class FileQuestion:
 
     """
 
-    drawn: Drawn
+    drawn: CandidatePair
     a: Fragment
     b: Fragment
     asked: Asked
@@ -64,7 +56,7 @@ class FileQuestion:
         }
 
 
-class Labelling:
+class FileReview:
     """Questions about one file of fragments, and the answers so far.
 
     Args:
@@ -82,29 +74,29 @@ class Labelling:
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
         earlier = placed(file.answers, fragments, file.path)
-        judged = prepare(fragments, replace(choices, answers=None)).judged
+        judged = prepare(fragments, replace(choices, answers=None)).judgement
         if judged is None:
             raise UsageError(
                 f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "
                 "name another likelihood, or none"
             )
-        self._file, self._judged = file, judged
+        self._file, self._judgement = file, judged
         self._sha256 = fingerprint(fragments)
         self._numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
         self._answers = earlier
         self._queue = judged.answered(earlier).questions(choices.seed)
 
     @property
-    def judged(self) -> Judged:
+    def judgement(self) -> Judgement:
         """The hypotheses, and which is best by the answers so far."""
-        return self._judged.answered(self._answers)
+        return self._judgement.answered(self._answers)
 
     def question(self) -> FileQuestion | None:
         """What to ask next; None if nothing is left to ask."""
         drawn = self._queue.next()
         if drawn is None:
             return None
-        a, b = (self._judged.sample.fragments[at] for at in (drawn.first, drawn.second))
+        a, b = (self._judgement.sample.fragments[at] for at in (drawn.first, drawn.second))
         number = len(self._file.answers) + 1
         return FileQuestion(drawn, a, b, Asked(number, drawn.how, drawn.joined, drawn.share))
 
@@ -138,9 +130,9 @@ class Labelling:
         self._queue.undo()
         return True
 
-    def changed(self) -> Changed:
+    def changed(self) -> AnswerEffect:
         """What the answers change."""
-        return changed_by(self._judged, self.judged)
+        return effect_of_answers(self._judgement, self.judgement)
 
 
 def without_label(fragment: Fragment) -> dict[str, Any]:
@@ -156,7 +148,7 @@ MOST_OTHERS = 4
 _MOST_COMPARED = 100
 
 
-class Reviewable(Protocol):
+class ReviewState(Protocol):
     """What can be asked about, and decided."""
 
     def subproblem(self, name: int) -> Subproblem:
@@ -243,7 +235,7 @@ class Evidence:
         return out
 
 
-class Reviewing:
+class PosteriorReview:
     """Questions about a clustering; their answers are decided, and change what is asked next.
 
     Args:
@@ -256,9 +248,9 @@ class Reviewing:
 
     def __init__(
         self,
-        state: Reviewable,
+        state: ReviewState,
         problem: Problem,
-        questions: Questions,
+        questions: PosteriorQueue,
         subproblems: Iterable[Subproblem] = (),
     ) -> None:
         self._state, self._problem, self._questions = state, problem, questions
@@ -292,7 +284,7 @@ class Reviewing:
             except (ContradictionError, LikelihoodError):
                 self._questions.pass_over(question)
                 raise
-            self._questions.heard(question, same)
+            self._questions.learn(question, same)
             self._follow(touched)
         self._said.append((question, same))
 
@@ -305,7 +297,7 @@ class Reviewing:
             self._questions.ask_again(question)
         else:
             touched = self._state.undo()
-            self._questions.unheard()
+            self._questions.unlearn()
             self._follow(touched)
         self._said.pop()
         return True

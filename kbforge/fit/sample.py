@@ -1,13 +1,13 @@
-"""A sample of fragments, each seed with those that a model of pairs finds likest to it.
+"""What the judge looks at of a large file: a sample, and the part in which pairs are compared.
 
-Keys that many fragments share lead to the wrong pairs of a large file as well as to the right ones,
-so that a sample by rare keys alone flatters every grouping. The model of pairs has compared them.
+The sample is seeds, each with the fragments that a model of pairs finds most similar. Keys that
+many fragments share lead to the wrong pairs of a large file as well as to the right ones, so a
+sample by rare keys alone would flatter every grouping.
 
-The part of a large file in which pairs are compared, as all pairs of the file would take long.
-
-It is a few hundred fragments, each with those of the whole file that share most with it. What they
-share are keys of an index, each worth the more the fewer fragments have it. So the wrong relatives
-of a common name come along as well as the right ones, however large the file is.
+To compare all pairs of a large file would take long. The part is some thousand fragments, each with
+those of the whole file that share most with it: keys of an index, where a key counts more the fewer
+fragments have it. So the wrong relatives of a common name come along as well as the right ones,
+however large the file is.
 """
 
 from __future__ import annotations

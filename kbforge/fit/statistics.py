@@ -1,22 +1,18 @@
-"""What is seen of a sample before anything is clustered: names, and pairs that might be one.
+"""Unlabelled statistics of a file and of groupings of it: all that the judge reads.
 
-All groupings of a sample are measured on the same pairs, so they are compared once: how similar
-the names are, and of each attribute that both have whether it agrees, how rare what it agrees on
-is, and whether it contradicts. Nothing here knows what an attribute means.
+All groupings of a sample are measured on the same pairs, so the pairs are compared once: how
+similar their names are, and whether each attribute that both have agrees, how rare the value is
+that it agrees on, and whether it contradicts. Nothing here knows what an attribute means.
 
-Unlabelled statistics of a file and of a grouping of it: all that the judge reads.
+None of the statistics names an attribute, a language or a kind of entity. Those of a file are the
+same for all its groupings; those of a grouping say how it stands to exact names, what it keeps
+together and apart among pairs that are alike, and whether attributes agree inside clusters more
+often than among near misses: pairs that share something and are apart. A statistic that counts
+nothing is missing (NaN).
 
-None of them names an attribute, a language or a kind of entity. Those of a file are the same for
-all its groupings; those of a grouping say how it stands to exact names, what it keeps together and
-apart among pairs that are alike, and whether attributes agree inside clusters more often than
-among near misses: pairs that share something and are apart. A statistic that counts nothing is
-missing (NaN).
-
-What a model of pairs expects of groupings: how much of a cluster is one entity, what it lacks.
-
-The model says of two fragments how probable it is that they are one entity, whatever else is. From
-that follow the B-cubed precision and recall that a grouping is expected to have, fragment by
-fragment (Bagga and Baldwin, 1998, with probabilities for counts).
+A model of pairs says how probable it is that two fragments are one entity. From that follow the
+B-cubed precision and recall that a grouping is expected to have, fragment by fragment (Bagga and
+Baldwin, 1998, with probabilities for counts).
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ _AGREES, _CONTRADICTS = 0.9, 0.6
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SamplePairs:
     """A sample and its pairs. A pair is two fragments that share a key or a name.
 
     Attributes:
@@ -91,7 +87,9 @@ class Seen:
     random: FloatArray
 
 
-def see(sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[Fragment]) -> Seen:
+def compare_sample(
+    sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[Fragment]
+) -> SamplePairs:
     """Compare what is close in a sample.
 
     Args:
@@ -112,7 +110,7 @@ def see(sample: Sequence[Fragment], index: CandidateIndex, everything: Sequence[
     values = _values(sample)
     shares = _shares(everything, list(values))
     agree, contradict, rarity, random = _compared(values, shares, one, two)
-    return Seen(
+    return SamplePairs(
         n=n,
         exact=exact,
         names=names,
@@ -209,7 +207,7 @@ def _compared(
     one: IntArray,
     two: IntArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """`agree`, `contradict`, `rarity` and `random` of `Seen`."""
+    """`agree`, `contradict`, `rarity` and `random` of `SamplePairs`."""
     shape = len(one), len(values)
     agree, contradict, rarity = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     random = np.zeros(len(values))
@@ -251,7 +249,7 @@ NAN = float("nan")
 ATTRIBUTES = "attributes a fragment"
 
 
-def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, float]:
+def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[str, float]:
     """What a file is like, by name."""
     n = max(seen.n, 1)
     names, words = seen.names, seen.words
@@ -306,7 +304,7 @@ def file_statistics(seen: Seen, everything: Sequence[Fragment]) -> dict[str, flo
     return out
 
 
-def grouping_statistics(seen: Seen, labels: IntArray) -> dict[str, float]:
+def grouping_statistics(seen: SamplePairs, labels: IntArray) -> dict[str, float]:
     """What a grouping of a sample is like, by name.
 
     Args:
@@ -400,7 +398,7 @@ def path_statistics(
     return out
 
 
-def _kept(seen: Seen, together: NDArray[np.bool_]) -> dict[str, float]:
+def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
     """Which alike pairs are kept together, and how alike those are that are together."""
     several = np.array([len(held) > 1 for held in seen.words], dtype=np.bool_)
     long = several[seen.one]
@@ -433,7 +431,7 @@ def _kept(seen: Seen, together: NDArray[np.bool_]) -> dict[str, float]:
     return out
 
 
-def _attributes(seen: Seen, chosen: NDArray[np.bool_]) -> dict[str, float]:
+def _attributes(seen: SamplePairs, chosen: NDArray[np.bool_]) -> dict[str, float]:
     """How attributes stand among some pairs: agreement, contradiction, how rare what agrees is."""
     agree, contradict = seen.agree[chosen], seen.contradict[chosen]
     agreed, against = agree.sum(axis=1), contradict.sum(axis=1)
@@ -447,7 +445,9 @@ def _attributes(seen: Seen, chosen: NDArray[np.bool_]) -> dict[str, float]:
     }
 
 
-def _lift(seen: Seen, inside: NDArray[np.bool_], apart: NDArray[np.bool_]) -> dict[str, float]:
+def _lift(
+    seen: SamplePairs, inside: NDArray[np.bool_], apart: NDArray[np.bool_]
+) -> dict[str, float]:
     """Agreement inside clusters over that of near misses, attribute by attribute.
 
     An attribute is near-functional if it hardly ever contradicts inside clusters and is not the
@@ -476,14 +476,14 @@ def _lift(seen: Seen, inside: NDArray[np.bool_], apart: NDArray[np.bool_]) -> di
     }
 
 
-def _rates(seen: Seen, chosen: NDArray[np.bool_]) -> FloatArray:
+def _rates(seen: SamplePairs, chosen: NDArray[np.bool_]) -> FloatArray:
     """[attributes] agreement among some pairs, of those that say something."""
     agreed, against = seen.agree[chosen].sum(axis=0), seen.contradict[chosen].sum(axis=0)
     with np.errstate(invalid="ignore"):
         return np.asarray(agreed / (agreed + against))
 
 
-def _names_of_largest(seen: Seen, labels: IntArray, sizes: IntArray) -> float:
+def _names_of_largest(seen: SamplePairs, labels: IntArray, sizes: IntArray) -> float:
     if not len(labels):
         return NAN
     members = np.flatnonzero(labels == int(sizes.argmax()))
@@ -506,7 +506,7 @@ EXPECTED = (
 )
 
 
-class Expected:
+class PairExpectations:
     """Expectations of groupings of one sample.
 
     Args:

@@ -17,12 +17,12 @@ from typing import Unpack
 from kbforge import registry
 from kbforge.contracts import Entity, Fragment, Interrupted, OnBad, OnStep, Snapshot, View
 from kbforge.errors import UsageError, quoted
-from kbforge.evaluation.scores import Judgement, judge
+from kbforge.evaluation.scores import Evaluation, judge
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
-from kbforge.jobs.keywords import Chosen, choices_from, in_keywords, in_python
+from kbforge.jobs.keywords import ChoiceKeywords, choices_from, in_keywords, in_python
 from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.living import events, views
 from kbforge.jobs.living import report as telling
@@ -77,7 +77,7 @@ def cluster(
     address: str | None = None,
     workers: int | None = None,
     scorers: int | None = None,
-    **chosen: Unpack[Chosen],
+    **chosen: Unpack[ChoiceKeywords],
 ) -> chain.KnowledgeBase:
     """Group fragments into entities, one after another.
 
@@ -111,7 +111,9 @@ def cluster(
 
 
 def open_session(
-    fragments: Iterable[Fragment], snapshot: Snapshot | None = None, **chosen: Unpack[Chosen]
+    fragments: Iterable[Fragment],
+    snapshot: Snapshot | None = None,
+    **chosen: Unpack[ChoiceKeywords],
 ) -> LiveClustering:
     """Open a clustering that fragments can be added to as they come.
 
@@ -138,7 +140,7 @@ def update(
     fragments: Iterable[Fragment],
     on_duplicate: OnDuplicate = "error",
     on_step: OnStep | None = None,
-    **chosen: Unpack[Chosen],
+    **chosen: Unpack[ChoiceKeywords],
 ) -> Taken:
     """Take fragments into a store, which is made if it is not there; returns what came of it.
 
@@ -279,7 +281,7 @@ def report(
 
 def evaluate(
     entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
-) -> Judgement:
+) -> Evaluation:
     """Score entities against the labels of their fragments, which are matched by id.
 
     Args:

@@ -39,8 +39,8 @@ from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.fit.choices import Choices, require_link
-from kbforge.fit.confidence import Reading, Reported
-from kbforge.fit.models import Prepared, made_of
+from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
+from kbforge.fit.models import Fit, made_of
 from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
@@ -168,7 +168,7 @@ def make_workers(
 
 
 @contextmanager
-def _problem(prepared: Prepared, crew: Workers | None) -> Iterator[Problem]:
+def _problem(prepared: Fit, crew: Workers | None) -> Iterator[Problem]:
     """What to cluster by here, its sets scored elsewhere if that is asked for.
 
     Raises:
@@ -193,7 +193,7 @@ def _problem(prepared: Prepared, crew: Workers | None) -> Iterator[Problem]:
 
 def _elsewhere(
     fragments: Sequence[Fragment],
-    prepared: Prepared,
+    prepared: Fit,
     choices: Choices,
     crew: Workers,
     on_step: OnStep | None,
@@ -285,7 +285,7 @@ class KnowledgeBase:
     posterior: Posterior
     times: Times
     alpha: float
-    confidence: Reading | None
+    confidence: ConfidenceMap | None
     notes: tuple[str, ...]
     likelihood: str = ""
     alternatives: str = "few"
@@ -319,7 +319,7 @@ class KnowledgeBase:
         if self.confidence is None:
             return None
         entities = entity_probabilities([self.posterior])
-        sure = self.confidence.of_entities(Reported(self.fragments, entities))
+        sure = self.confidence.of_entities(ClusteringReport(self.fragments, entities))
         return dict(zip(entities.clusters, sure.tolist(), strict=True))
 
     def write(self, output: str | Path) -> str:

@@ -11,7 +11,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Entity, Explanation, Fragment, Made
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.models import Prepared, choices_of
+from kbforge.fit.models import Fit, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
 from kbforge.jobs.living.frozen import thaw
@@ -72,7 +72,7 @@ class Explainer:
                 f"likelihood {quoted(prepared.likelihood, 400)} does not say what each attribute "
                 "contributes; attributes does"
             )
-        self.prepared: Prepared = prepared
+        self.prepared: Fit = prepared
 
     @property
     def fragments(self) -> int:
@@ -148,9 +148,7 @@ class Explainer:
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
 
 
-def _prepared(
-    kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Made]
-) -> Prepared:
+def _prepared(kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Made]) -> Fit:
     """The models that the knowledge base was made with, but for what is given instead."""
     made = ways[0] if len(ways) == 1 else None
     if given.likelihood is not None or given.calibration is not None:
@@ -178,7 +176,7 @@ def _prepared(
     return _saying(prepare(fragments, choices), made, options != own.of("likelihood"))
 
 
-def _saying(prepared: Prepared, made: Made | None, options: bool = False) -> Prepared:
+def _saying(prepared: Fit, made: Made | None, options: bool = False) -> Fit:
     """With a note if these are not the models that the knowledge base was made with.
 
     Args:

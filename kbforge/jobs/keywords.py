@@ -36,7 +36,7 @@ _PLUGIN = re.compile(rf"--({'|'.join(PLUGINS)}) ([a-z][a-z0-9-]*)")
 _OPTION = re.compile(rf"--({_NAMES}|partial|fragments|labels|policy|on-duplicate)(?![a-z-])")
 
 
-class Chosen(TypedDict, total=False):
+class ChoiceKeywords(TypedDict, total=False):
     """The keywords of a clustering: the fields of `Choices`, which explains them."""
 
     clusterer: str | Clusterer
@@ -65,7 +65,7 @@ def choices_from(keywords: Mapping[str, object], function: str) -> Choices:
     """The choices that keywords make, of the types that the fields of `Choices` have.
 
     Args:
-        keywords: as in `Chosen`.
+        keywords: as in `ChoiceKeywords`.
         function: whose keywords they are, for the error.
 
     Raises:

@@ -19,7 +19,7 @@ import numpy as np
 from kbforge.contracts import Fragment, Info, Session, Snapshot, Touched
 from kbforge.errors import UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.models import Prepared
+from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.kb.consensus import consensus
@@ -39,7 +39,7 @@ class LiveClustering:
     """
 
     session: Session
-    prepared: Prepared
+    prepared: Fit
     fragments: list[Fragment] = field(default_factory=list)
     times: Times = field(default_factory=Times)
     choices: Choices = field(default_factory=Choices)

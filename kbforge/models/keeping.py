@@ -32,7 +32,7 @@ def together(own: Kept, **parts: Kept | None) -> Kept:
     return Kept(values, arrays)
 
 
-class TakenUp:
+class KeptReader:
     """What was kept, field by field.
 
     Args:

@@ -47,7 +47,7 @@ class ScoreWorker:
         return np.asarray(self._likelihood.log_marginal(order), dtype=np.float64), None
 
 
-class ScoredElsewhere(Likelihood):
+class RemoteLikelihood(Likelihood):
     """A likelihood that has its sets scored by a crew of `ScoreWorker`s.
 
     Attributes:
@@ -113,7 +113,7 @@ def pieces_of(sets: Sets, scorers: int) -> list[Sets]:
 
 
 @contextmanager
-def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator[ScoredElsewhere]:
+def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator[RemoteLikelihood]:
     """The likelihood, held by scorers for as long as this lasts.
 
     Args:
@@ -130,6 +130,6 @@ def scorers(likelihood: Likelihood, executor: Executor, number: int) -> Iterator
         raise UsageError(f"scorers: expected at least 1, got {number}")
     crew = executor.start(partial(ScoreWorker, likelihood), number)
     try:
-        yield ScoredElsewhere(crew)
+        yield RemoteLikelihood(crew)
     finally:
         crew.close()

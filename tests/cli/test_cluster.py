@@ -19,7 +19,7 @@ from kbforge.cli.following import stoppable
 from kbforge.contracts import Interrupted, Progress, Stage
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
-from kbforge.fit.models import Prepared
+from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.cluster import cluster
 from tests.program import Run
@@ -326,7 +326,7 @@ def slow_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, late = time.perf_counter, [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
 
-    def slowly(*arguments: Any, **keywords: Any) -> Prepared:
+    def slowly(*arguments: Any, **keywords: Any) -> Fit:
         late[0] += 80.0
         return prepare(*arguments, **keywords)
 

@@ -7,8 +7,8 @@ import numpy as np
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.files.answers import Placed
-from kbforge.fit.confidence import Reported
-from kbforge.fit.maps import Answered, Shift, shift_by
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.maps import AuditedConfidence, Shift, shift_by
 
 CLUSTERS = ((0, 1), (2, 3), (4,), (5,))
 SURE = np.array([0.9, 0.8, 0.7, 0.6])
@@ -17,17 +17,17 @@ SURE = np.array([0.9, 0.8, 0.7, 0.6])
 class Fixed:
     """A map that says the same of all data."""
 
-    def of_entities(self, reported: Reported) -> np.ndarray:
+    def of_entities(self, reported: ClusteringReport) -> np.ndarray:
         return SURE[: len(reported.entities)]
 
-    def of_pairs(self, reported: Reported, pairs: Pairs) -> np.ndarray:
+    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> np.ndarray:
         return np.full(len(pairs), 0.5)
 
 
-def reported() -> Reported:
+def reported() -> ClusteringReport:
     fragments = [Fragment(f"f{k}", {"name": ("x",)}) for k in range(6)]
     ones = np.ones(4)
-    return Reported(fragments, Entities(CLUSTERS, ones, ones, np.arange(4)))
+    return ClusteringReport(fragments, Entities(CLUSTERS, ones, ones, np.arange(4)))
 
 
 def audit(first: int, second: int, same: bool | None) -> Placed:
@@ -39,7 +39,7 @@ def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
     held = [audit(0, 1, True), audit(2, 3, True), audit(4, 5, False), audit(5, 0, False)]
     assert shift_by(failed, CLUSTERS, SURE).offset < -0.5
     assert shift_by(held, CLUSTERS, SURE).offset > 0
-    told = Answered.of(Fixed(), failed, reported().fragments).of_entities(reported())
+    told = AuditedConfidence.of(Fixed(), failed, reported().fragments).of_entities(reported())
     assert (told < SURE).all()
     assert (np.diff(told) < 0).all()  # the order stays
 
@@ -51,23 +51,23 @@ def test_what_is_no_audit_shifts_nothing() -> None:
         audit(0, 9, False),  # a fragment that an interrupted run did not get to
     ]
     assert shift_by(others, CLUSTERS, SURE) == Shift(0.0)
-    told = Answered.of(Fixed(), others[:2], reported().fragments)
+    told = AuditedConfidence.of(Fixed(), others[:2], reported().fragments)
     assert told.of_entities(reported()).tolist() == SURE.tolist()
 
 
 def test_pairs_are_told_as_the_map_does() -> None:
     one = np.zeros(1, np.int64)
     pairs = Pairs(one, one + 1, np.ones(1), np.ones(1), one)
-    heard = Answered.of(Fixed(), [audit(0, 1, False)], reported().fragments)
+    heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False)], reported().fragments)
     assert heard.of_pairs(reported(), pairs).tolist() == [0.5]
 
 
 def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
     """One more came first, and the last one is gone: its answers are passed over."""
     fragments = reported().fragments
-    heard = Answered.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
+    heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
     now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
     clusters = ((1, 2), (3, 4), (5,), (0,))
-    later = Reported(now, Entities(clusters, np.ones(4), np.ones(4), np.arange(4)))
+    later = ClusteringReport(now, Entities(clusters, np.ones(4), np.ones(4), np.arange(4)))
     expected = shift_by([audit(1, 2, False)], clusters, SURE).apply(SURE)
     assert heard.of_entities(later).tolist() == expected.tolist()

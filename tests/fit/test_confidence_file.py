@@ -13,7 +13,7 @@ from kbforge.errors import KBForgeError
 from kbforge.fit.alpha import read_calibration, to_toml
 from kbforge.fit.confidence import (
     Band,
-    ConfidenceMap,
+    MonotoneConfidence,
     MonotoneMap,
     confidence_toml,
     read_confidence,
@@ -65,7 +65,7 @@ def maps(draw):
 
 
 found = st.builds(
-    ConfidenceMap,
+    MonotoneConfidence,
     pairs=maps(),
     entities=maps(),
     likelihood=texts,

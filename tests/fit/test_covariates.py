@@ -10,7 +10,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
 from kbforge.fit.covariates import OF_ENTITIES, entity_columns, log_odds
-from kbforge.fit.description import NONE, told
+from kbforge.fit.description import NONE, describe
 
 PEOPLE = [
     ("Ada Lovelace", {"born": "1815", "city": "london"}),
@@ -44,7 +44,7 @@ def pairs_of(*pairs):
 
 
 def test_names_and_values_are_numbered():
-    said = told(people())
+    said = describe(people())
     assert said.name.tolist() == [0, 0, 0, 1, 2, 3]
     assert said.named.tolist() == [3, 1, 1, 1]
     assert said.values.shape == (6, 2)
@@ -60,14 +60,16 @@ def test_names_and_values_are_numbered():
 
 
 def test_names_in_parts_are_joined():
-    said = told([Fragment("a", {"first_name": ("Ada",), "surname": ("L",), "surname2": ("M",)})])
+    said = describe(
+        [Fragment("a", {"first_name": ("Ada",), "surname": ("L",), "surname2": ("M",)})]
+    )
     assert len(said.named) == 1
     assert said.words.tolist() == [2]
     assert said.values.shape == (1, 1)
 
 
 def test_entities_by_hand():
-    found = entity_columns(told(people()), entities_of((0, 1), (2,), (3,), (4,), (5,)))
+    found = entity_columns(describe(people()), entities_of((0, 1), (2,), (3,), (4,), (5,)))
     assert tuple(found) == OF_ENTITIES
     at = {name: column.tolist() for name, column in found.items()}
     assert at["fragments"] == pytest.approx([np.log(2), 0, 0, 0, 0])
@@ -86,11 +88,11 @@ def test_entities_by_hand():
 
 def test_ids_labels_sources_and_the_order_are_not_read():
     clusters = [(0, 1), (2,), (3,), (4,), (5,)]
-    before = entity_columns(told(people()), entities_of(*clusters))
+    before = entity_columns(describe(people()), entities_of(*clusters))
     order = [3, 0, 5, 2, 4, 1]
     other = [replace(f, id=f"z{k}", label=None, source="s") for k, f in enumerate(people(order))]
     moved = [tuple(sorted(order.index(k) for k in cluster)) for cluster in clusters]
-    after = entity_columns(told(other), entities_of(*moved))
+    after = entity_columns(describe(other), entities_of(*moved))
     for name, column in before.items():
         assert after[name].tolist() == pytest.approx(column.tolist(), nan_ok=True), name
 
@@ -106,7 +108,7 @@ def test_ids_labels_sources_and_the_order_are_not_read():
     ],
 )  # fmt: skip
 def test_odd_files_have_covariates(fragments):
-    said = told(fragments)
+    said = describe(fragments)
     n = len(fragments)
     entities = entities_of(*((k,) for k in range(n)))
     rows = np.column_stack(list(entity_columns(said, entities).values()))

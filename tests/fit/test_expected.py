@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from kbforge.contracts import IntArray
 from kbforge.fit.description import PairOdds
-from kbforge.fit.statistics import EXPECTED, Expected
+from kbforge.fit.statistics import EXPECTED, PairExpectations
 from kbforge.models.resolve import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made
@@ -46,7 +46,7 @@ def test_expectations_are_those_of_all_pairs(share: float) -> None:
     chosen = rng.permutation(len(fragments))[: round(share * len(fragments))]
     sample = [fragments[i] for i in chosen] + [fragments[chosen[0]]]
     odds = model.pair_odds(sample)
-    expected = Expected(odds)
+    expected = PairExpectations(odds)
     for entities in (1, 5, len(sample)):
         labels = rng.integers(0, entities, len(sample))
         told = expected.of(labels)

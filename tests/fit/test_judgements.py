@@ -20,7 +20,7 @@ from kbforge.fit.covariates import (
     odds_of_file,
     odds_of_pairs,
 )
-from kbforge.fit.description import PairOdds, Predicted
+from kbforge.fit.description import PairOdds, Prediction
 from kbforge.registry import create
 from tests.fit.test_covariates import entities_of, pairs_of, people
 
@@ -91,7 +91,7 @@ def test_the_file_by_the_model_of_pairs():
 def test_groupings_vote():
     labels = np.array([[0, 0, 1], [0, 1, 1], [0, 0, 0]])
     sample = people([1, 3, 0])
-    predicted = Predicted.of(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, sample)
+    predicted = Prediction.of(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, sample)
     places = predicted.places(people()[:4])
     assert places.tolist() == [2, 0, -1, 1]
     found = judged_of_entities(predicted, places, entities_of((1, 3), (0,), (2,)))
@@ -108,7 +108,7 @@ def test_groupings_vote():
 
 
 def test_what_came_went_or_changed_since_is_not_in_the_sample():
-    predicted = Predicted.of(0.8, 0.1, np.ones(1), np.zeros((1, 4), int), people([4, 1, 0, 3]))
+    predicted = Prediction.of(0.8, 0.1, np.ones(1), np.zeros((1, 4), int), people([4, 1, 0, 3]))
     now = [*people([3, 0, 5]), replace(people()[1], properties={"name": ("Else",)}), *people([4])]
     assert predicted.places(now).tolist() == [3, 2, -1, -1, 0]
     assert predicted.places([replace(f, label=None, source="s") for f in people([0])]) == [2]

@@ -12,12 +12,12 @@ from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment
 from kbforge.files.answers import Placed
 from kbforge.fit.choose import shipped_scorer
-from kbforge.fit.judge import NAMES, Judged, judge
+from kbforge.fit.judge import NAMES, Judgement, judge
 from kbforge.models.resolve import make_likelihood
 from tests.fit.people import made
 
 
-def judged(fragments: list[Fragment], *names: str) -> Judged:
+def judged(fragments: list[Fragment], *names: str) -> Judgement:
     index = registry.create("indexes", "selective", {})
     index.fit(fragments)
     fitted = {}
@@ -30,11 +30,11 @@ def judged(fragments: list[Fragment], *names: str) -> Judged:
 
 
 @pytest.fixture(scope="module")
-def people() -> Judged:
+def people() -> Judgement:
     return judged(made("people"))
 
 
-def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Judged) -> None:
+def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Judgement) -> None:
     assert people.found[0].likelihood == NAMES
     assert {h.likelihood for h in people.found} == {NAMES, "bigram", "attributes", "pairs"}
     n = len(people.sample.fragments)
@@ -46,7 +46,7 @@ def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people: Jud
     assert ((people.levels >= 0) & (people.levels <= 1)).all()
 
 
-def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judged) -> None:
+def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judgement) -> None:
     fragments = made("people")
     turned = [replace(f, id=f"x{i}", label=None) for i, f in enumerate(reversed(fragments))]
     again = judged(turned)
@@ -58,7 +58,7 @@ def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people: Judged) ->
     assert asked_first(again) == asked_first(people)
 
 
-def asked_first(judged: Judged) -> list[str]:
+def asked_first(judged: Judgement) -> list[str]:
     """What the fragments of the first question state."""
     drawn = judged.questions(0).next()
     assert drawn is not None
@@ -66,14 +66,16 @@ def asked_first(judged: Judged) -> list[str]:
     return sorted(str(sorted(fragment.properties.items())) for fragment in asked)
 
 
-def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people: Judged) -> None:
+def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(
+    people: Judgement,
+) -> None:
     for name in ("attributes", "pairs"):
         (own,) = {h.own for h in people.found if h.likelihood == name}
         assert own in {h.log_alpha for h in people.found if h.likelihood == name}
     assert all(math.isnan(h.own) for h in people.found if h.likelihood in (NAMES, "bigram"))
 
 
-def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
+def test_one_likelihood_can_be_judged_alone(people: Judgement) -> None:
     for name in ("bigram", "attributes", "pairs", NAMES):
         assert people.only(name).chosen.likelihood == name
     assert people.without(NAMES).chosen.likelihood != NAMES
@@ -82,7 +84,7 @@ def test_one_likelihood_can_be_judged_alone(people: Judged) -> None:
     assert "trigram" in {h.likelihood for h in judged(made("people"), "trigram").found}
 
 
-def test_answers_move_the_choice_to_what_agrees_with_them(people: Judged) -> None:
+def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> None:
     target = people.only("bigram").chosen
     place = people.sample.places
     rng = np.random.default_rng(0)
@@ -99,7 +101,7 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judged) -> Non
     assert people.answered([]).chosen is people.chosen
 
 
-def test_entities_of_the_file_are_told_from_the_seeds(people: Judged) -> None:
+def test_entities_of_the_file_are_told_from_the_seeds(people: Judgement) -> None:
     assert people.entities == pytest.approx(len(people.chosen.clusters))
     assert replace(people, of=10 * people.of).entities == pytest.approx(10 * people.entities)
 

@@ -12,7 +12,7 @@ from kbforge.errors import KBForgeError
 from kbforge.files.answers import AnswerFile, read_answers
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
-from kbforge.fit.review import FileQuestion, Labelling
+from kbforge.fit.review import FileQuestion, FileReview
 from tests.people import people
 
 PEOPLE = people(40, 5)
@@ -22,10 +22,10 @@ def said_by_gold(question: FileQuestion) -> bool:
     return question.a.label == question.b.label
 
 
-def labelled(path: Path, count: int, choices: Choices | None = None) -> Labelling:
+def labelled(path: Path, count: int, choices: Choices | None = None) -> FileReview:
     """A labelling of the people after so many answers by gold."""
     with AnswerFile(str(path)) as file:
-        labelling = Labelling(PEOPLE, choices or Choices(), file)
+        labelling = FileReview(PEOPLE, choices or Choices(), file)
         for _ in range(count):
             question = labelling.question()
             assert question is not None
@@ -70,7 +70,7 @@ def test_labels_are_neither_read_nor_shown(answers: Path, tmp_path: Path) -> Non
     first = read_answers(str(answers))[0]
     with AnswerFile(str(tmp_path / "bare.jsonl")) as file:
         for fragments in (bare, PEOPLE):
-            question = Labelling(fragments, Choices(), file).question()
+            question = FileReview(fragments, Choices(), file).question()
             assert question is not None
             assert (question.a.id, question.b.id) == (first.a, first.b)
             assert "label" not in question.to_json()["a"].keys() | question.to_json()["b"].keys()
@@ -97,7 +97,7 @@ def test_a_session_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
 
 def test_undo_asks_again(tmp_path: Path) -> None:
     with AnswerFile(str(tmp_path / "a.jsonl")) as file:
-        labelling = Labelling(PEOPLE, Choices(), file)
+        labelling = FileReview(PEOPLE, Choices(), file)
         assert not labelling.undo()
         first = labelling.question()
         assert first is not None
@@ -112,4 +112,4 @@ def test_answers_about_other_fragments_are_refused(answers: Path) -> None:
     with pytest.raises(KBForgeError, match="expected answers about these fragments"):
         kbforge.cluster(people(3, 6), answers=answers)
     with pytest.raises(KBForgeError, match="no fragments to ask about"):
-        Labelling([], Choices(), AnswerFile(str(answers)))
+        FileReview([], Choices(), AnswerFile(str(answers)))

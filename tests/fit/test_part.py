@@ -51,15 +51,15 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     fragments = people(150, 3)
     found = Chooser(fragments)
     found.choose()
-    assert found.judged is not None
-    assert found.judged.only("pairs").chosen.likelihood == "pairs"  # it was judged
+    assert found.judgement is not None
+    assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
     monkeypatch.setattr("kbforge.fit.choose.MOST_OF_PAIRS", 400)
     large = Chooser(fragments)
     choice = large.choose()
-    assert large.judged is not None
-    judged = [h.likelihood for h in found.judged.found]
-    assert [h.likelihood for h in large.judged.found] == judged
-    allowed = {large.judged.found[k].likelihood for k in large.judged.allowed.tolist()}
+    assert large.judgement is not None
+    judged = [h.likelihood for h in found.judgement.found]
+    assert [h.likelihood for h in large.judgement.found] == judged
+    allowed = {large.judgement.found[k].likelihood for k in large.judgement.allowed.tolist()}
     assert allowed == {*judged} - {"pairs"}
     assert choice.name != "pairs"
     assert choice.note.endswith("; pairs is no choice above 400 fragments")
@@ -97,16 +97,16 @@ def test_a_large_file_is_judged_by_its_part_and_doubt_hears_of_no_pairs() -> Non
     assert len(fragments) > 400
     chosen = Chooser(fragments)
     chosen.choose()
-    assert chosen.judged is not None
-    assert chosen.judged.of == len(fragments)
-    places = chosen.judged.sample.places
+    assert chosen.judgement is not None
+    assert chosen.judgement.of == len(fragments)
+    places = chosen.judgement.sample.places
     of_part = part.part_of(fragments, fitted_index(fragments))
     assert {*places} <= {*of_part.places}
-    assert [fragments[i] for i in places] == list(chosen.judged.sample.fragments)
-    assert chosen.heard("attributes", chosen.fitted["attributes"]).pairs is None
+    assert [fragments[i] for i in places] == list(chosen.judgement.sample.fragments)
+    assert chosen.context("attributes", chosen.fitted["attributes"]).pairs is None
     pairs = make_likelihood("pairs", {})
     pairs.fit(fragments)
-    assert chosen.heard("pairs", pairs).pairs is pairs
+    assert chosen.context("pairs", pairs).pairs is pairs
 
 
 @pytest.mark.usefixtures("small")
@@ -115,10 +115,10 @@ def test_a_choice_takes_a_larger_file_whole() -> None:
     chosen = Chooser(fragments)
     chosen.choose()
     attributes = chosen.fitted["attributes"]
-    assert chosen.heard("attributes", attributes).pairs is not None
+    assert chosen.context("attributes", attributes).pairs is not None
     named = Chooser(fragments, named=True)
     assert named.alpha("attributes", attributes) is not None
-    assert named.judged is not None
+    assert named.judgement is not None
     of_part = part.part_of(fragments, fitted_index(fragments))
-    assert {*named.judged.sample.places} <= {*of_part.places}
-    assert named.heard("attributes", attributes).pairs is None
+    assert {*named.judgement.sample.places} <= {*of_part.places}
+    assert named.context("attributes", attributes).pairs is None

@@ -13,8 +13,8 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.posterior_queue import (
     MOST,
     MOST_EACH,
+    PosteriorQueue,
     Question,
-    Questions,
     information,
     pairs_of,
     parts_of,
@@ -90,7 +90,7 @@ def test_information_is_that_of_a_noisy_answer() -> None:
 def test_large_parts_come_first() -> None:
     small = subproblem(range(2), (5, [(0, 1)]), (5.1, [(0,), (1,)]))
     large = subproblem(range(2, 12), (5, [range(2, 12)]), (6, [range(2, 7), range(7, 12)]))
-    by_gain, by_information = Questions(), Questions(worth="information")
+    by_gain, by_information = PosteriorQueue(), PosteriorQueue(worth="information")
     for questions in (by_gain, by_information):
         questions.update([small, large])
     first = by_gain.next()
@@ -116,7 +116,7 @@ def huge(n: int, particles: int) -> Subproblem:
 def test_a_huge_subproblem_is_bounded() -> None:
     block = huge(3_000, 120)
     assert len(parts_of(block)) == MOST
-    questions = Questions()
+    questions = PosteriorQueue()
     questions.update([block])
     asked = []
     while question := questions.next():
@@ -130,17 +130,17 @@ def test_answers_teach_how_far_reports_can_be_believed() -> None:
         subproblem([2 * k, 2 * k + 1], (3, [(2 * k,), (2 * k + 1,)]), (1, [(2 * k, 2 * k + 1)]))
         for k in range(12)
     ]
-    questions = Questions()
+    questions = PosteriorQueue()
     questions.update(found)
     before = questions.next()
     for _ in range(6):
         question = questions.next()
-        questions.heard(question, True)
+        questions.learn(question, True)
         questions.gone([question.subproblem])
     assert questions.next().believed > before.believed + 0.2
     assert questions.next().reported == pytest.approx(0.25)
     for _ in range(6):
-        questions.unheard()
+        questions.unlearn()
     assert questions.next().believed == pytest.approx(before.believed)
     assert len(questions) == 6
 
@@ -153,7 +153,7 @@ def test_a_map_is_heard_too() -> None:
         subproblem([2 * k, 2 * k + 1], (3, [(2 * k,), (2 * k + 1,)]), (1, [(2 * k, 2 * k + 1)]))
         for k in range(3)
     ]
-    questions = Questions(read)
+    questions = PosteriorQueue(read)
     questions.update(reversed(found))
     assert questions.next().first == 0
     assert 0.25 < questions.next().believed < 0.9
@@ -161,16 +161,16 @@ def test_a_map_is_heard_too() -> None:
 
 def test_an_answerer_errs_less_than_half_the_time() -> None:
     with pytest.raises(ValueError, match=r"from 0 to below 0\.5, got 0\.5"):
-        Questions(error=0.5)
+        PosteriorQueue(error=0.5)
 
 
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
 
 
-def fresh(session, answers: list[tuple[Question, bool]], passed: list[Question]) -> Questions:
-    questions = Questions()
+def fresh(session, answers: list[tuple[Question, bool]], passed: list[Question]) -> PosteriorQueue:
+    questions = PosteriorQueue()
     for question, same in answers:
-        questions.heard(question, same)
+        questions.learn(question, same)
     for question in passed:
         questions.pass_over(question)
     questions.update(session.posterior().subproblems)
@@ -206,7 +206,7 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
         answers.append((question, same))
         ids = (fragments[question.first].id, fragments[question.second].id)
         session.constrain([Decision(same, *ids)])
-        questions.heard(question, same)
+        questions.learn(question, same)
         touched = session.touched()
         questions.gone(touched.gone)
         questions.update(map(session.subproblem, touched.changed))
@@ -222,6 +222,6 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
 
 
 def test_a_posterior_without_doubt_asks_nothing() -> None:
-    questions = Questions()
+    questions = PosteriorQueue()
     questions.update(posterior(subproblem(range(3), (1, [(0, 1), (2,)]))).subproblems)
     assert questions.next() is None

@@ -8,16 +8,16 @@ import pytest
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AUDIT, INFORMATIVE
-from kbforge.fit.grouping_queue import Drawn, Queue
+from kbforge.fit.grouping_queue import CandidatePair, GroupingQueue
 from tests.fit.worlds import world
 
 
-def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0) -> Queue:
+def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0) -> GroupingQueue:
     worth = np.zeros(len(groupings)) if gains is None else gains
-    return Queue(groupings, worth, np.arange(groupings.shape[1]), seed)
+    return GroupingQueue(groupings, worth, np.arange(groupings.shape[1]), seed)
 
 
-def answered(queue: Queue, gold: IntArray, count: int) -> list[Drawn]:
+def answered(queue: GroupingQueue, gold: IntArray, count: int) -> list[CandidatePair]:
     """Ask so many questions, answered by gold."""
     asked = []
     for _ in range(count):
@@ -84,7 +84,7 @@ def test_informative_questions_are_about_pairs_on_which_candidates_differ() -> N
 def test_no_two_questions_are_about_the_same() -> None:
     groupings, gold = world(2)
     alike = np.arange(groupings.shape[1]) // 2
-    queue = Queue(groupings, np.zeros(len(groupings)), alike)
+    queue = GroupingQueue(groupings, np.zeros(len(groupings)), alike)
     asked = answered(queue, groupings[gold], 50)
     pairs = [frozenset((alike[d.first], alike[d.second])) for d in asked]
     assert len(set(pairs)) == len(pairs) == 50
@@ -120,7 +120,7 @@ def test_nothing_to_ask() -> None:
 
 def test_equal_fragments_without_end_are_asked_about_once() -> None:
     groupings = np.zeros((60, 3_000), np.int64)
-    queue = Queue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
+    queue = GroupingQueue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
     drawn = queue.next()
     assert drawn is not None
     assert drawn.joined == 1.0  # and no last bit more

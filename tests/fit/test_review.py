@@ -9,8 +9,8 @@ import pytest
 from kbforge import open_session
 from kbforge.contracts import Decision, Fragment, Touched
 from kbforge.errors import ContradictionError, LikelihoodError
-from kbforge.fit.posterior_queue import Questions
-from kbforge.fit.review import MOST_OTHERS, Evidence, Reviewing
+from kbforge.fit.posterior_queue import PosteriorQueue
+from kbforge.fit.review import MOST_OTHERS, Evidence, PosteriorReview
 
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
 FRAGMENTS = [
@@ -53,9 +53,9 @@ class Memory:
         new = {s.fragments[0] for s in self.session.posterior().subproblems}
         return Touched(tuple(sorted(new)), tuple(sorted(old - new)))
 
-    def reviewing(self) -> Reviewing:
+    def reviewing(self) -> PosteriorReview:
         blocks = self.session.posterior().subproblems
-        return Reviewing(self, self.problem, Questions(), blocks)
+        return PosteriorReview(self, self.problem, PosteriorQueue(), blocks)
 
 
 def pair(evidence: Evidence | None) -> tuple[str, str]:

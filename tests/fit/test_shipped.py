@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import Pairs
-from kbforge.fit.confidence import Reported
+from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
-from kbforge.fit.description import Heard
+from kbforge.fit.description import FileContext
 from kbforge.fit.maps import (
     ENTITIES,
     FACTS,
     PAIRS,
-    Doubt,
+    TreeConfidence,
     facts_toml,
     in_order,
-    read_doubt,
-    shipped_doubt,
+    read_tree_confidence,
+    shipped_confidence,
 )
 from kbforge.models.defaults import list_defaults
 from kbforge.models.trees import Trees
@@ -82,9 +82,9 @@ def sigmoid(x):
 
 
 def test_a_folder_is_read_and_applied(tmp_path):
-    found = read_doubt(write(tmp_path), Heard("bigram"))
+    found = read_tree_confidence(write(tmp_path), FileContext("bigram"))
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,))
-    reported = Reported(people(), entities)
+    reported = ClusteringReport(people(), entities)
     borne = [True, True, False, False, False]
     expected = sigmoid(np.where(borne, 1.5, -0.5))
     assert found.of_entities(reported) == pytest.approx(expected)
@@ -95,33 +95,33 @@ def test_a_folder_is_read_and_applied(tmp_path):
 
 def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[0.2, 0.99, 0.1, 1, 1])
-    reported = Reported(people(), entities)
-    known = read_doubt(write(tmp_path), Heard("bigram")).of_entities(reported)
-    other = read_doubt(tmp_path, Heard("stranger")).of_entities(reported)
+    reported = ClusteringReport(people(), entities)
+    known = read_tree_confidence(write(tmp_path), FileContext("bigram")).of_entities(reported)
+    other = read_tree_confidence(tmp_path, FileContext("stranger")).of_entities(reported)
     assert other == pytest.approx(np.minimum(known, entities.probability))
     assert (other < known).any()
 
 
 def test_what_is_wrong_is_one_sentence(tmp_path):
     with pytest.raises(KBForgeError, match="is not a model bundle: it has no manifest"):
-        read_doubt(tmp_path, Heard("bigram"))
+        read_tree_confidence(tmp_path, FileContext("bigram"))
     write(tmp_path, entities=stump((REPORTED, "colour"), "colour", 0.0))
     with pytest.raises(KBForgeError, match='covariates that this version has, got "colour"'):
-        read_doubt(tmp_path, Heard("bigram"))
+        read_tree_confidence(tmp_path, FileContext("bigram"))
     write(tmp_path)
     (tmp_path / PAIRS).write_bytes(b"x" * 40)
     list_defaults(tmp_path)
     with pytest.raises(KBForgeError, match="the trees are damaged"):
-        read_doubt(tmp_path, Heard("bigram"))
+        read_tree_confidence(tmp_path, FileContext("bigram"))
     (tmp_path / FACTS).write_text("format = 9\n")
     list_defaults(tmp_path)
     with pytest.raises(KBForgeError, match=r"doubt\.toml: format: expected 1, got 9"):
-        read_doubt(tmp_path, Heard("bigram"))
+        read_tree_confidence(tmp_path, FileContext("bigram"))
 
 
 @pytest.fixture
-def shipped() -> Doubt:
-    return shipped_doubt(Heard("attributes"))
+def shipped() -> TreeConfidence:
+    return shipped_confidence(FileContext("attributes"))
 
 
 @pytest.mark.parametrize("kind", ["pairs", "entities"])
@@ -149,8 +149,8 @@ def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere():
     for held in (alone, shared):
         pairs = create("likelihoods", "pairs", {})
         pairs.fit(held)
-        doubt = shipped_doubt(Heard("attributes", pairs))
-        sure.append(doubt.of_entities(Reported(held, each)).mean())
+        doubt = shipped_confidence(FileContext("attributes", pairs))
+        sure.append(doubt.of_entities(ClusteringReport(held, each)).mean())
     assert sure[1] < sure[0]
     assert sure[1] < 0.5
 

@@ -33,7 +33,7 @@ from kbforge.contracts import Likelihood
 from kbforge.errors import BadRecord
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
-from kbforge.jobs.keywords import Chosen, in_keywords
+from kbforge.jobs.keywords import ChoiceKeywords, in_keywords
 from kbforge.kernel.library import WORKERS
 from tests.people import people as people_of
 from tests.program import Run
@@ -90,7 +90,7 @@ def test_no_name_is_that_of_a_room() -> None:
 
 
 def test_the_keywords_are_the_choices() -> None:
-    assert list(get_type_hints(Chosen)) == [field.name for field in fields(Choices)]
+    assert list(get_type_hints(ChoiceKeywords)) == [field.name for field in fields(Choices)]
 
 
 # the command line's arguments, and the same as keywords

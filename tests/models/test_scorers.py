@@ -17,7 +17,7 @@ from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, Likelih
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import Workers, cluster, make_workers
-from kbforge.models.scorers import LEAST, ScoredElsewhere, ScoreWorker, pieces_of, scorers
+from kbforge.models.scorers import LEAST, RemoteLikelihood, ScoreWorker, pieces_of, scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from tests.clustering.crews import Here, HereExecutor
@@ -53,7 +53,7 @@ def test_pieces_are_the_sets_in_order(n: int, scorers: int) -> None:
 @given(n=st.integers(0, 100), workers=st.integers(1, 4), seed=st.integers(0, 10**6))
 def test_scores_come_back_in_order_whoever_is_lost(n: int, workers: int, seed: int) -> None:
     crew = Here(lambda: ScoreWorker(Sizes()), workers, random.Random(seed), 0.3, 5)
-    elsewhere, sets = ScoredElsewhere(crew), sets_of(n)
+    elsewhere, sets = RemoteLikelihood(crew), sets_of(n)
     for _ in range(3):
         assert elsewhere.log_marginal(sets).tolist() == Sizes().log_marginal(sets).tolist()
     assert elsewhere.losses <= crew.kills

@@ -21,7 +21,7 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, Entities, entity_probabilities
-from kbforge.fit.confidence import Reading, Reported
+from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.jobs.living.frozen import thaw
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes, page_from_bytes
@@ -48,7 +48,7 @@ class _Report:
     """
 
     numbers: Sequence[int]
-    reported: Reported
+    reported: ClusteringReport
     names: Sequence[int]
     told: frozenset[int]
 
@@ -56,7 +56,7 @@ class _Report:
 def tell(
     store: Store,
     rows: sqlite3.Connection,
-    reading: Reading | None,
+    reading: ConfidenceMap | None,
     index: CandidateIndex | None,
     undoable: int | None = None,
 ) -> None:
@@ -145,7 +145,7 @@ def complete(path: str) -> None:
         )
 
 
-def _confidence(store: Store, reading: Reading | None, report: _Report) -> Sequence[float]:
+def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) -> Sequence[float]:
     entities = report.reported.entities
     if reading is None:
         return list(entities.probability.tolist())
@@ -157,7 +157,7 @@ def _confidence(store: Store, reading: Reading | None, report: _Report) -> Seque
     return list(reading.of_entities(report.reported).tolist())
 
 
-def _freeze(rows: sqlite3.Connection, reading: Reading, report: _Report) -> None:
+def _freeze(rows: sqlite3.Connection, reading: ConfidenceMap, report: _Report) -> None:
     """Keep what a map reads of the whole file, which the report is on."""
     from kbforge.fit.maps import whole_of
 
@@ -171,7 +171,7 @@ def _freeze(rows: sqlite3.Connection, reading: Reading, report: _Report) -> None
 def _report(
     store: Store,
     stale: Sequence[int],
-    reading: Reading | None,
+    reading: ConfidenceMap | None,
     index: CandidateIndex | None,
     known: bool,
 ) -> _Report:
@@ -205,7 +205,7 @@ def _report(
     posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
     entities = entity_probabilities([posterior])
     placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))
-    return _Report(numbers, Reported(fragments, entities, placed), names, told)
+    return _Report(numbers, ClusteringReport(fragments, entities, placed), names, told)
 
 
 def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) -> BoolArray:
@@ -216,7 +216,7 @@ def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) 
     return out
 
 
-def _compares(reading: Reading) -> bool:
+def _compares(reading: ConfidenceMap) -> bool:
     from kbforge.fit.maps import reads_whole
 
     return reads_whole(reading)

@@ -21,8 +21,8 @@ from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import (
+    Fit,
     Models,
-    Prepared,
     default_options,
     made_of,
     make_clusterer,
@@ -35,8 +35,8 @@ from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 
 if TYPE_CHECKING:
-    from kbforge.fit.confidence import Reading
-    from kbforge.fit.description import ReadsPairs
+    from kbforge.fit.confidence import ConfidenceMap
+    from kbforge.fit.description import PairModel
 
 _PAIRS = "pairs"
 _FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
@@ -60,9 +60,7 @@ class Frozen:
     kept: Mapping[str, bytes]
 
 
-def freeze(
-    prepared: Prepared, choices: Choices, fragments: Sequence[Fragment], drift: Drift
-) -> Frozen:
+def freeze(prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift) -> Frozen:
     """What to keep of what was prepared.
 
     Args:
@@ -77,7 +75,7 @@ def freeze(
 
     """
     # .1 s to import, and what adds to a store reads no confidence
-    from kbforge.fit.maps import kept_reading, pairs_of
+    from kbforge.fit.maps import kept_map, pair_model_of
 
     kept: dict[str, bytes] = {}
 
@@ -91,14 +89,14 @@ def freeze(
     models = prepared.models
     index = models.index if models.index is not models.likelihood.index else None
     confidence = prepared.confidence
-    asked = None if confidence is None else cast(Likelihood | None, pairs_of(confidence))
+    asked = None if confidence is None else cast(Likelihood | None, pair_model_of(confidence))
     pairs = None if asked is models.likelihood else asked
     roles = {
         "likelihood": put(_learned(models.likelihood, fragments)),
         "surrogate": put(_surrogate_of(models, fragments)),
         "index": put(None if index is None else _index_of(index, fragments)),
         "pairs": put(None if pairs is None else _learned(pairs, fragments)),
-        "confidence": put(None if confidence is None else kept_reading(confidence)),
+        "confidence": put(None if confidence is None else kept_map(confidence)),
         "seen": put(Kept(arrays={"seen": drift.seen})),
     }
     facts = {
@@ -118,7 +116,7 @@ def freeze(
     return Frozen(facts, kept)
 
 
-def _require_readable(prepared: Prepared, choices: Choices, content: Mapping[str, bytes]) -> None:
+def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, bytes]) -> None:
     """Refuse what cannot be read back: fresh plugins take it up, and must keep the same bytes.
 
     A plugin that does not keep is fitted again to the fragments kept; nothing of it can differ.
@@ -154,13 +152,13 @@ def _require_readable(prepared: Prepared, choices: Choices, content: Mapping[str
             again = plugin.kept()
         _require_equal(called, again, content[role])
     if "confidence" in content:
-        from kbforge.fit.maps import kept_reading
+        from kbforge.fit.maps import kept_map
 
         likelihood = fresh.likelihood
         pairs = plugins["pairs"] or (likelihood if name == _PAIRS else None)
         with _told_as_fault("the confidence map"):
             reading = _reading_from(kept_from_bytes(content["confidence"]), pairs, choices.defaults)
-        _require_equal("the confidence map", kept_reading(reading), content["confidence"])
+        _require_equal("the confidence map", kept_map(reading), content["confidence"])
 
 
 @contextlib.contextmanager
@@ -181,7 +179,7 @@ def _called(role: str, plugin: Likelihood | CandidateIndex, likelihood: str) -> 
     return quoted(likelihood if role == "likelihood" else type(plugin).__name__, 400)
 
 
-def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
+def thaw(store: Store, confidence: bool = False) -> tuple[Fit, Choices]:
     """What was prepared, made again of what was kept, and what the user had chosen.
 
     Args:
@@ -209,7 +207,7 @@ def thaw(store: Store, confidence: bool = False) -> tuple[Prepared, Choices]:
     if models.index is not None and models.index is not models.likelihood.index:
         _take_up(models.index, _kept(store, "index"))
     alpha = float(frozen["alpha"])
-    prepared = Prepared(
+    prepared = Fit(
         clusterer,
         models.problem(alpha, choices),
         alpha,
@@ -349,7 +347,7 @@ def _kept(store: Store, role: str) -> Kept | None:
 
 def reading_of(
     store: Store, likelihood: Likelihood, name: str, defaults: str | None
-) -> Reading | None:
+) -> ConfidenceMap | None:
     """The confidence map, which may ask a model of pairs.
 
     Args:
@@ -376,10 +374,10 @@ def _pair_model(defaults: str | None) -> Likelihood:
 
 def _reading_from(
     kept: Kept, pairs: Likelihood | CandidateIndex | None, defaults: str | None
-) -> Reading:
-    from kbforge.fit.maps import reading_from
+) -> ConfidenceMap:
+    from kbforge.fit.maps import map_from
 
-    return reading_from(kept, cast("ReadsPairs | None", pairs), defaults)
+    return map_from(kept, cast("PairModel | None", pairs), defaults)
 
 
 def _bundle_digest(likelihood: str) -> str | None:

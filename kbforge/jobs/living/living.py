@@ -14,7 +14,7 @@ import orjson
 from kbforge.contracts import Decided, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.fit.choices import Choices
-from kbforge.fit.models import Prepared
+from kbforge.fit.models import Fit
 from kbforge.jobs.living.drift import Drift, drift_of
 from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
 from kbforge.store import schema
@@ -52,7 +52,7 @@ class Living:
     """
 
     store: Store
-    prepared: Prepared
+    prepared: Fit
     choices: Choices
     session: Session
     run: ActiveRun
@@ -260,7 +260,7 @@ def created(
 
 
 def _living(
-    store: Store, prepared: Prepared, choices: Choices, verb: str, about: str, began: float
+    store: Store, prepared: Fit, choices: Choices, verb: str, about: str, began: float
 ) -> Living:
     rng = np.random.default_rng(choices.seed)
     begun = store.has_session

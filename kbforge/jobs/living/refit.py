@@ -32,7 +32,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import Placed
 from kbforge.fit.choices import Choices
-from kbforge.fit.models import Prepared, default_options
+from kbforge.fit.models import Fit, default_options
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.living.calibrating import WHOLE, tell
 from kbforge.jobs.living.drift import drift_of
@@ -102,7 +102,7 @@ class Learned:
 
     """
 
-    prepared: Prepared
+    prepared: Fit
     seed: int
     frozen: Frozen
     facts: Mapping[str, object]
@@ -151,9 +151,7 @@ def weigh(
     return writing
 
 
-def _learned(
-    store: Store, choices: Choices, likelihood: str, fragments: Sequence[Fragment]
-) -> Prepared:
+def _learned(store: Store, choices: Choices, likelihood: str, fragments: Sequence[Fragment]) -> Fit:
     """The store's choices, prepared on all that it holds; the likelihood stays."""
     options = dict(choices.options)
     if choices.likelihood is None and not choices.of("likelihood"):
@@ -205,7 +203,7 @@ class Weighed:
 
 def _weighed(
     store: Store,
-    prepared: Prepared,
+    prepared: Fit,
     fresh: Session,
     on_step: Callable[[int, int], None] | None,
 ) -> Weighed:

@@ -27,8 +27,8 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Decided, Decision, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
-from kbforge.fit.posterior_queue import Question, Questions
-from kbforge.fit.review import Reviewing
+from kbforge.fit.posterior_queue import PosteriorQueue, Question
+from kbforge.fit.review import PosteriorReview
 from kbforge.jobs.living.events import Done, bring_back_all, decide_one
 from kbforge.jobs.living.living import Living, opened
 from kbforge.store.rows import read_rows, row_of, write_rows
@@ -53,7 +53,9 @@ class Review:
     def __init__(self, held: Living) -> None:
         self._held = held
         self._made: list[Decided] = []
-        self.asks = Reviewing(self, held.prepared.problem, Questions(), _in_doubt(held.store.pages))
+        self.asks = PosteriorReview(
+            self, held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages)
+        )
 
     def subproblem(self, name: int) -> Subproblem:
         """As `kbforge.fit.review.Reviewable`."""

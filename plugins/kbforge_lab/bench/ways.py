@@ -30,8 +30,8 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.fit.choices import Choices
-from kbforge.fit.confidence import Reported
-from kbforge.fit.models import Prepared
+from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.models import Fit
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.baselines import BASELINES
 from kbforge_lab.bench.costs import Clocks, peak_mib
@@ -93,7 +93,7 @@ class _Found:
 
 
 def _best(
-    run: Run, prepared: Prepared, fragments: Sequence[Fragment], gold: Sequence[str], until: float
+    run: Run, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
 ) -> _Found:
     """The grouping, or of those at all alphas of the method the one of the best F1.
 
@@ -148,7 +148,7 @@ def _choices(run: Run) -> Choices:
     )
 
 
-def _model(run: Run, prepared: Prepared) -> str:
+def _model(run: Run, prepared: Fit) -> str:
     """What the likelihood is called: as the method names it, else what the default took."""
     if run.method.likelihood is not None:
         return run.method.likelihood.name
@@ -183,7 +183,7 @@ def _costs(begin: Clocks) -> dict[str, Any]:
 
 
 def _doubt(
-    fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: Prepared
+    fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: Fit
 ) -> dict[str, Any]:
     """The expected calibration errors, None of what there are no claims or too many of."""
     entities = entity_probabilities([posterior])
@@ -197,7 +197,7 @@ def _doubt(
     by = prepared.confidence
     if by is None:
         return out
-    reported = Reported(fragments[: posterior.n_fragments], entities)
+    reported = ClusteringReport(fragments[: posterior.n_fragments], entities)
     sure = replace(entities, probability=by.of_entities(reported))
     out["entities_ece_mapped"] = _ece(entity_claims(sure, gold))
     if pairs is not None:

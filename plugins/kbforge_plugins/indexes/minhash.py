@@ -50,7 +50,7 @@ from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
     Hashes,
     Parts,
@@ -231,7 +231,7 @@ class MinHash(CandidateIndex):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.index`."""
-        read = TakenUp(kept, f"index {self.name}")
+        read = KeptReader(kept, f"index {self.name}")
         n: int = read.only("fragments").get("fragments", int, "a whole number")
         if n < 0:
             raise read.wrong("fragments", "a whole number from 0", str(n))

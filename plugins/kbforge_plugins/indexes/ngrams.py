@@ -26,7 +26,7 @@ from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import Likelihood
 from kbforge.errors import UsageError
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
     Hashes,
     Parts,
@@ -124,7 +124,7 @@ class Ngrams(CandidateIndex):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.index`."""
-        read = TakenUp(kept, "index ngrams")
+        read = KeptReader(kept, "index ngrams")
         read.only()
         grams = read.array("grams", np.uint64, ascending=True)
         self._use(grams, read.array("counts", np.int64, len(grams), least=1))

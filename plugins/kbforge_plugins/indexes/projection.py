@@ -36,7 +36,7 @@ from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.features import LARGEST, Directions, located, ordinary, sides, stacked
 from kbforge_plugins.indexes.hashed import Hashes, mixed, starts_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -155,7 +155,7 @@ class Projection(CandidateIndex):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.index`."""
-        read = TakenUp(kept, "index projection")
+        read = KeptReader(kept, "index projection")
         read.only()
         mean = read.array("mean", np.float64, least=-LARGEST, most=LARGEST)
         scale = read.array("scale", np.float64, len(mean), least=0, most=LARGEST)

@@ -27,7 +27,7 @@ from kbforge.errors import UsageError, quoted
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.kernel.library import kernel_library
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import (
     KINDS,
     Kind,
@@ -249,7 +249,7 @@ class Selective(CandidateIndex):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.index`."""
-        read = TakenUp(kept, "index selective")
+        read = KeptReader(kept, "index selective")
         kinds = read.only("kinds").table("kinds")
         common = read.array("common", np.int64, least=0, most=LARGEST, ascending=True)
         self._kinds = {name: cast(Kind, kinds.choice(name, KINDS)) for name in kinds}

@@ -31,7 +31,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge.numerics.arrays import capacity_for, grown
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
 from kbforge_plugins.likelihoods.vectors import vector_of
@@ -143,7 +143,7 @@ class _Features:
         return Kept({}, {"features": digests, "number": number})
 
     def take_up(self, kept: Kept) -> None:
-        read = TakenUp(kept, "likelihood beta-bernoulli")
+        read = KeptReader(kept, "likelihood beta-bernoulli")
         read.only()
         known = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
         n = len(known)

@@ -35,7 +35,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of
 from kbforge_plugins.likelihoods.vectors import vector_of
@@ -113,7 +113,7 @@ class DirichletMultinomial(ConjugateLikelihood):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.likelihood`."""
-        read = TakenUp(kept, "likelihood dirichlet-multinomial")
+        read = KeptReader(kept, "likelihood dirichlet-multinomial")
         attributes = read.only("attributes").texts("attributes")
         self._use(
             {

@@ -36,7 +36,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.models.exact_names import exact_name
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digest_of, digests_of, nowhere
 
 _LEAST, _MOST = 0.6, 0.98
@@ -140,7 +140,7 @@ class _Rarity:
             ModelError: it is damaged, or something else.
 
         """
-        read = TakenUp(kept, "likelihood names")
+        read = KeptReader(kept, "likelihood names")
         names = read.only("names").within("names", 0, _MOST_NAMES)
         lengths = read.array("lengths", np.int64, least=0, most=_MOST_NAMES, width=2)
         words = read.array("words", np.int64, least=0, most=LARGEST, ascending=True)

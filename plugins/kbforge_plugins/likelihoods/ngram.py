@@ -48,7 +48,7 @@ from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArr
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.models.bundle import read_bundle
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge.words import listed
 from kbforge_plugins.indexes.features import gram_counts
 from kbforge_plugins.likelihoods.counts import (
@@ -114,7 +114,7 @@ class NgramCounts:
         return Kept({**values, "attributes": list(self.by_attribute)}, arrays)
 
     @classmethod
-    def taken_up(cls, order: int, read: TakenUp) -> NgramCounts:
+    def taken_up(cls, order: int, read: KeptReader) -> NgramCounts:
         """The counts that kept this.
 
         Args:
@@ -387,7 +387,7 @@ class _NgramLikelihood(ConjugateLikelihood):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.likelihood`."""
-        read = TakenUp(kept, self._called())
+        read = KeptReader(kept, self._called())
         fields = read.only("scale", "trained", "attributes")
         scale = fields.within("scale", 0.0, _LARGEST_SCALE)
         if not scale:

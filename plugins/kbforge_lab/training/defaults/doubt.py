@@ -40,7 +40,7 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.fit.choose import Chooser
-from kbforge.fit.confidence import Reported
+from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.covariates import (
     ENTITY_FEATURES,
     JUDGED_OF_CLAIMS,
@@ -48,9 +48,9 @@ from kbforge.fit.covariates import (
     LIKELIHOODS,
     PAIR_FEATURES,
     REPORTED,
-    Described,
+    Covariates,
 )
-from kbforge.fit.description import Heard, ReadsPairs
+from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.judge import NAMES
 from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
 from kbforge.models.defaults import list_defaults
@@ -135,7 +135,7 @@ def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> No
 def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
     """The arrays of a file, by each likelihood that finds something to read."""
     chooser = Chooser(file.fragments, str(models))
-    choice, judged = chooser.choose(), chooser.judged
+    choice, judged = chooser.choose(), chooser.judgement
     assert judged is not None  # every file has properties
     likelihoods: dict[str, Likelihood] = {
         NAMES: registry.create("likelihoods", NAMES, {}),
@@ -152,19 +152,19 @@ def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
             np.random.default_rng(0),
             None,
         )
-        pairs_by = cast(ReadsPairs | None, chooser.fitted.get("pairs"))
-        heard = Heard(name, pairs_by, of_likelihood.predicted(name))
-        arrays = _arrays(file, posterior, heard)
+        pairs_by = cast(PairModel | None, chooser.fitted.get("pairs"))
+        context = FileContext(name, pairs_by, of_likelihood.predicted(name))
+        arrays = _arrays(file, posterior, context)
         found |= {f"{name}.{key}": value for key, value in arrays.items()}
         found[f"{name}.chosen"] = np.array([name == choice.name])
     return found
 
 
-def _arrays(file: LabelledFile, posterior: Posterior, heard: Heard) -> dict[str, Any]:
+def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> dict[str, Any]:
     labels = [fragment.label for fragment in file.fragments]
     entities = entity_probabilities([posterior])
     pairs = pair_probabilities([posterior], LEAST)
-    described = Described(Reported(file.fragments, entities), heard)
+    described = Covariates(ClusteringReport(file.fragments, entities), context)
     rows = {
         "entities": described.entities(ENTITY_FEATURES),
         "pairs": described.pairs(PAIR_FEATURES, pairs),

@@ -23,7 +23,7 @@ import numpy as np
 from kbforge import registry
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
-from kbforge.fit.description import PairOdds, ReadsPairs
+from kbforge.fit.description import PairModel, PairOdds
 from kbforge.fit.judge import (
     JUDGE_FILE,
     KINDS,
@@ -37,7 +37,7 @@ from kbforge.fit.judge import (
     worths,
 )
 from kbforge.fit.merge_path import merge_path
-from kbforge.fit.statistics import ATTRIBUTES, Expected, agreement, see
+from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, agreement, compare_sample
 from kbforge.models.defaults import list_defaults
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
@@ -144,7 +144,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
         except UsageError:
             continue
         fitted[kind] = likelihood
-    model = cast(ReadsPairs | None, fitted.get(PAIRS))
+    model = cast(PairModel | None, fitted.get(PAIRS))
     index = _index(file)
     sample = looked_at(file.fragments, index, model)
     paths = {
@@ -152,7 +152,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
         for kind, one in fitted.items()
     }
     own = {kind: math.log(one.default_alpha) for kind, one in fitted.items()}
-    found = hypotheses(see(sample.fragments, index, file.fragments), paths, own)
+    found = hypotheses(compare_sample(sample.fragments, index, file.fragments), paths, own)
     odds = None if model is None else model.pair_odds(sample.fragments)
     return Run(tuple(found), odds, sample.places, sample.seeds)
 
@@ -178,8 +178,8 @@ def judged(file: LabelledFile, folder: Path) -> JudgedFile:
             names = tuple(map(str, held["names"]))
             return JudgedFile(file.family, file.name, told.found, names, held["x"], held["f1"])
     sample = [file.fragments[place] for place in told.places]
-    seen = see(sample, _index(file), file.fragments)
-    expected = None if told.odds is None else Expected(told.odds)
+    seen = compare_sample(sample, _index(file), file.fragments)
+    expected = None if told.odds is None else PairExpectations(told.odds)
     names, x = statistics_of(seen, told.found, file.fragments, expected)
     gold = _gold(sample)
     # around the seeds alone the sample is as the file is

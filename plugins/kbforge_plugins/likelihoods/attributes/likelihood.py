@@ -25,7 +25,7 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
-from kbforge.models.keeping import TakenUp, together
+from kbforge.models.keeping import KeptReader, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.distortion import Rates, from_toml, to_toml
 from kbforge_plugins.likelihoods.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
@@ -177,7 +177,7 @@ class Attributes(ConjugateLikelihood):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.likelihood`."""
-        read = TakenUp(kept, _CALLED)
+        read = KeptReader(kept, _CALLED)
         names = read.fields.texts("attributes")
         parts = [f"values_{i}" for i in range(len(names))]
         fields = read.only("trained", "alpha", "attributes", "rates", "index", *parts)

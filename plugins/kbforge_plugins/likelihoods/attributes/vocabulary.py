@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.contracts.kept import Kept
-from kbforge.models.keeping import TakenUp
+from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
 
@@ -190,7 +190,7 @@ def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[Totals, Tables]:
         ModelError: it is damaged, or something else.
 
     """
-    read = TakenUp(kept, whose)
+    read = KeptReader(kept, whose)
     fields = read.only("observed", "discounted")
     letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
     letter_counts = read.array("letter_counts", np.int64, len(letters), least=1, most=2**53)

@@ -37,7 +37,7 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Kept, Likeli
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.models.bundle import Bundle, read_bundle
-from kbforge.models.keeping import TakenUp, together
+from kbforge.models.keeping import KeptReader, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.gpt.model import LanguageModel, from_bundle
 from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
@@ -124,7 +124,7 @@ class Gpt(Likelihood):
 
     def take_up(self, kept: Kept) -> None:
         """See `kbforge.contracts.likelihood`."""
-        read = TakenUp(kept, "likelihood gpt")
+        read = KeptReader(kept, "likelihood gpt")
         read.only("index")
         self.index.take_up(read.part("index"))
 

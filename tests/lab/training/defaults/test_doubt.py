@@ -8,8 +8,8 @@ import numpy as np
 import orjson
 import pytest
 
-from kbforge.fit.description import Heard
-from kbforge.fit.maps import ENTITIES, PAIRS, read_doubt
+from kbforge.fit.description import FileContext
+from kbforge.fit.maps import ENTITIES, PAIRS, read_tree_confidence
 from kbforge_lab.training.defaults import doubt
 from kbforge_lab.training.defaults.families import Family
 
@@ -92,14 +92,14 @@ def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, cap
     said = capsys.readouterr().out
     assert said.count(".npz\n") == 6
     assert said.count("entities: ") == said.count("pairs: ") == 4
-    found = read_doubt(out, Heard("bigram"))
+    found = read_tree_confidence(out, FileContext("bigram"))
     assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
-    without = read_doubt(out / "without" / "first", Heard("bigram"))
+    without = read_tree_confidence(out / "without" / "first", FileContext("bigram"))
     assert (out / "without/first/doubt.toml").read_text().count('"second"') == 1
     assert '"third"' not in (out / "doubt.toml").read_text()
     assert without.entities.to_bytes() != found.entities.to_bytes()
     # nothing of the third family is in what ships
-    third = read_doubt(out / "without" / "third", Heard("bigram"))
+    third = read_tree_confidence(out / "without" / "third", FileContext("bigram"))
     assert third.entities.to_bytes() == found.entities.to_bytes()
     before = {path: path.read_bytes() for path in sorted(out.rglob("doubt.*"))}
     next(iter(sorted(claims.rglob("*.npz")))).unlink()
