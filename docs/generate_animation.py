@@ -29,7 +29,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         points = Path(folder) / "points.jsonl"
         write_fragments(MIXTURE.draw(np.random.default_rng(SEED)).fragments(), points)
-        command = [sys.executable, "-m", "kbforge.cli.main", "plot", str(points), *MODEL]
+        command = [sys.executable, "-m", "kbforge.cli.main", "lab", "plot", str(points), *MODEL]
         subprocess.run([*command, "--animate", str(TARGET)], check=True)
 
 

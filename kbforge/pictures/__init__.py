@@ -1,1 +1,1 @@
-"""Pictures for people: groupings of points, and online clustering as it happens."""
+"""Pictures for people: the canvas, and trees of merges."""

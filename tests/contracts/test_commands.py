@@ -27,10 +27,6 @@ class TestLoad(CommandContract):
     name = "load"
 
 
-class TestPlot(CommandContract):
-    name = "plot"
-
-
 class TestPlugins(CommandContract):
     name = "plugins"
 

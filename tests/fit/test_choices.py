@@ -13,7 +13,7 @@ from kbforge.cli.options import choices_of
 from kbforge.errors import UsageError
 from kbforge.fit.choices import Choices
 
-VERBS = ("cluster", "calibrate", "evaluate", "explain", "plot")
+VERBS = ("cluster", "calibrate", "evaluate", "explain")
 
 
 def context_of(verb: str, *arguments: str) -> typer.Context:
@@ -26,10 +26,8 @@ def context_of(verb: str, *arguments: str) -> typer.Context:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_option_means_the_defaults(verb: str) -> None:
-    # a picture needs vectors, and so a numeric likelihood
-    likelihood = "gaussian" if verb == "plot" else None
     found = choices_of(context_of(verb))
-    assert replace(found, options={}) == Choices(likelihood=likelihood)
+    assert replace(found, options={}) == Choices()
 
 
 VALUES = {
@@ -90,7 +88,6 @@ def test_the_values_cover_the_choices() -> None:
         ("calibrate", {"likelihood", "surrogate", "index", "clusterer", "calibrator"}),
         ("evaluate", {"likelihood", "surrogate", "index", "clusterer"}),
         ("explain", {"likelihood"}),
-        ("plot", {"likelihood", "surrogate", "clusterer"}),
     ],
 )
 def test_set_reaches_the_plugins_that_the_verb_uses(verb: str, kinds: set[str]) -> None:

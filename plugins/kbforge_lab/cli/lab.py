@@ -6,6 +6,7 @@ import typer
 
 from kbforge_lab.cli import (
     bench,
+    plot,
     sample,
     train_default,
     train_diffusion,
@@ -20,6 +21,6 @@ def lab() -> None:
     """Reproduce and compare the source papers."""
 
 
-for verb in (bench, train_default, train_diffusion, train_supervised):
+for verb in (bench, plot, train_default, train_diffusion, train_supervised):
     app.registered_commands += verb.app.registered_commands
 app.add_typer(sample.app, name="sample")

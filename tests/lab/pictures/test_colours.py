@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.pictures.canvas import PALETTE
-from kbforge.pictures.colours import Colours
-from kbforge.pictures.matching import moved
+from kbforge_lab.pictures.draw import Colours
+from kbforge_lab.pictures.matching import moved
 
 
 def test_a_cluster_keeps_its_colour_and_neighbours_differ() -> None:

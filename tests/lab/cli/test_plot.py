@@ -1,4 +1,4 @@
-"""`kbforge plot` as users run it."""
+"""`kbforge lab plot` as users run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def points(tmp_path: Path) -> Path:
 
 def test_clusters_and_draws(program: Run, points: Path, tmp_path: Path) -> None:
     picture, film = tmp_path / "p.png", tmp_path / "f.gif"
-    job = ("plot", points, "--alpha", 1, "-o", picture, "--top", 2)
+    job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--top", 2)
     ran = program(*job, "--animate", film, "--frames", 4)
     assert ran.code == 0, ran.err
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -36,7 +36,7 @@ def test_an_offline_method_is_shown_by_rounds(
     from PIL import Image
 
     films = [tmp_path / "one.gif", tmp_path / "two.gif"]
-    job = ("plot", points, "--alpha", 1, "--clusterer", clusterer, "--frames", 4)
+    job = ("lab", "plot", points, "--alpha", 1, "--clusterer", clusterer, "--frames", 4)
     for film in films:
         ran = program(*job, "--animate", film)
         assert ran.code == 0, ran.err
@@ -49,7 +49,7 @@ def test_fewer_groupings_than_asked_for_are_said_to_be_all(
     program: Run, points: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "p.svg"
-    job = ("plot", points, "--alpha", 1, "-o", picture, "--clusterer", "greedy")
+    job = ("lab", "plot", points, "--alpha", 1, "-o", picture, "--clusterer", "greedy")
     ran = program(*job, "--top", 3)
     assert ran.code == 0, ran.err
     assert ran.err.splitlines() == [
@@ -58,14 +58,14 @@ def test_fewer_groupings_than_asked_for_are_said_to_be_all(
     ]
     assert "probability" not in _text(picture.read_text())
     assert "only" not in program(*job).err
-    assert "only" not in program("plot", points, "--alpha", 1, "-o", picture, "--top", 3).err
+    assert "only" not in program("lab", "plot", points, "--alpha", 1, "-o", picture, "--top", 3).err
     assert "probability" in _text(picture.read_text())
 
 
 def test_draws_a_knowledge_base(program: Run, points: Path, tmp_path: Path) -> None:
     kb, picture = tmp_path / "kb.jsonl", tmp_path / "kb.svg"
     assert program("cluster", points, "-o", kb, *GAUSSIAN).code == 0
-    assert program("plot", points, "--kb", kb, "-o", picture, "--limit", 100).code == 0
+    assert program("lab", "plot", points, "--kb", kb, "-o", picture, "--limit", 100).code == 0
     assert "3 entities" in _text(picture.read_text())
 
 
@@ -78,7 +78,7 @@ def test_without_a_name_the_picture_is_clusters_png(
     program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert program("plot", points, "--alpha", 1).code == 0
+    assert program("lab", "plot", points, "--alpha", 1).code == 0
     assert (tmp_path / "clusters.png").is_file()
 
 
@@ -112,14 +112,14 @@ def test_without_a_name_the_picture_is_clusters_png(
 def test_wrong_usage_is_one_sentence(
     program: Run, points: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    ran = program("plot", points, *arguments)
+    ran = program("lab", "plot", points, *arguments)
     assert ran.code != 0
     assert said in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
 def test_the_groupings_side_by_side_are_not_too_many(program: Run, points: Path) -> None:
-    ran = program("plot", points, "--top", 25)
+    ran = program("lab", "plot", points, "--top", 25)
     assert ran.code == 2
     assert "'--top'" in ran.err
     assert "less than or equal to 24" in ran.err
@@ -128,7 +128,7 @@ def test_the_groupings_side_by_side_are_not_too_many(program: Run, points: Path)
 def test_names_cannot_be_drawn(program: Run, tmp_path: Path) -> None:
     names = tmp_path / "names.jsonl"
     names.write_text('{"id": "a", "properties": {"name": ["x"]}}\n')
-    ran = program("plot", names)
+    ran = program("lab", "plot", names)
     assert ran.code == 2
     assert 'fragment "a": expected a vector of 2 numbers' in ran.err
 
@@ -137,6 +137,30 @@ def test_without_matplotlib_the_extra_is_named(
     program: Run, points: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    ran = program("plot", points)
+    ran = program("lab", "plot", points)
     assert ran.code == 2
     assert "pip install 'kbforge[bench]'" in ran.err
+
+
+def test_an_output_that_is_an_input_is_refused(
+    program: Run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("kb.png").write_text("{}\n", encoding="utf-8")
+    ran = program("lab", "plot", points, "--kb", "kb.png", "-o", "kb.png")
+    assert (ran.code, Path("kb.png").read_text(encoding="utf-8")) == (2, "{}\n")
+    assert "is an input" in ran.err
+    same = program("lab", "plot", points, "--alpha", 1, "-o", "a.gif", "--animate", "a.gif")
+    assert same.code != 0
+    assert not Path("a.gif").exists()
+
+
+def test_a_split_that_is_the_input_is_refused(
+    program: Run, points: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(points.parent)
+    before = points.read_bytes()
+    splits = f"{points.stem},other"
+    ran = program("lab", "sample", "confusable", points.name, "-o", ".", "--splits", splits)
+    assert (ran.code, points.read_bytes()) == (2, before)
+    assert "is an input" in ran.err

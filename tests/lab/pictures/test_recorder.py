@@ -6,8 +6,8 @@ import pytest
 
 from kbforge.contracts import Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge.pictures.recorder import Recorder
-from tests.pictures.test_scene import POINTS, POSTERIOR, subproblem
+from kbforge_lab.pictures.animation import Recorder
+from tests.lab.pictures.test_scene import POINTS, POSTERIOR, subproblem
 
 APART = Posterior(tuple(subproblem((i,), (1.0, [(i,)])) for i in range(5)), -9.0, 5, 1)
 

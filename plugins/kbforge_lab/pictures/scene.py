@@ -17,8 +17,8 @@ import numpy as np
 
 from kbforge.contracts import Cluster, Entity, FloatArray, Fragment, Posterior, Subproblem
 from kbforge.errors import UsageError, quoted
-from kbforge.pictures import matching
 from kbforge.words import counted, percent
+from kbforge_lab.pictures import matching
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ import pytest
 
 from kbforge.contracts import Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError
-from kbforge.pictures.animation import write_animation
 from kbforge.pictures.canvas import PALETTE, look, require_matplotlib, save
-from kbforge.pictures.draw import draw, limits
-from kbforge.pictures.recorder import Recorder
-from kbforge.pictures.scene import Scene, View, scene_of_posterior
-from tests.pictures.test_scene import POINTS, POSTERIOR, subproblem
+from kbforge_lab.pictures.animation import Recorder, write_animation
+from kbforge_lab.pictures.draw import draw, limits
+from kbforge_lab.pictures.scene import Scene, View, scene_of_posterior
+from tests.lab.pictures.test_scene import POINTS, POSTERIOR, subproblem
 
 
 def collections(axes: Any) -> tuple[Any, Any]:

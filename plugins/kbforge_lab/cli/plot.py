@@ -1,4 +1,4 @@
-"""`kbforge plot`: groupings of points as pictures."""
+"""`kbforge lab plot`: groupings of points as pictures."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def plot(
 
     Examples:
 
-        kbforge plot points.jsonl --kb kb.jsonl -o kb.png
+        kbforge lab plot points.jsonl --kb kb.jsonl -o kb.png
 
-        kbforge plot points.jsonl --alpha 20 --top 3 -o groupings.svg
+        kbforge lab plot points.jsonl --alpha 20 --top 3 -o groupings.svg
 
-        kbforge plot points.jsonl --alpha 20 --animate online.gif
+        kbforge lab plot points.jsonl --alpha 20 --animate online.gif
     """
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_distinct
-    from kbforge.pictures.animation import require_gif
     from kbforge.pictures.canvas import require_format, require_matplotlib
-    from kbforge.pictures.scene import points_of
+    from kbforge_lab.pictures.animation import require_gif
+    from kbforge_lab.pictures.scene import points_of
 
     if kb is not None:
         _require_no_clustering(context)
@@ -119,8 +119,8 @@ def _is_given(context: typer.Context, option: str) -> bool:
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
     from kbforge.jobs.living.views import entities_of
     from kbforge.pictures.canvas import save
-    from kbforge.pictures.draw import draw
-    from kbforge.pictures.scene import scene_of_kb
+    from kbforge_lab.pictures.draw import draw
+    from kbforge_lab.pictures.scene import scene_of_kb
 
     save(draw(scene_of_kb(entities_of(kb), fragments)), target)
     console.note(f"wrote {target}")
@@ -134,12 +134,11 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
-    from kbforge.pictures.animation import write_animation
     from kbforge.pictures.canvas import save
-    from kbforge.pictures.draw import draw
-    from kbforge.pictures.recorder import Recorder
-    from kbforge.pictures.scene import scene_of_posterior
     from kbforge.words import counted
+    from kbforge_lab.pictures.animation import Recorder, write_animation
+    from kbforge_lab.pictures.draw import draw
+    from kbforge_lab.pictures.scene import scene_of_posterior
 
     recorder = Recorder(fragments, frames) if animate is not None else None
     done = _clustered(fragments, choices, recorder)

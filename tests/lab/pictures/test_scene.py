@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
-from kbforge.pictures.matching import matched, moved
-from kbforge.pictures.scene import heaviest, points_of, scene_of_kb, scene_of_posterior
+from kbforge_lab.pictures.matching import matched, moved
+from kbforge_lab.pictures.scene import heaviest, points_of, scene_of_kb, scene_of_posterior
 
 POINTS = [
     Fragment(f"p{i}", {}, vector=(float(x), float(y)))

@@ -1,0 +1,1 @@
+"""Points in the colours of their entities, and films of how groupings came about."""
