@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.test_imports import RANKS
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("kbforge", "plugins", "training", "grammars", "examples", "docs")
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_MODULE = 800
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROOMS, ARROWS = re.findall(r"^```text\n(.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+PACKAGES = ("kbforge", "plugins/kbforge_plugins", "plugins/kbforge_lab")
+PACKAGES += ("training/kbforge_training", "grammars/kbforge_grammars", "examples")
+# what goes with the laboratory when its folders are removed
+REMOVABLE = "plugins/kbforge_lab"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,3 +70,46 @@ def test_verbs_are_known_by_their_decorator() -> None:
     """Otherwise their options would count, and nothing would say why."""
     verbs = [f for m in modules() if "/cli/" in m for f in functions(parsed(m)) if is_verb(f)]
     assert {"cluster", "load", "train_lm"} <= {verb.name for verb in verbs}
+
+
+def rooms_on_the_page() -> list[str]:
+    """The folders of the tree in docs/architecture.md, each of which has a line of description."""
+    found, package = [], ""
+    for line in ROOMS.splitlines():
+        match = re.fullmatch(r"( *)(\S+)/ +\S.*", line)
+        assert match, line
+        package = package if match[1] else match[2]
+        found.append(f"{package}/{match[2]}" if match[1] else package)
+    return found
+
+
+def rooms_that_exist() -> list[str]:
+    parts = [
+        f"{package}/{room.name}"
+        for package in PACKAGES
+        for room in (ROOT / package).glob("*")
+        if room.is_dir() and any(path.suffix != ".pyc" for path in room.rglob("*.*"))
+    ]
+    return sorted([*(p for p in PACKAGES if (ROOT / p).is_dir()), "tests", "docs", *parts])
+
+
+def test_every_room_has_a_line_on_the_page_of_the_architecture() -> None:
+    shown = rooms_on_the_page()
+    if not (ROOT / REMOVABLE).is_dir():
+        shown = [room for room in shown if not room.startswith(REMOVABLE)]
+    assert sorted(shown) == rooms_that_exist()
+
+
+def test_the_page_of_the_architecture_shows_the_direction_of_imports() -> None:
+    ranks: dict[int, list[str]] = {}
+    for room, rank in RANKS.items():
+        if room not in ("", "__main__"):
+            ranks.setdefault(rank, []).append(room)
+    assert ARROWS.splitlines() == [", ".join(sorted(ranks[rank])) for rank in sorted(ranks)]
+
+
+def test_the_page_of_the_architecture_names_files_that_exist() -> None:
+    prose = re.sub(r"^```text\n.*?^```$", "", ARCHITECTURE, flags=re.MULTILINE | re.DOTALL)
+    named = [name for name in re.findall(r"`([^`\s]+)`", prose) if "/" in name or "." in name]
+    assert len(named) > 30
+    assert [name for name in named if not (ROOT / name).exists()] == []
