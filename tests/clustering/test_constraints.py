@@ -34,12 +34,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import core_of
 from tests.clustering.oracle import log_sum_exp
-from tests.clustering.test_exactness import (
-    FAMILIES,
-    exact_posterior,
-    represented,
-    vectors,
-)
+from tests.clustering.test_exactness import FAMILIES, exact_posterior, represented, vectors
 from tests.clustering.test_failures import LIKELIHOODS, RULES, Trap, problem_of
 from tests.clustering.test_remove import STAGES, check_session
 from tests.clustering.toys import Chain, Rule, fragments_of, normal

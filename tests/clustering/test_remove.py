@@ -28,20 +28,8 @@ from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.invariants import check_invariants, core_of
-from tests.clustering.test_exactness import (
-    BELL_7,
-    FAMILIES,
-    exact_posterior,
-    represented,
-    vectors,
-)
-from tests.clustering.test_failures import (
-    LIKELIHOODS,
-    RULES,
-    Broken,
-    Trap,
-    problem_of,
-)
+from tests.clustering.test_exactness import BELL_7, FAMILIES, exact_posterior, represented, vectors
+from tests.clustering.test_failures import LIKELIHOODS, RULES, Broken, Trap, problem_of
 from tests.clustering.toys import Chain, Point, Rule, fragments_of, normal
 from tests.profile import examples
 

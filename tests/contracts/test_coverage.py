@@ -5,8 +5,15 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import orjson
+import pytest
+
 import kbforge.testing
 from kbforge import registry
+from kbforge.contracts import fragment
+from kbforge.contracts.fragment import Fragment, Shared
+from kbforge.errors import BadRecord
+from kbforge.files.fragments import held, read_fragments
 from kbforge.testing import Contract
 
 PACKAGES = ("kbforge", "kbforge_grammars", "kbforge_plugins", "kbforge_training")
@@ -50,3 +57,73 @@ def test_every_kind_with_plugins_has_a_test_kit() -> None:
     assert kinds == kits
     for kind in kinds:
         importlib.import_module(f"kbforge.testing.{registry.singular(kind)}")
+
+
+# Equal values of a file's fragments are one object, and are checked as any others.
+
+
+def lines(*properties: object) -> bytes:
+    rows = ({"id": f"{k}", "properties": said} for k, said in enumerate(properties))
+    return b"\n".join(map(orjson.dumps, rows))
+
+
+def test_equal_values_are_one_object(tmp_path: Path) -> None:
+    path = tmp_path / "fragments.jsonl"
+    long = "x" * 1000
+    path.write_bytes(
+        lines(
+            {"name": ["Ann Berg"], "also": ["A", "B"], "text": [long]},
+            {"also": ["A", "B"], "name": ["Ann Berg"], "text": [long]},
+            {"name": ["A"], "also": ["Ann Berg"]},
+        )
+    )
+    one, two, three = held(read_fragments(str(path)))
+    assert (
+        one.properties
+        == two.properties
+        == {
+            "name": ("Ann Berg",),
+            "also": ("A", "B"),
+            "text": (long,),
+        }
+    )
+    assert list(two.properties) == ["also", "name", "text"]
+    assert one.properties["name"] is two.properties["name"] is three.properties["also"]
+    assert one.properties["also"] is two.properties["also"]
+    assert one.properties["text"] is not two.properties["text"]
+    assert next(iter(one.properties)) is list(two.properties)[1]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"name": [""]},
+        {"name": [7]},
+        {"name": [["Ann"]]},
+        {"name": "Ann"},
+        {"name": []},
+        {"": ["Ann"]},
+        {"na\0me": ["Ann"]},
+        {"name": ["Ann", "\0"]},
+    ],
+)
+def test_what_was_shared_before_excuses_nothing(properties: object) -> None:
+    shared = Shared()
+    good = {"id": "a", "properties": {"name": ["Ann"], "also": ["Ann", "Bo"]}}
+    Fragment.from_json(good, "x:1", shared)
+    bad = {"id": "b", "properties": properties}
+    with pytest.raises(BadRecord) as alone:
+        Fragment.from_json(bad, "x:2")
+    with pytest.raises(BadRecord) as after:
+        Fragment.from_json(bad, "x:2", shared)
+    assert str(after.value) == str(alone.value)
+
+
+def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fragment, "_MOST_SHARED", 4)
+    shared = Shared()
+    for k in range(50):
+        said = {f"a{k}": [f"v{k}"], f"b{k}": [f"v{k}", "w"]}
+        read = Fragment.from_json({"id": f"{k}", "properties": said}, "x:1", shared)
+        assert read.properties == {f"a{k}": (f"v{k}",), f"b{k}": (f"v{k}", "w")}
+        assert max(map(len, (shared.attributes, shared.values, shared.lists))) <= 4

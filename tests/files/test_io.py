@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -11,10 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kbforge.errors import OutputError
-from kbforge.files.io import open_output
+from kbforge.errors import OutputError, UsageError
+from kbforge.files.digests import DigestSet
+from kbforge.files.io import open_output, require_apart, require_distinct
+from kbforge.files.temporary import hold, sweep, temporary_file, temporary_folder
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
+from tests.program import Run
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and locks of POSIX")
 
@@ -150,3 +156,162 @@ def test_a_hidden_file_of_another_program_is_not_swept(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_output_error() -> None:
     with pytest.raises(OutputError, match="cannot write /dev/full: no space left"):
         write(Path("/dev/full"), b"x")
+
+
+# The set of digests against Python's own set.
+
+
+@given(st.lists(st.binary(max_size=3)))
+def test_like_a_set(members):
+    seen, expected = DigestSet(), set()
+    for member in members:
+        assert seen.add(member) == (member not in expected)
+        expected.add(member)
+    assert len(seen) == len(expected)
+
+
+def test_nothing_is_forgotten_while_it_grows():
+    seen = DigestSet()
+    members = [str(i).encode() for i in range(30_000)]
+    assert all(seen.add(member) for member in members)
+    assert not any(seen.add(member) for member in members)
+    assert len(seen) == 30_000
+
+
+# What killed runs left is removed, and nothing else that has such a name.
+
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of files")
+NAME = ".kbforge-left.part"
+
+
+def test_files_and_folders_of_the_dead_are_removed(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"half")
+    (tmp_path / ".kbforge-folder.part").mkdir()
+    (tmp_path / ".kbforge-folder.part" / "a").write_bytes(b"x")
+    (tmp_path / ".kbforge-other").write_bytes(b"mine")
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".kbforge-other"]
+
+
+def test_what_is_held_stays(tmp_path: Path) -> None:
+    with temporary_file(tmp_path) as (file, _), temporary_folder(tmp_path) as folder:
+        sweep(tmp_path)
+        assert file.exists()
+        assert folder.exists()
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "link to a file", "link to a folder"])
+def test_neither_pipes_nor_links_are_opened_or_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Opening a pipe to which nobody writes waits for ever."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    match kind:
+        case "pipe":
+            os.mkfifo(NAME)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(NAME)
+        case "link to a file":
+            os.symlink("mine/file", NAME)
+        case _:
+            os.symlink("mine", NAME)
+    sweep(tmp_path)
+    assert sorted(os.listdir()) == [NAME, "mine"]
+    assert (mine / "file").read_bytes() == b"x"
+
+
+def test_a_run_beside_a_pipe_of_such_a_name_ends(program: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    (tmp_path / "a.csv").write_text("name\nAda\n")
+    program("load", "csv", tmp_path / "a.csv", "-o", tmp_path / "a.jsonl")
+    assert sorted(os.listdir(tmp_path)) == [NAME, "a.csv", "a.jsonl"]
+
+
+def test_a_name_that_became_another_one_s_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(b"dead")
+
+    def held(handle: int) -> bool:
+        (tmp_path / "new").write_bytes(b"alive")
+        os.replace(tmp_path / "new", path)
+        return hold(handle)
+
+    monkeypatch.setattr("kbforge.files.temporary.hold", held)
+    sweep(tmp_path)
+    assert path.read_bytes() == b"alive"
+
+
+# An output is never an input, however either of them is named.
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    Path("mine.jsonl").write_text("mine")
+    Path("soft").symlink_to("mine.jsonl")
+    os.link("mine.jsonl", "hard")
+    Path("round").symlink_to("deep")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("output", "given"),
+    [
+        ("mine.jsonl", "mine.jsonl"),
+        ("./mine.jsonl", "mine.jsonl"),
+        ("deep/../mine.jsonl", "mine.jsonl"),
+        ("round/../mine.jsonl", "mine.jsonl"),
+        ("soft", "mine.jsonl"),
+        ("mine.jsonl", "soft"),
+        ("hard", "mine.jsonl"),
+        ("hard", "soft"),
+        ("mine.jsonl", "."),
+    ],
+)
+def test_one_file_under_two_names_is_refused(mine: Path, output: str, given: str) -> None:
+    with pytest.raises(UsageError, match=r"is an input.*; name another output"):
+        require_apart(output, ["other", None, "", given])
+    with pytest.raises(UsageError, match="is an input"):
+        require_apart(str(mine / output), [given])
+
+
+@pytest.mark.parametrize(
+    ("output", "given"),
+    [
+        ("new", "mine.jsonl"),
+        ("new", "new"),
+        ("-", "-"),
+        ("mine.jsonl", "-"),
+        ("-", "mine.jsonl"),
+        ("deep/mine.jsonl", "mine.jsonl"),
+        ("new", "."),
+        ("/dev/null", "/dev/null"),
+        ("new", "a\0b"),
+    ],
+)
+def test_two_files_are_apart(mine: Path, output: str, given: str) -> None:
+    require_apart(output, [given])
+
+
+def test_a_folder_that_is_replaced_as_a_whole_may_hold_no_input(mine: Path) -> None:
+    Path("deep/in.jsonl").write_text("x")
+    require_apart("deep", ["deep/in.jsonl"])
+    with pytest.raises(UsageError, match="is an input"):
+        require_apart("deep", ["round/in.jsonl"], whole=True)
+
+
+def test_two_outputs_are_not_one(mine: Path) -> None:
+    require_distinct([("picture", "a"), ("animation", None), ("other", "b")])
+    with pytest.raises(UsageError, match="the picture and the animation are both"):
+        require_distinct([("picture", "deep/new"), ("animation", "round/new")])
+    with pytest.raises(UsageError, match="the picture and the animation are both"):
+        require_distinct([("picture", "soft"), ("animation", "hard")])

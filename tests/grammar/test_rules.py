@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import GrammarError
-from kbforge.grammar.rules import (
-    Choice,
-    Literal,
-    QuotedString,
-    Repeat,
-    Sequence,
-    parse_rules,
-)
+from kbforge.grammar.rules import Choice, Literal, QuotedString, Repeat, Sequence, parse_rules
 from kbforge.grammar.skeleton import compile_skeleton
 from tests.profile import examples
 

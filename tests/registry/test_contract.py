@@ -10,11 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import (
-    ConjugateLikelihood,
-    Likelihood,
-    LiveClusters,
-)
+from kbforge.contracts import ConjugateLikelihood, Likelihood, LiveClusters
 from kbforge.errors import PluginError, UsageError
 from kbforge.registry.contract import checked
 from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings

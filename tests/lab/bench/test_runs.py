@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+import json
+import math
+import multiprocessing
+import os
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +18,14 @@ import orjson
 import pytest
 
 from kbforge import __version__
+from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
+from kbforge.evaluation.scores import compare
+from kbforge_lab.bench.pairs_table import pairs_table
+from kbforge_lab.bench.perform import Outcome, perform
+from kbforge_lab.bench.results import Results, Row
 from kbforge_lab.bench.runs import (
+    Run,
     Selection,
     _task_digest,
     narrowed,
@@ -21,8 +34,11 @@ from kbforge_lab.bench.runs import (
     select,
     setting,
 )
-from kbforge_lab.contracts.suite import Expectation, Method, Model, Published
-from tests.lab.bench.toys import GREEDY, SPLIT, plan, run, task
+from kbforge_lab.bench.summary import lines
+from kbforge_lab.bench.workers import Failure, perform_all
+from kbforge_lab.contracts.suite import Expectation, Grouped, Method, Model, Plan, Published, Task
+from kbforge_lab.convergence import bulk_effective_size, scale_reduction
+from tests.lab.bench.toys import FAILING, GREEDY, SPLIT, die, install_failing, plan, run, task
 
 
 def test_equal_runs_have_one_key_and_whatever_decides_the_result_changes_it() -> None:
@@ -227,3 +243,200 @@ def test_likelihoods_that_are_not_installed_are_left_out_with_a_note(tmp_path: P
     kept, notes = select(plan(methods=ways), Selection())
     assert [method.name for method in kept] == ["exact name", "default", "bigram", "folder"]
     assert notes == ['the likelihood "none" is not installed; its runs are left out']
+
+
+# A run of a grouper is scored by its sample's means, and chains say whether they have met.
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Groups by parity and by thirds; with examples, those that are labelled so are counted."""
+
+    level: float = 0.0
+
+    def group(
+        self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
+    ) -> Grouped:
+        numbers = [int(f.id) for f in fragments]
+        trace = (
+            np.random.default_rng(seed).normal(self.level, size=8).tolist() if self.level else ()
+        )
+        return Grouped([[n % 2 for n in numbers], [n % 3 for n in numbers]], trace)
+
+
+def fragments(begin: int, end: int) -> tuple[Fragment, ...]:
+    return tuple(Fragment(f"{i}", {}, (float(i),), f"{i % 4}") for i in range(begin, end))
+
+
+TASK = Task("numbers", fragments(0, 20), examples=fragments(20, 30))
+STILL, CHAIN = Method("Still", grouper=Toy()), Method("Chain", grouper=Toy(5.0))
+PLAN = Plan((TASK,), (STILL, CHAIN), shuffles=3, reference="Still")
+
+
+def done(method: Method, shuffle: int = 0, task: Task = TASK) -> Row:
+    outcome = perform(Run("toys", task, method, shuffle, 60.0))
+    assert outcome.trace == ()
+    return outcome.row
+
+
+def test_the_row_has_the_means_over_the_sample() -> None:
+    row = done(STILL)
+    gold = [f.label for f in TASK.fragments]
+    both = [compare([int(f.id) % k for f in TASK.fragments], gold) for k in (2, 3)]
+    assert row.pairwise_f1 == pytest.approx(np.mean([s.pairwise_f1 for s in both]))
+    assert row.rand == pytest.approx(np.mean([s.rand for s in both]))
+    assert row.edit_score == pytest.approx(np.mean([s.normalised_edit_score for s in both]))
+    assert row.f1 == pytest.approx(np.mean([s.bcubed_f1_item_mean for s in both]))
+    assert (row.log_posterior, row.trace) == (-math.inf, "[]")
+    assert (row.fragments, row.of, row.gold_entities, row.cut) == (20, 20, 4, False)
+
+
+def test_a_chain_leaves_its_trace_and_draws_anew_in_every_run() -> None:
+    one, again, other = done(CHAIN), done(CHAIN), done(CHAIN, 1)
+    assert one.trace == again.trace != other.trace
+    assert one.log_posterior == pytest.approx(np.mean(json.loads(one.trace)))
+
+
+def test_runs_are_told_apart_by_grouper_and_examples() -> None:
+    key = Run("toys", TASK, CHAIN, 0, 60.0).key
+    assert Run("toys", TASK, replace(CHAIN, grouper=Toy(6.0)), 0, 60.0).key != key
+    fewer = replace(TASK, examples=TASK.examples[1:])
+    moved = replace(TASK, fragments=TASK.fragments + TASK.examples[:1], examples=fewer.examples)
+    assert len({Run("toys", task, CHAIN, 0, 60.0).key for task in (TASK, fewer, moved)}) == 3
+
+
+def test_the_table_says_whether_chains_have_met(tmp_path: Path) -> None:
+    methods, notes = select(PLAN, Selection())
+    assert not notes
+    rows = [perform(run).row for run in runs_of("toys", PLAN, methods, Selection())]
+    for row in rows:
+        Results(tmp_path).add(row, ())
+    held = Results(tmp_path).rows.values()  # what is written is read again as it is
+    still, chain = lines(held, PLAN)
+    traces = [np.array(json.loads(row.trace)) for row in rows if row.method == "Chain"]
+    assert len(traces) == 3
+    assert chain.r_hat == scale_reduction(traces)
+    assert chain.effective_size == bulk_effective_size(traces)
+    assert (still.r_hat, still.effective_size) == (None, None)
+    assert still.pairwise_f1 is not None
+    published = {("numbers", "Chain"): Published(None, (0.5, None))}
+    for table, paper in ((replace(PLAN, published=published), ["", "0.500"]), (PLAN, [])):
+        grid = pairs_table(TASK, table, [still, chain])
+        assert ("paper's F" in grid.head) is bool(paper)
+        assert [len(row) for row in grid.rows] == [len(grid.head)] * 2
+        cells = [dict(zip(grid.head, row, strict=True)) for row in grid.rows]
+        assert [cell["R-hat"] for cell in cells] == ["", f"{chain.r_hat:.2f}"]
+        assert [cell["paper's F"] for cell in cells if paper] == paper
+        assert cells[0]["F"].startswith(f"{still.pairwise_f1.mean:.3f}")
+
+
+# Runs in processes: the same outcomes, and failures that say which run.
+
+
+RUNS = [run(method, shuffle) for shuffle in range(3) for method in (GREEDY, SPLIT)]
+
+
+def finished(runs: list[Run], workers: int) -> list[Outcome]:
+    outcomes = list(perform_all(runs, workers))
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    return outcomes  # type: ignore[return-value]
+
+
+def timeless(outcome):  # type: ignore[no-untyped-def]
+    trace = [replace(row, seconds=0.0) for row in outcome.trace]
+    return replace(outcome.row, seconds=0.0, cpu_seconds=0.0), trace
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_find_what_this_one_finds(workers: int) -> None:
+    found = {outcome.row.key: timeless(outcome) for outcome in finished(RUNS, workers)}
+    assert found == {job.key: timeless(perform(job)) for job in RUNS}
+
+
+def test_one_worker_keeps_the_order() -> None:
+    assert [o.row.key for o in finished(RUNS, 1)] == [job.key for job in RUNS]
+
+
+@pytest.mark.parametrize(("whole_ways", "processes"), [(True, 3), (False, 1)])
+def test_a_whole_way_to_a_grouping_has_a_process_of_its_own(
+    whole_ways: bool, processes: int
+) -> None:
+    method = Method("exact name", baseline="exact name") if whole_ways else GREEDY
+    changes = {"likelihood": None, "alpha": None} if whole_ways else {}
+    seen: set[int | None] = set()
+    for outcome in perform_all([run(method, shuffle, **changes) for shuffle in range(4)], 1):
+        assert isinstance(outcome, Outcome)
+        seen |= {child.pid for child in multiprocessing.active_children()}
+    assert len(seen) == processes
+
+
+def test_nothing_to_do_starts_no_process() -> None:
+    assert list(perform_all([], 4)) == []
+
+
+def test_a_run_that_fails_is_named_and_hurts_no_other() -> None:
+    bare = replace(run().task.fragments[0], vector=None, properties={"name": ("x",)})
+    bad = run(fragments=(bare, *run().task.fragments[1:]), shuffle=2)
+    first, failure, last = perform_all([run(), bad, run(shuffle=1)], 1)
+    assert isinstance(failure, Failure)
+    assert failure.run.called == "Split SMC (P=10) on toy, order 2"
+    assert "p0" in failure.why
+    assert isinstance(first, Outcome)
+    assert isinstance(last, Outcome)
+    assert (first.row.key, last.row.key) == (run().key, run(shuffle=1).key)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("raise ValueError('wrong\\nshape')", r"ValueError: wrong\\nshape$"),
+        ("raise KeyError", "KeyError$"),
+        ("raise MemoryError", "out of memory$"),
+        ("raise SystemExit(3)", "SystemExit: 3$"),
+        ("os._exit(3)", "its process ended with exit code 3$"),
+        ("os.kill(os.getpid(), 9)", r"its process ended with exit code -9 \(out of memory\?\)$"),
+    ],
+)
+def test_whatever_a_plugin_does_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
+) -> None:
+    install_failing(tmp_path, how)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    failure, other = perform_all([run(FAILING), run()], 1)
+    assert isinstance(failure, Failure)
+    assert re.match(said, failure.why)
+    assert isinstance(other, Outcome)
+
+
+def test_a_process_that_dies_before_it_takes_its_run_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kbforge_lab.bench.workers._serve", die)
+    # more than a pipe takes in without a reader
+    large = run(GREEDY, fragments=task(10_000).fragments)
+    failures = [o for o in perform_all([large, large], 1) if isinstance(o, Failure)]
+    assert [f.why for f in failures] == ["its process ended with exit code 3"] * 2
+
+
+def test_a_process_that_dies_is_a_failure_and_another_takes_its_place() -> None:
+    runs = [run(SPLIT, shuffle) for shuffle in range(12)]
+    outcomes = perform_all(runs, 2)
+    found = [next(outcomes)]
+    children = multiprocessing.active_children()
+    assert len(children) == 2
+    for child in children:
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+    found += outcomes
+    failures = [outcome for outcome in found if isinstance(outcome, Failure)]
+    assert [f.why for f in failures] == ["its process ended with exit code -9 (out of memory?)"] * 2
+    keys = [(o.run if isinstance(o, Failure) else o.row).key for o in found]
+    assert sorted(keys) == sorted(job.key for job in runs)
+    assert multiprocessing.active_children() == []
+
+
+def test_an_end_before_the_end_stops_the_processes() -> None:
+    outcomes = perform_all(RUNS, 2)
+    next(outcomes)
+    outcomes.close()
+    assert multiprocessing.active_children() == []

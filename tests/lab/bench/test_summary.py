@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
+import orjson
 import pytest
 
+from kbforge.contracts.fragment import Fragment
+from kbforge.evaluation.scores import compare
+from kbforge.files.fragments import read_fragments
+from kbforge_lab.bench import costs
+from kbforge_lab.bench.baselines import ceiling, exact_name
+from kbforge_lab.bench.perform import perform
+from kbforge_lab.bench.race import race_part, reached
 from kbforge_lab.bench.report import table
+from kbforge_lab.bench.results import Row
 from kbforge_lab.bench.summary import Spread, failures, footnotes, lines, shortfalls, verdicts
 from kbforge_lab.bench.workers import Failure
-from kbforge_lab.contracts.suite import Expectation, Published
+from kbforge_lab.contracts.suite import Expectation, Method, Published
 from tests.lab.bench.toys import GREEDY, SPLIT, plan, row, run
 
 ROWS = [
@@ -245,3 +256,149 @@ def test_long_times_are_written_out() -> None:
 
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+# The peak of memory is that of the process, where the system says so.
+
+
+def test_a_peak_grows_with_what_is_held_and_stays() -> None:
+    before = costs.peak_mib()
+    if before is None:
+        pytest.skip("this system does not say")
+    held = bytearray(b"x") * (int(before + 64) << 20)
+    high = costs.peak_mib()
+    assert high is not None
+    assert high >= before + 50
+    del held
+    assert costs.peak_mib() == pytest.approx(high, abs=1.0)
+
+
+def test_a_system_that_says_nothing_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "_STATUS", tmp_path / "none")
+    assert costs.peak_mib() is None
+    assert costs.resident_mib() is None
+    (tmp_path / "none").write_text("VmRSS: 512 kB\n")
+    assert costs.peak_mib() is None
+    assert costs.resident_mib() == 0.5
+    (tmp_path / "none").write_text("Name: x\nVmHWM:\t  2048 kB\n")
+    assert costs.peak_mib() == 2.0
+
+
+# When each method of a race reached what the slowest ended at.
+
+
+def raced(method: Method, shuffle: int, end: float, *way: tuple[float, float]) -> Row:
+    made = row(method, shuffle, log_posterior=end, cpu_seconds=9.0)
+    return replace(made, way=orjson.dumps(way).decode())
+
+
+def test_the_level_is_where_the_lowest_ends() -> None:
+    rows = [
+        raced(GREEDY, 0, -100.0, (1.0, -200.0), (5.0, -100.0), (6.0, -100.0)),
+        raced(SPLIT, 0, -50.0, (1.0, -150.0), (2.0, -99.0), (3.0, -60.0)),
+        raced(GREEDY, 1, -40.0, (2.0, -59.0)),
+        raced(SPLIT, 1, -60.0, (4.0, -61.0)),  # the last mark is before its end
+        raced(SPLIT, 2, -1.0, (0.0, -1.0)),  # the other did not run on this order
+    ]
+    made = reached(plan(race=True), rows)
+    found = {one.method: one for one in made}
+    assert found["Split SMC"].seconds.mean == pytest.approx((2.0 + 9.0) / 2)
+    assert found["Greedy"].seconds.mean == pytest.approx((5.0 + 2.0) / 2)
+    assert found["Greedy"].level.mean == pytest.approx(-80.0)
+    assert [one.method for one in made] == ["Greedy", "Split SMC"]
+    assert made[1].times == pytest.approx(5.5 / 3.5)
+    assert "| Greedy | 3.50 (2.12) | 1.0 |" in race_part("toy", plan(), made)
+
+
+def test_without_an_order_that_all_ran_on_there_is_no_race() -> None:
+    rows = [row(GREEDY, 0), row(SPLIT, 1)]
+    assert reached(plan(), rows) == []
+    assert "No order" in race_part("toy", plan(), [])
+
+
+def test_an_offline_method_tells_its_way() -> None:
+    """From its start to where it ends, upwards and apart."""
+    sampler = Method("Gibbs", "gibbs", {"sweeps": 30, "patience": None})
+    done = perform(run(sampler)).row
+    way = orjson.loads(done.way)
+    assert [best for _, best in way] == sorted(best for _, best in way)
+    assert all(later >= 1.05 * earlier for (earlier, _), (later, _) in pairwise(way))
+    assert way[-1][1] <= done.log_posterior + 1e-6
+    assert len(way) > 1
+    assert perform(run()).row.way == "[]"
+
+
+# Groupings by hand: by name, and by the labels as far as what is said tells fragments apart.
+
+
+def fragment(number: int, label: str = "a", **said: str | tuple[str, ...]) -> Fragment:
+    values = {k: (v,) if isinstance(v, str) else v for k, v in said.items()}
+    return Fragment(f"f{number}", values, label=label)
+
+
+def together(labels: list[object]) -> list[list[int]]:
+    return [[k for k, one in enumerate(labels) if one == other] for other in dict.fromkeys(labels)]
+
+
+def test_one_name_whatever_its_case_is_one_entity() -> None:
+    held = [
+        fragment(0, name="Ada Byrne", born="1901"),
+        fragment(1, name="ADA BYRNE"),
+        fragment(2, name=("Ada Byrne", "A. Byrne")),
+        fragment(3, name=("A. Byrne", "Ada Byrne")),
+        fragment(4, born="1901"),
+        fragment(5, born="1901"),
+    ]
+    assert together(exact_name(held)) == [[0, 1, 2], [3], [4], [5]]
+
+
+def test_records_may_have_their_name_in_two_parts() -> None:
+    held = [
+        fragment(0, first_name="Ada", surname="Byrne"),
+        fragment(1, first_name="ada", surname="byrne", born="1901"),
+        fragment(2, surname="Byrne"),
+        fragment(3, surname="BYRNE"),
+    ]
+    assert together(exact_name(held)) == [[0, 1], [2, 3]]
+
+
+def test_a_name_is_no_id() -> None:
+    """A fragment without a name stands alone, also beside one that is called as its id is."""
+    held = [fragment(0, name="f1"), fragment(1, born="1901"), fragment(2, first_name="f1")]
+    assert together(exact_name(held)) == [[0], [1], [2]]
+
+
+def test_the_ceiling_gives_equal_fragments_the_label_of_most() -> None:
+    held = [
+        fragment(0, "a", name="Byrne"),
+        fragment(1, "a", name="Byrne"),
+        fragment(2, "b", name="Byrne"),
+        fragment(3, "b", name="Byrne", born="1901"),
+        fragment(4, "a", born="1901", name="Ada"),
+        fragment(5, "a", name="Ada", born="1901"),
+    ]
+    assert ceiling(held) == ["a", "a", "a", "b", "a", "a"]
+    apart = [Fragment(f"p{k}", {}, (float(k),), str(k)) for k in range(3)]
+    assert ceiling(apart) == ["0", "1", "2"]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("file", "names", "best"),
+    [
+        ("confusable/wd50_dev.jsonl", (0.774, 0.808, 0.724), (0.866, 0.977, 0.896)),
+        ("confusable/dwie100_dev.jsonl", (0.848, 0.793, 0.750), (0.977, 0.998, 0.983)),
+        ("restaurant/restaurant_864.jsonl", (0.993, 0.965, 0.972), (1.0, 1.0, 1.0)),
+    ],
+)
+def test_they_are_those_that_the_data_come_with(
+    data_dir: Path, file: str, names: tuple[float, ...], best: tuple[float, ...]
+) -> None:
+    held = list(read_fragments(str(data_dir / file)))
+    gold = [one.label for one in held]
+    for found, known in ((exact_name(held), names), (ceiling(held), best)):
+        scores = compare(found, gold)
+        ours = (scores.bcubed_precision, scores.bcubed_recall, scores.bcubed_f1_item_mean)
+        assert ours == pytest.approx(known, abs=5e-4)

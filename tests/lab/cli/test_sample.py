@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge.cli.verbs import InstalledVerb
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import read_fragments
+from kbforge.recipe.read import read_pipeline
 from kbforge_lab.sampling import sample_confusable
 from tests.profile import examples
 
@@ -195,3 +198,14 @@ def test_missing_folder_above(program, tmp_path, labelled):
     ran = program("lab", "sample", "confusable", labelled, "-o", folder, "--entities", 5)
     assert ran.err == f"kbforge: cannot write {folder}: no such file or directory\n"
     assert ran.code == 1
+
+
+# Pipelines hold the verbs of the laboratory.
+
+
+@pytest.mark.parametrize("verb", ["lab bench", "lab bench scale", "lab sample confusable"])
+def test_a_verb_of_the_laboratory_is_a_step(tmp_path: Path, verb: str) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text(f'[[step]]\nverb = "{verb}"\n', encoding="utf-8")
+    (step,) = read_pipeline(str(path), InstalledVerb).steps
+    assert step.verb == tuple(verb.split())

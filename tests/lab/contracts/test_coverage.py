@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
 
 import kbforge_lab.testing
 from kbforge import registry
-from kbforge.testing import Contract
+from kbforge.contracts import Fragment
+from kbforge.models.resolve import make_likelihood
+from kbforge.testing import CommandContract, Contract, LikelihoodContract, examples
+from kbforge_lab.testing import FeatureContract
+from tests.lab.models.supervised import models as supervised_models
+from tests.lab.training import circles_models
 
 PLUGINS = {
     (p.kind, p.name)
@@ -34,3 +44,85 @@ def test_a_kind_of_ours_has_a_test_kit() -> None:
     ours = {p.name for p in registry.installed("kinds")}
     kits = {member.kind for member in vars(kbforge_lab.testing).values() if hasattr(member, "kind")}
     assert ours == kits
+
+
+class TestLab(CommandContract):
+    name = "lab"
+
+
+# Our features keep the laws of their contract.
+
+
+class TestEdit(FeatureContract):
+    name = "edit"
+
+
+class TestFirstWord(FeatureContract):
+    name = "first-word"
+
+
+class TestLastWord(FeatureContract):
+    name = "last-word"
+
+
+class TestInitials(FeatureContract):
+    name = "initials"
+
+
+class TestSubsequence(FeatureContract):
+    name = "subsequence"
+
+
+class TestRareWords(FeatureContract):
+    name = "rare-words"
+
+
+class TestRareWordsOfTheWholeRecord(FeatureContract):
+    name = "rare-words"
+    options: ClassVar = {"attribute": "*"}
+
+
+class TestYears(FeatureContract):
+    name = "years"
+    options: ClassVar = {"attribute": "born"}
+
+    def fragments(self) -> Sequence[Fragment]:
+        items = examples.fragments()
+        return [
+            replace(item, properties={**item.properties, "born": (f"in {1900 + i}",)})
+            for i, item in enumerate(items)
+        ]
+
+
+class TestDiffusion(LikelihoodContract):
+    name = "diffusion"
+
+
+class TestDiffusionOfABundle(LikelihoodContract):
+    name = "diffusion"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder = tmp_path_factory.mktemp("diffusion") / "model"
+        cls.folder = circles_models.write(circles_models.random_model(), folder)
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder), {"probes": 1})
+
+
+class TestSupervised(LikelihoodContract):
+    name = "supervised"
+
+    folder: ClassVar[Path]
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _write(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        folder = tmp_path_factory.mktemp("supervised") / "model"
+        cls.folder = supervised_models.write(supervised_models.small_model(), folder)
+
+    def make(self) -> Any:
+        return make_likelihood(str(self.folder))

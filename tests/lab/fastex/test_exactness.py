@@ -24,14 +24,7 @@ from kbforge_lab.fastex.run import sampler_of
 from kbforge_lab.fastex.uncollapsed import UncollapsedRun
 from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import Grouping, partitions
-from tests.lab.fastex.problems import (
-    FAMILIES,
-    PRIORS,
-    directions,
-    exact,
-    groups,
-    problem,
-)
+from tests.lab.fastex.problems import FAMILIES, PRIORS, directions, exact, groups, problem
 
 # temperature, tries, blocks: as published, and with several tries
 SETTINGS = [(1.0, 1, 2), (0.25, 3, 1)]

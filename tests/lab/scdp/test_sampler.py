@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
-from scipy.stats import norm, t
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import gammaln
+from scipy.stats import gamma, norm, t
 
 from kbforge.errors import UsageError
+from kbforge_lab.scdp import annealing
+from kbforge_lab.scdp.annealing import warmed_up
+from kbforge_lab.scdp.choosing import hidden_in_turn, scored
+from kbforge_lab.scdp.concentration import GammaPrior, log_symmetric, mixture_log_weights
 from kbforge_lab.scdp.gaussian import MeansOpening, TypePrior, TypesOpening
 from kbforge_lab.scdp.joint import log_ewens, log_joint
-from kbforge_lab.scdp.references import UNKNOWN, references
+from kbforge_lab.scdp.references import UNKNOWN, References, references
 from kbforge_lab.scdp.run import run, run_several
 from kbforge_lab.scdp.sampler import (
     SCDP1,
@@ -17,7 +27,9 @@ from kbforge_lab.scdp.sampler import (
     SCDP3,
     UNTRAINED,
     Scdp,
+    State,
     start,
+    sweep,
     type_prior,
 )
 from kbforge_lab.scdp.separation import Apart, Near, Separation
@@ -200,3 +212,141 @@ def test_what_cannot_be_grouped_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         references(train, np.array(labels), test)
+
+
+# Warm-ups of a chain, and the choice of a model by hidden labelled publications.
+
+
+LABELS = np.repeat([4, 7, 2, 9], [3, 4, 5, 6])
+TRAIN = np.stack([LABELS, np.arange(18)], axis=1).astype(np.float64)
+
+
+def test_each_publication_is_hidden_as_often_as_the_others() -> None:
+    times = dict.fromkeys([2, 4, 7, 9], 0)
+    for data, gold in hidden_in_turn(TRAIN, LABELS, 3):
+        for label in np.unique(gold):
+            times[int(label)] += 1
+        np.testing.assert_array_equal(data.values[data.test][:, 0], gold)
+        assert not np.isin(data.values[data.publication != UNKNOWN][:, 0], gold).any()
+        assert len(data.values) == 18
+        assert data.labelled == 1
+    assert times == {2: 3, 4: 3, 7: 3, 9: 3}
+
+
+def test_the_model_that_finds_hidden_publications_scores_best() -> None:
+    models = [Scdp(power=0.5), Scdp(power=1.0)]
+
+    def trial(model: Scdp, data: References) -> np.ndarray:
+        right = data.values[data.test][:, 0].astype(np.int64)
+        wrong = np.zeros_like(right)
+        return np.stack([right if model.power == 1 else wrong, wrong])
+
+    def equal(grouping: np.ndarray, gold: np.ndarray) -> float:
+        return float(np.array_equal(grouping, gold))
+
+    assert scored(models, TRAIN, LABELS, 2, trial, equal).tolist() == [0.0, 0.5]
+
+
+def clusters() -> References:
+    rng = np.random.default_rng(3)
+    values = rng.normal([[-1.5, 0]] * 9 + [[0, 0]] * 9 + [[1.5, 0]] * 9, [0.1, 1.0])
+    return references(values, np.repeat([0, 1, 2], 9), values + np.array([0.75, 0.0]))
+
+
+def test_a_warm_up_ends_at_the_models_own_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    powers: list[float] = []
+
+    def recorded(model: Scdp, data: References, state: State, rng: np.random.Generator) -> State:
+        powers.append(model.power)
+        return state
+
+    monkeypatch.setattr(annealing, "sweep", recorded)
+    data = clusters()
+    first = start(data, np.zeros(27, dtype=np.int64))
+    model = Scdp(power=0.6)
+    assert warmed_up(model, data, first, 12, np.random.default_rng(0)) is first
+    assert powers == sorted(powers)
+    assert len(powers) == 12
+    assert powers[0] < 0.02
+    assert powers[-1] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("first", ["together", "apart"])
+def test_a_warm_up_forgets_the_start(first: str) -> None:
+    data, rng = clusters(), np.random.default_rng(1)
+    grouping = np.zeros(27, dtype=np.int64) if first == "together" else np.arange(27)
+    state = warmed_up(SCDP1, data, start(data, grouping), 30, rng)
+    _, trace = run(SCDP1, data, state, 60, 10, rng)
+    right = np.repeat([0, 1, 2], 9)
+    same = trace.groupings[:, :, None] == trace.groupings[:, None, :]
+    assert same.mean(axis=0)[right[:, None] == right].mean() > 0.8
+    assert same.mean(axis=0)[right[:, None] != right].mean() < 0.05
+
+
+def test_held_publications_keep_their_references() -> None:
+    data = clusters()
+    state = first = start(data, np.repeat([0, 1, 2], 9))
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        state = sweep(SCDP1, data, state, rng, held=True)
+    np.testing.assert_array_equal(state.publication, first.publication)
+    assert (state.means != first.means).all()
+    assert not np.array_equal(state.types[state.kind], first.types[first.kind])
+
+
+# A concentration is drawn from its posterior, whatever the number of groups.
+
+
+GROUPS = {
+    "one": ([30], [7]),
+    "three": ([12, 5, 40], [3, 5, 4]),
+    "single references": ([1, 1, 1, 1], [1, 1, 1, 1]),
+    "thirty": ([3 + i % 7 for i in range(30)], [1 + i % 3 for i in range(30)]),
+}
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=7))
+def test_symmetric_polynomials_are_sums_over_subsets(sizes: list[int]) -> None:
+    brute = [
+        sum(float(np.prod(chosen)) for chosen in combinations(sizes, k))
+        for k in range(len(sizes) + 1)
+    ]
+    np.testing.assert_allclose(np.exp(log_symmetric(np.log(sizes))), brute, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_mixture_is_the_density_given_the_auxiliary_variables(name: str) -> None:
+    sizes, clusters = map(np.array, GROUPS[name])
+    a, rate = 1.7, 2.9
+    shapes = a - len(sizes) + clusters.sum() + np.arange(len(sizes) + 1)
+    weights = np.exp(mixture_log_weights(shapes, rate, sizes) - 50)
+    alpha = np.linspace(0.05, 30, 40)
+    mixture = (weights * gamma.pdf(alpha[:, None], shapes, scale=1 / rate)).sum(axis=1)
+    exact = (a - len(sizes) - 1 + clusters.sum()) * np.log(alpha) - rate * alpha
+    exact += np.log(alpha[:, None] + sizes).sum(axis=1)
+    difference = np.log(mixture) - exact
+    np.testing.assert_allclose(difference, difference[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_chain_has_the_moments_of_the_posterior(name: str) -> None:
+    sizes, clusters = map(np.array, GROUPS[name])
+    prior, rng = GammaPrior(1.5, 0.8), np.random.default_rng(4)
+
+    def density(alpha: float) -> float:
+        ewens = clusters * np.log(alpha) + gammaln(alpha) - gammaln(alpha + sizes)
+        return float(np.exp(0.5 * np.log(alpha) - 0.8 * alpha + ewens.sum() - shift))
+
+    shift = 0.0
+    grid = np.linspace(0.01, 60, 4000)
+    shift = float(np.log(max(map(density, grid))))
+    moments = [quad(lambda x, k=k: x**k * density(x), 0, 200, limit=400)[0] for k in range(3)]
+    mean, square = moments[1] / moments[0], moments[2] / moments[0]
+    draws = np.empty(12_000)
+    alpha = 1.0
+    for i in range(len(draws)):
+        draws[i] = alpha = prior.resample(alpha, sizes, clusters, rng)
+    for found, expected in ((draws, mean), (draws**2, square)):
+        batches = found.reshape(60, -1).mean(axis=1)
+        error = batches.std(ddof=1) / np.sqrt(len(batches))
+        assert abs(found.mean() - expected) < 4.5 * error

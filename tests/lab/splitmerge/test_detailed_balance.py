@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kbforge_lab.splitmerge.opposite import Looked, SignTables
 from tests.clustering.splitmerge.kernels import Make
+from tests.clustering.splitmerge.test_counts import kernel_of, parts, same
 from tests.clustering.splitmerge.test_detailed_balance import check_all_followed, check_balance
+from tests.clustering.splitmerge.test_long_runs import distance
 from tests.clustering.test_exactness import FAMILIES
 from tests.lab.splitmerge.kernels import likelihood_guided, opposite, restricted_gibbs
+from tests.profile import examples
 
 _BITS = np.random.default_rng(3)
 # signs of five fragments in two tables of two rows, so that buckets and their opposites are met
@@ -30,3 +38,71 @@ def test_every_move_and_its_way_back_are_as_frequent(name: str, family: str) -> 
 
 def test_dumb_and_smart_moves_each_are_followed_now_and_then() -> None:
     check_all_followed(opposite(SIGNS[0]), 5)
+
+
+# Split-merge samplers of the laboratory against enumeration; the published ones are far off.
+
+
+MOVES: dict[str, int] = {"lshsm": 30_000, "rgsm": 4_000, "sdds": 12_000}
+# five points hardly ever share ten signs
+FEW: dict[str, Any] = {"rows": 2, "tables": 3}
+CASES = [
+    ("lshsm", "gaussian"),
+    ("lshsm", "beta-bernoulli"),
+    ("rgsm", "beta-bernoulli"),
+    ("rgsm", "black box"),
+    *(("sdds", f) for f in ("gaussian", "dirichlet-multinomial", "black box")),
+]
+
+
+@pytest.mark.parametrize(("name", "family"), CASES)
+def test_long_runs_have_the_exact_distribution(name: str, family: str) -> None:
+    assert distance(name, family, MOVES[name], **(FEW if name == "lshsm" else {})) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("minsm-published", {}), ("lshsm", {**FEW, "as_published": True})]
+)
+@pytest.mark.parametrize("family", ["gaussian", "dirichlet-multinomial"])
+def test_the_published_ratios_have_another_distribution(
+    name: str, options: dict[str, Any], family: str
+) -> None:
+    """Not by chance: the exact ones are within .02 of the posterior in runs of this length."""
+    assert distance(name, family, 20_000, **options) > 0.1
+
+
+# What the smart moves of LSHSM count, against sets counted one by one.
+
+
+@examples(200)
+@given(given_parts=parts(), seed=st.integers(0, 10_000), rows=st.integers(1, 3))
+def test_tables_of_signs(
+    given_parts: tuple[int, list[int], list[int]], seed: int, rows: int
+) -> None:
+    n, a, b = given_parts
+    rng = np.random.default_rng(seed)
+    signs = rng.integers(2, size=(n, 3, rows)).astype(bool)
+    tables, first = SignTables(signs), int(rng.integers(3))
+    kernel = kernel_of(opposite(signs), n)
+
+    def asked(u: int, flipped: bool) -> set[int]:
+        """Whom the first table that has an answer offers."""
+        for table in ((first + i) % 3 for i in range(3)):
+            wanted = signs[u, table] ^ flipped
+            found = {v for v in range(n) if (signs[v, table] == wanted).all()} - {u}
+            if found:
+                return found
+        return set()
+
+    expected = {}
+    for flipped in (True, False):
+        total = 0.0
+        for one, other in ((a, b), (b, a)):
+            for u in one:
+                offered = asked(u, flipped)
+                total += len(offered & {*other}) / len(offered) / n if offered else 0.0
+        expected[flipped] = total
+    given_tables = Looked(tables, first)
+    coins = 0.5 ** (len(a) + len(b) - 2)
+    assert same(kernel.log_split(np.array(a), np.array(b), given_tables), expected[True] * coins)
+    assert same(kernel.log_merge(np.array(a), np.array(b), given_tables), expected[False])

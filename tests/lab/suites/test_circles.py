@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import i0e, logsumexp
+from scipy.stats import multivariate_normal
 
+from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import UsageError
+from kbforge_lab.suites.circle import Circles
 from kbforge_lab.suites.circle_mixture import draw_clusters, fragments_of
 from kbforge_lab.suites.circles import SURROGATE, CirclesSuite
+from kbforge_lab.suites.gaussian_mixture import GaussianMixture, stick_breaking
 from tests.program import Run
 
 LEVEL = 0.001
@@ -105,3 +112,168 @@ def test_the_quick_plan_is_small_and_the_whole_one_has_the_papers_margins() -> N
     # fewer circles than the quick plan has stay as many
     few = CirclesSuite(circles=2)
     assert few.plan(quick=True).tasks == few.plan().tasks
+
+
+# Circle clusters: the geometry, and the exact evidence against other ways to the same number.
+
+
+def test_points_lie_on_the_rim_all_around() -> None:
+    circles, rng = Circles(), np.random.default_rng(0)
+    centres = circles.centres(50, rng)
+    assert np.abs(centres).max() <= 5
+    assert np.abs(centres).max() > 4
+    points = circles.points(centres, 200, rng)
+    assert points.shape == (50, 200, 2)
+    away = points - centres[:, None]
+    np.testing.assert_allclose(np.hypot(away[..., 0], away[..., 1]), 0.6)
+    assert np.abs(away.mean(axis=(0, 1))).max() < 0.03
+
+
+def test_evidence_of_one_point_is_the_density_far_from_the_edge() -> None:
+    """One point of a circle that may be anywhere is itself uniform, but near the border."""
+    circles = Circles(noise=0.05)
+    assert circles.log_evidence(np.array([[0.3, -2.0]])) == pytest.approx(-math.log(100), abs=1e-3)
+    assert circles.log_evidence(np.array([[9.0, 0.0]])) == -math.inf
+
+
+def test_evidence_is_what_simulation_estimates() -> None:
+    """Monte Carlo over centre and angles, the noise's density known."""
+    circles, rng = Circles(reach=1.0, noise=0.3), np.random.default_rng(1)
+    points = np.array([[0.2, 0.1], [0.5, -0.4], [-0.3, 0.3]])
+    rims = Circles(reach=1.0)
+    places = rims.points(rims.centres(200_000, rng), len(points), rng)
+    density = multivariate_normal.pdf(places - points, cov=0.09 * np.eye(2)).prod(axis=1)
+    spread = density.std() / density.mean() / math.sqrt(len(density))
+    estimate = math.log(density.mean())
+    assert circles.log_evidence(points) == pytest.approx(estimate, abs=4 * spread)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.4])
+def test_evidence_leaves_out_no_centre_that_matters(noise: float) -> None:
+    """The plain sum over all centres; also of points that no circle would have."""
+    circles, rng = Circles(noise=noise), np.random.default_rng(2)
+    sets = [*circles.points(circles.centres(4, rng), 6, rng), rng.normal(size=(5, 2)) / 2]
+    for points in (*sets, *(one[:1] for one in sets)):
+        near, cells = 0.6 + 8 * noise, 60
+        low = np.maximum(points[0] - near, -5)
+        high = np.minimum(points[0] + near, 5)
+        step = (high - low) / cells
+        x, y = (low[axis] + step[axis] * (np.arange(cells) + 0.5) for axis in (0, 1))
+        centres = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 1, 2)
+        d = np.hypot(*np.moveaxis(points - centres, -1, 0))
+        logs = -((d - 0.6) ** 2) / (2 * noise**2) + np.log(i0e(d * 0.6 / noise**2))
+        logs -= math.log(2 * math.pi * noise**2)
+        plain = logsumexp(logs.sum(axis=1)) + math.log(step.prod() / 100)
+        assert circles.log_evidence(points, cells=cells) == pytest.approx(plain, abs=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [{"radius": 0.0}, {"reach": math.inf}, {"noise": -0.1}])
+def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="circles: "):
+        Circles(**wrong)
+
+
+def test_without_noise_there_is_no_density() -> None:
+    with pytest.raises(UsageError, match="no density"):
+        Circles().log_evidence(np.zeros((2, 2)))
+
+
+# The generator against the laws of its distribution; fixed seeds, so nothing here is a gamble.
+
+
+def near(values: FloatArray, expected: float) -> None:
+    """The mean of independent values is the expected one, within four standard errors."""
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    assert abs(values.mean() - expected) < 4 * error
+
+
+def test_shares_are_those_of_a_dirichlet_process() -> None:
+    rng, alpha = np.random.default_rng(1), 5.0
+    shares = np.array([stick_breaking(400, alpha, rng) for _ in range(4000)])
+    assert shares.sum(axis=1) == pytest.approx(1.0)
+    assert (shares > 0).all()
+    for k in range(6):
+        near(shares[:, k], (alpha / (1 + alpha)) ** k / (1 + alpha))
+    # the probability that two points share a cluster
+    near(np.square(shares).sum(axis=1), 1 / (1 + alpha))
+
+
+def test_numbers_of_clusters_are_those_of_ewens() -> None:
+    mixture = GaussianMixture(points=200, atoms=1000, alpha=5.0)
+    rng = np.random.default_rng(2)
+    drawn = [mixture.draw(rng).clusters for _ in range(600)]
+    occupied = np.array([len(set(clusters.tolist())) for clusters in drawn], dtype=np.float64)
+    i = np.arange(200)
+    near(occupied, float((5 / (5 + i)).sum()))
+    variance = float((5 * i / (5 + i) ** 2).sum())
+    near(np.square(occupied - occupied.mean()), variance)
+    alone = [np.count_nonzero(np.bincount(clusters) == 1) for clusters in drawn]
+    near(np.array(alone, dtype=np.float64), 5 * 200 / (5 + 199))
+
+
+def test_each_level_has_its_distribution() -> None:
+    mixture = GaussianMixture(points=20_000, atoms=3000, groups=500, a=3, b=0.7, mu=4, lam=0.01)
+    drawn = mixture.draw(np.random.default_rng(3))
+    deviations = np.sqrt(drawn.variances)
+    assert stats.kstest(drawn.variances.ravel(), "invgamma", (3, 0, 0.7)).pvalue > LEVEL
+    assert stats.kstest(drawn.centres.ravel(), "norm", (4, 10)).pvalue > LEVEL
+    assert stats.chisquare(np.bincount(drawn.groups, minlength=500)).pvalue > LEVEL
+    away = (drawn.means - drawn.centres[drawn.groups]) / (mixture.spread * deviations)
+    assert stats.kstest(away.ravel(), "norm").pvalue > LEVEL
+    k = drawn.clusters
+    noise = (drawn.points - drawn.means[k]) / deviations[k]
+    assert stats.kstest(noise.ravel(), "norm").pvalue > LEVEL
+    # dimensions are independent
+    for pairs in (drawn.variances, drawn.centres, away, noise):
+        assert stats.spearmanr(pairs[:, 0], pairs[:, 1]).pvalue > LEVEL
+
+
+def test_points_are_drawn_by_their_shares() -> None:
+    mixture = GaussianMixture(points=50_000, atoms=8, alpha=3.0)
+    drawn = mixture.draw(np.random.default_rng(4))
+    found = np.bincount(drawn.clusters, minlength=8)
+    assert stats.chisquare(found, 50_000 * drawn.weights).pvalue > LEVEL
+
+
+def test_a_seed_is_a_data_set_and_fragments_say_what_was_drawn() -> None:
+    mixture = GaussianMixture(points=30)
+    one, other = (mixture.draw(np.random.default_rng(5)) for _ in range(2))
+    fragments = one.fragments()
+    assert fragments == other.fragments()
+    assert fragments != mixture.draw(np.random.default_rng(6)).fragments()
+    assert [fragment.vector for fragment in fragments] == [tuple(x) for x in one.points.tolist()]
+    assert [fragment.label for fragment in fragments] == [f"cluster-{k}" for k in one.clusters]
+    assert len({fragment.id for fragment in fragments}) == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("points", 0), ("alpha", -1.0), ("lam", float("inf")), ("spread", -0.1)]
+)
+def test_impossible_parameters_are_refused(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=name):
+        GaussianMixture(**{name: value})  # type: ignore[arg-type]
+
+
+def features(points: FloatArray, clusters: IntArray) -> tuple[float, ...]:
+    """Occupied clusters, share of the largest, median variance within, width of the whole."""
+    _, numbers, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
+    large = np.flatnonzero(sizes >= 5)
+    within = [points[numbers == k].var(axis=0, ddof=1).mean() for k in large]
+    return float(len(sizes)), sizes.max() / len(points), float(np.median(within)), points.std()
+
+
+@pytest.mark.data
+def test_the_published_points_are_as_if_drawn_here(data_dir: Path) -> None:
+    with open(data_dir / "gauss/gauss700.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    points = np.array([[float(row["x"]), float(row["y"])] for row in rows])
+    published = features(points, np.array([int(row["label"]) for row in rows]))
+    rng = np.random.default_rng(7)
+    ours = [GaussianMixture().draw(rng) for _ in range(400)]
+    simulated = np.array([features(drawn.points, drawn.clusters) for drawn in ours])
+    low, high = np.quantile(simulated, [0.005, 0.995], axis=0)
+    assert (low <= published).all()
+    assert (published <= high).all()
+    # with b as the paper's text has it, no data set is as wide within its clusters
+    narrow = [GaussianMixture(b=0.5).draw(rng) for _ in range(200)]
+    assert max(features(drawn.points, drawn.clusters)[2] for drawn in narrow) < published[2]

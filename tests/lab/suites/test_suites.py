@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kbforge import registry
+from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
 from kbforge_lab.contracts.suite import TASK_NAME, Plan
+from kbforge_lab.suites.document_mixture import DocumentMixture
+from kbforge_lab.suites.documents import Documents
 from kbforge_lab.suites.gauss import Gauss
+from kbforge_lab.suites.name_variants import name_variants
 from kbforge_lab.suites.text import Text
 from kbforge_lab.testing import SuiteContract
 from kbforge_plugins.likelihoods.gpt.likelihood import Gpt
@@ -173,3 +179,74 @@ def test_a_black_box_for_text_has_its_own_alpha_and_the_bigrams_propose(data_dir
     assert plan.seconds == 1800
     assert Text(likelihood="gpt", alpha=3.0).plan(quick=True).tasks[0].alpha == 3.0
     assert not any(method.surrogate for method in Text().plan().methods[:3])
+
+
+# Generated documents: what the urn draws is the Dirichlet-multinomial model.
+
+
+def test_the_urn_draws_as_many_different_words_as_the_model_expects() -> None:
+    """E of the new draws is c (psi(c + n) - psi(c)), here 100 (log 6 + ...) of 500."""
+    mixture = DocumentMixture(concentration=100.0, vocabulary=10**9)
+    rng = np.random.default_rng(0)
+    different = [len(set(mixture._urn(500, rng).tolist())) for _ in range(60)]
+    expected = sum(100.0 / (100.0 + t) for t in range(500))
+    assert np.mean(different) == pytest.approx(expected, abs=4 * np.std(different) / 60**0.5)
+
+
+def test_two_words_of_a_cluster_are_equal_as_often_as_the_model_says() -> None:
+    mixture = DocumentMixture(concentration=3.0, vocabulary=20)
+    rng = np.random.default_rng(1)
+    equal = np.mean([len(set(mixture._urn(2, rng).tolist())) == 1 for _ in range(4000)])
+    assert equal == pytest.approx(1 / 4 + 3 / 4 / 20, abs=0.03)
+
+
+def test_documents_are_of_clusters_and_have_words() -> None:
+    mixture = DocumentMixture(documents=200, clusters=5)
+    fragments = mixture.fragments(np.random.default_rng(2))
+    assert len({f.id for f in fragments}) == 200
+    assert set(Counter(f.label for f in fragments)) == {f"cluster-{k}" for k in range(5)}
+    lengths = [len(f.properties["words"]) for f in fragments]
+    assert min(lengths) >= 5
+    assert np.mean(lengths) == pytest.approx(60, abs=3)
+
+
+def test_more_clusters_than_documents_are_refused() -> None:
+    with pytest.raises(UsageError, match="no fewer documents than clusters"):
+        Documents(documents=3, clusters=5)
+
+
+# Name variants: each different name once, of the entities that have most.
+
+
+def mention(number: int, label: str | None, *names: str) -> Fragment:
+    return Fragment(str(number), {"name": names, "type": ("t",)}, label=label)
+
+
+MENTIONS = [
+    mention(0, "us", "US", "the US"),
+    mention(1, "us", "US"),
+    mention(2, "paris", "Paris"),
+    mention(3, "paris", "Paris"),
+    mention(4, "uk", "UK", "Britain"),
+    mention(5, None, "nobody", "no one", "nil"),
+    mention(6, "berlin", "Berlin"),
+    Fragment("7", {"type": ("nameless",)}, label="berlin"),
+]
+
+
+def pairs(entities: int) -> list[tuple[str | None, str]]:
+    made = name_variants(MENTIONS, entities)
+    assert all(set(f.properties) == {"name"} and len(f.properties["name"]) == 1 for f in made)
+    assert len({f.id for f in made}) == len(made)
+    assert made == name_variants(MENTIONS, entities)
+    return sorted((f.label, f.properties["name"][0]) for f in made)
+
+
+def test_each_name_of_the_largest_entities_is_a_fragment() -> None:
+    us = [("us", "US"), ("us", "the US")]
+    uk = [("uk", "Britain"), ("uk", "UK")]
+    # "us" has as many names as "uk" and more mentions; Paris more mentions than Berlin
+    assert pairs(1) == us
+    assert pairs(2) == sorted(us + uk)
+    assert pairs(3) == sorted([*us, *uk, ("paris", "Paris")])
+    assert pairs(9) == sorted([*us, *uk, ("paris", "Paris"), ("berlin", "Berlin")])

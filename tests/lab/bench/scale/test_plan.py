@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+import os
+import random
+from collections import defaultdict
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
+from kbforge.errors import KBForgeError, UsageError
+from kbforge.files.fragments import read_fragments
+from kbforge.fit.choices import Choices
+from kbforge_lab.bench.scale.fit import growth, line
+from kbforge_lab.bench.scale.measuring import PARTS
+from kbforge_lab.bench.scale.people import records
 from kbforge_lab.bench.scale.plan import Fits, Wishes, needs
 from kbforge_lab.bench.scale.report import Scaled, grids, markdown, sentences, summary
+from kbforge_lab.bench.scale.running import count_fragments, measure_all, sizes_of, write_parts
 from kbforge_lab.bench.scale.shards import Routed
 from tests.lab.bench.scale.sizes import size
+from tests.people import write_people
 
 NS = (1_000, 10_000, 100_000)
 HOUR = 3600.0
@@ -116,3 +129,192 @@ def test_a_router_is_told_of_and_an_interval_without_an_end() -> None:
 def test_what_was_measured_is_not_planned() -> None:
     sizes = [size(n, lambda n: 1e-4 * n) for n in (10**5, 10**6, 10**7)]
     assert [one.fragments for one in Scaled("x", "y", sizes, Wishes()).plans] == [10**8, 10**9]
+
+
+# Lines and powers are found again, and intervals hold what they should.
+
+
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+
+
+def test_a_line_without_errors_has_no_interval() -> None:
+    found = line([1.0, 2.0, 4.0], [5.0, 7.0, 11.0])
+    assert (found.slope, found.residual) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
+    assert found.at(10.0) == pytest.approx((23.0, 23.0, 23.0))
+
+
+def test_the_interval_of_a_line_by_hand() -> None:
+    """y = 0, 3, 0 at x = -1, 0, 1: slope 0, mean 1, s^2 = (1 + 4 + 1) / 1, t of one degree."""
+    found = line([-1.0, 0.0, 1.0], [0.0, 3.0, 0.0])
+    assert found.residual == pytest.approx(math.sqrt(6))
+    half = 6.314 * math.sqrt(6) * math.sqrt(1 + 1 / 3 + 9 / 2)
+    assert found.at(3.0) == pytest.approx((1.0, 1.0 - half, 1.0 + half))
+
+
+def test_nine_in_ten_new_values_are_in_their_intervals() -> None:
+    rng = random.Random(7)
+    within = 0
+    for _ in range(1_000):
+        xs = [math.log(n) for n in SIZES]
+        found = line(xs, [0.2 * x + rng.gauss(0, 0.1) for x in xs])
+        ahead = math.log(1e7)
+        _, low, high = found.at(ahead)
+        within += low <= 0.2 * ahead + rng.gauss(0, 0.1) <= high
+    assert 860 <= within <= 940
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.2, 1.5])
+def test_a_power_is_found_again(exponent: float) -> None:
+    found = growth(SIZES, [2e-6 * n**exponent for n in SIZES])
+    assert found.exponent == pytest.approx(exponent)
+    assert found.total(10**9).value == pytest.approx(2e-6 * 1e9**exponent)
+
+
+def test_a_fixed_cost_does_not_make_large_files_free() -> None:
+    found = growth(SIZES, [5 + 1e-4 * n for n in SIZES])
+    assert found.exponent < 1
+    assert found.total(10**9).value == pytest.approx(5 + 1e5)
+    fixed = growth(SIZES, [5 - 1e-9 * n for n in SIZES])
+    assert fixed.total(10**12).low == pytest.approx(5, rel=1e-3)
+
+
+def test_sizes_of_less_than_a_hundredth_do_not_count() -> None:
+    costs = [1e-3 * n**1.1 for n in (1_000, 3_000, 10_000, 100_000, 1_000_000)]
+    told = growth((1_000, 3_000, 10_000, 100_000, 1_000_000), [99.0, 99.0, *costs[2:]])
+    assert told.exponent == pytest.approx(1.1)
+    assert told.power.points == 3
+
+
+def test_no_total_is_more_than_a_number() -> None:
+    wild = growth((10, 100, 1_000), [1e-9, 1e3, 1e-4])
+    assert all(map(math.isfinite, wild.total(10**9)))
+
+
+def test_two_sizes_are_too_few() -> None:
+    with pytest.raises(KBForgeError, match="3 sizes or more, got 2"):
+        growth((10, 20), (1.0, 2.0))
+    with pytest.raises(KBForgeError, match="got 1"):
+        line((10.0, 10.0, 10.0), (1.0, 2.0, 3.0))
+
+
+# Made-up people: as many as asked for, the same each time, with slips and gaps.
+
+
+def test_the_same_records_each_time_and_others_by_another_seed() -> None:
+    first, again, other = (list(islice(records(50, seed), 200)) for seed in (1, 1, 2))
+    assert first == again
+    assert [one.properties for one in first] != [one.properties for one in other]
+    assert len({one.id for one in first}) == 200
+    assert all(one.properties for one in first)
+
+
+def test_the_population_is_fixed_and_its_records_have_slips() -> None:
+    names: dict[str | None, set[str]] = defaultdict(set)
+    for one in islice(records(10), 2_000):
+        names[one.label].update(one.properties.get("name", ()))
+    assert len(names) == 10
+    assert all(len(spelled) > 5 for spelled in names.values())
+
+
+def test_spellings_come_to_an_end() -> None:
+    names: dict[str | None, set[str]] = defaultdict(set)
+    for one in islice(records(5, spellings=3), 3_000):
+        names[one.label].update(one.properties.get("name", ()))
+    assert all(2 <= len(spelled) <= 4 for spelled in names.values())
+
+
+def test_nobody_has_no_records() -> None:
+    with pytest.raises(UsageError, match="1 or more, got 0"):
+        next(records(0))
+
+
+# Parts of a file, drawn and measured.
+
+
+@pytest.mark.parametrize(
+    ("total", "sizes"),
+    [
+        (None, (1_000, 3_000, 10_000, 30_000, 100_000)),
+        (2_000_000, (1_000, 3_000, 10_000, 30_000, 100_000)),
+        (50_576, (1_000, 3_000, 10_000, 30_000, 50_576)),
+        (5_019, (627, 1_254, 2_509, 5_019)),
+        (100, (12, 25, 50, 100)),
+        (5, (1, 2, 5)),
+    ],
+)
+def test_sizes_that_nobody_named(total: int | None, sizes: tuple[int, ...]) -> None:
+    assert sizes_of(total) == sizes
+
+
+def test_sizes_that_cannot_be() -> None:
+    assert sizes_of(None, [30, 10, 20, 20]) == (10, 20, 30)
+    for wrong in ([10, 20], [10, 10, 10], [0, 10, 20]):
+        with pytest.raises(UsageError, match="three or more from 1"):
+            sizes_of(100, wrong)
+    with pytest.raises(UsageError, match="at most 100 fragments, got 101"):
+        sizes_of(100, [10, 20, 101])
+    with pytest.raises(KBForgeError, match="there are 3 fragments"):
+        sizes_of(3)
+
+
+def ids(path: Path) -> list[str]:
+    return [one.id for one in read_fragments(str(path))]
+
+
+def test_parts_are_beginnings_or_nested_draws(tmp_path: Path) -> None:
+    file = write_people(tmp_path / "people.jsonl")
+    everything = ids(file)
+    assert count_fragments(str(file)) == len(everything)
+    write_parts(str(file), (10, 30), "first", 0, tmp_path)
+    assert ids(tmp_path / "30.jsonl") == everything[:30]
+    assert ids(tmp_path / "10.jsonl") == everything[:10]
+    write_parts(str(file), (10, 30), "random", 0, tmp_path)
+    small, large = ids(tmp_path / "10.jsonl"), ids(tmp_path / "30.jsonl")
+    assert (len(small), len(large)) == (10, 30)
+    assert set(small) < set(large) != set(everything[:30])
+    assert large == [id for id in everything if id in set(large)]
+    write_parts(str(file), (10, 30), "random", 1, tmp_path)
+    assert ids(tmp_path / "30.jsonl") != large
+
+
+def test_made_up_people_are_as_many_as_the_records_allow(tmp_path: Path) -> None:
+    write_parts(None, (60, 600), "first", 0, tmp_path)
+    found = [{one.label for one in read_fragments(str(tmp_path / f"{n}.jsonl"))} for n in (60, 600)]
+    assert 12 <= len(found[0]) <= 20
+    assert 120 <= len(found[1]) <= 200
+
+
+def test_sizes_go_all_the_way_in_processes_of_their_own(tmp_path: Path) -> None:
+    told: list[tuple[int, str, float]] = []
+    found = list(
+        measure_all(
+            None,
+            (20, 40, 80),
+            Choices(likelihood="attributes"),
+            on_part=lambda *part: told.append(part),
+            environment={"KBFORGE_KERNEL": "0"},
+            shards=(1, 4),
+        )
+    )
+    assert [one.fragments for one in found] == [20, 40, 80]
+    for one in found:
+        assert list(one.wall) == list(one.cpu) == list(PARTS)
+        assert all(seconds > 0 for seconds in one.wall.values())
+        assert 0 < one.subproblems <= one.entities <= one.clusters
+        assert one.entities <= one.fragments
+        assert one.written > 0
+        assert one.kernel.startswith("no kernel")
+    assert [part for size, part, _ in told if size == 80] == list(PARTS)
+    assert [len(one.routed) for one in found] == [0, 0, 2]
+    alone, four = found[-1].routed
+    assert (alone.shards, alone.messages, alone.crossing, alone.skew) == (1, 80, 0, 1.0)
+    assert four.shards == 4
+    assert four.messages == 80 + four.moves
+    assert 1.0 <= four.skew <= 4.0
+    assert os.environ.get("KBFORGE_KERNEL") != "0"
+
+
+def test_a_run_that_fails_says_at_which_size() -> None:
+    choices = Choices(likelihood="gaussian")
+    with pytest.raises(KBForgeError, match="at 10 fragments: "):
+        list(measure_all(None, (10, 20, 30), choices))

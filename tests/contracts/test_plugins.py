@@ -1,8 +1,19 @@
+"""The contract tests of the plugins whose kits need nothing more than their names and options."""
+
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import ClassVar
 
-from kbforge.testing import IndexContract
+import pytest
+
+from kbforge.testing import (
+    CalibratorContract,
+    ExecutorContract,
+    GrammarContract,
+    IndexContract,
+    ResamplerContract,
+)
 
 
 class TestSelective(IndexContract):
@@ -48,3 +59,44 @@ class TestBinaryHash(IndexContract):
 class TestBinaryHashOfCharacters(IndexContract):
     name = "binary-hash"
     options: ClassVar = {"unit": "character", "order": 3, "weighted": False, "bands": 30}
+
+
+class TestPseudoLikelihood(CalibratorContract):
+    name = "pseudo-likelihood"
+
+
+class TestBCubed(CalibratorContract):
+    name = "bcubed"
+
+
+class TestEmpiricalBayes(CalibratorContract):
+    name = "empirical-bayes"
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: kbforge[ray]")
+class TestRay(ExecutorContract):
+    name = "ray"
+
+
+class TestCanonicalJson(GrammarContract):
+    name = "canonical-json"
+
+
+class TestFlatJson(GrammarContract):
+    name = "flat-json"
+
+
+class TestGreedy(ResamplerContract):
+    name = "greedy"
+
+
+class TestMultinomial(ResamplerContract):
+    name = "multinomial"
+
+
+class TestStratified(ResamplerContract):
+    name = "stratified"
+
+
+class TestOptimal(ResamplerContract):
+    name = "optimal"

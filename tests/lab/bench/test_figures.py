@@ -1,0 +1,552 @@
+"""The figures of a bench: what all share, then each of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kbforge.pictures.canvas import save
+from kbforge_lab.bench import figures
+from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
+from kbforge_lab.bench.report import draw
+from kbforge_lab.bench.results import Row
+from kbforge_lab.contracts.suite import Method
+from kbforge_lab.suites import methods
+from kbforge_lab.suites.circles import CirclesSuite
+from kbforge_lab.suites.gauss import Gauss
+from tests.lab.bench.drawn import (
+    GIBBS,
+    LABELS,
+    MS,
+    PS,
+    ROWS,
+    SMC,
+    TABLE,
+    TRACE,
+    UNEVEN,
+    axes_of,
+    colours_of,
+    curves,
+    laid_out_axes_of,
+    note,
+)
+from tests.lab.bench.toys import GREEDY, SPLIT, plan, row, trace_row
+
+
+def test_bands_and_bars_end_where_nothing_can_be() -> None:
+    way = [trace_row(SPLIT, s, n, subproblems=1 + 9 * s) for n in (10, 40) for s in range(2)]
+    way = [replace(t, log10_effective_particles=t.shuffle / 9) for t in way]
+    rows = [
+        row(
+            replace(SPLIT, particles=p),
+            s,
+            subproblems=1 + 9 * s,
+            f1=s + 1e-9,
+            log10_effective_particles=float(s),
+        )
+        for p in PS
+        for s in range(2)
+    ]
+    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    for axes, least in zip(figure.axes, (1, 0, 1, 0), strict=True):
+        (shown, *_) = axes.collections
+        assert min(path.vertices[:, 1].min() for path in shown.get_paths()) == least
+    f1 = axes_of(figures.metric_by_particles(rows, TABLE))["B-cubed F1"]
+    (bars,) = f1.containers[0].lines[2]
+    assert [bar[:, 1].tolist() for bar in bars.get_segments()] == [[0, 1]] * len(PS)
+
+
+@pytest.mark.parametrize("bit", [0.0, 1e-13])
+def test_ties_are_one_height_with_whole_numbers_beside_it(bit: float) -> None:
+    rows = [
+        row(m, f1=0.22 + bit * k, log_posterior=-123456.5 - k / 10, precision=1.0, seconds=1.0 + k)
+        for k, m in enumerate((*(replace(SPLIT, particles=p) for p in PS), GREEDY))
+    ]
+    rows += [replace(r, surrogate=True, max_evals=m) for m in (1, 10) for r in rows[:3]]
+    trace = [trace_row(m, 0, n, f1=0.22 + bit * n) for m in (GREEDY, SPLIT) for n in (10, 40)]
+    drawn = [
+        figures.metric_by_runtime(rows, [], TABLE),
+        figures.metric_by_particles(rows, TABLE),
+        figures.surrogate_ablation(rows, TABLE),
+        figures.metric_by_observations(trace, TABLE, "Split SMC"),
+        figures.subproblems_and_particles(rows, trace, SPLIT, TABLE),
+    ]
+    for figure in drawn:
+        for label, axes in laid_out_axes_of(figure).items():
+            assert axes.yaxis.get_offset_text().get_text() == ""
+            low, high = axes.get_ylim()
+            assert high - low >= (0.01 if "B-cubed" in label else 1.0) - 1e-9
+
+
+@pytest.mark.filterwarnings("error")
+def test_groupings_that_are_impossible_leave_gaps() -> None:
+    rows = [replace(r, log_posterior=-math.inf) if r.particles == 3 else r for r in ROWS]
+    trace = [replace(t, log_posterior=-math.inf) if t.fragments == 10 else t for t in TRACE]
+    trace += [
+        replace(t, key="other", log_posterior=-math.inf) for t in TRACE if t.method == "Gibbs"
+    ]
+    by_p = laid_out_axes_of(figures.metric_by_particles(rows, TABLE))["log posterior (nats)"]
+    assert curves(by_p)["SMC"][1] == [-math.inf, -100, -100]
+    _, ahead = laid_out_axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC")).values()
+    assert np.isnan(curves(ahead)["SMC"][1]).tolist() == [True, False, False, False]
+    for axes in (
+        by_p,
+        ahead,
+        *laid_out_axes_of(figures.metric_by_runtime(rows, trace, TABLE)).values(),
+    ):
+        assert np.isfinite(axes.get_ylim()).all()
+
+
+def test_without_rows_there_is_no_figure() -> None:
+    assert figures.metric_by_runtime([], [], TABLE) is None
+    assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
+    assert figures.metric_by_observations([], TABLE, "Split SMC") is None
+    assert figures.subproblems_and_particles(ROWS, [], SPLIT, TABLE) is None
+    assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate], TABLE) is None
+
+
+def test_runs_that_saw_a_part_are_drawn_only_as_far_as_they_got(tmp_path: Path) -> None:
+    rows = [replace(r, fragments=30, cut=True) for r in ROWS]
+    draw(plan(methods=TABLE), rows, TRACE, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["toy-observations.png"]
+
+
+def test_the_settings_of_the_program_stay_as_they_are() -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    drawn = [
+        figures.metric_by_runtime(ROWS, TRACE, TABLE),
+        figures.metric_by_particles(ROWS, TABLE),
+        figures.metric_by_observations(TRACE, TABLE, "Split SMC"),
+        figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE),
+        figures.surrogate_ablation(ROWS, TABLE),
+    ]
+    assert dict(mpl.rcParams) == before
+    for figure in drawn:
+        assert figure is not None
+        assert not figure.axes[0].spines["top"].get_visible()
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_same_rows_same_bytes(tmp_path: Path, kind: str) -> None:
+    written = []
+    for name in ("one", "two"):
+        figure = figures.metric_by_particles(ROWS, TABLE)
+        assert figure is not None
+        save(figure, str(tmp_path / f"{name}.{kind}"))
+        written.append((tmp_path / f"{name}.{kind}").read_bytes())
+    assert written[0] == written[1]
+
+
+# A method has one colour, whatever else is drawn.
+
+
+def test_a_method_has_its_colour_whoever_else_has_run() -> None:
+    rows, trace = ([r for r in held if r.method == "Split SMC"] for held in (ROWS, TRACE))
+    drawn = [
+        figures.metric_by_runtime(rows, trace, TABLE),
+        figures.metric_by_particles(rows, TABLE),
+        figures.metric_by_observations(trace, TABLE, "Split SMC"),
+        figures.subproblems_and_particles(rows, trace, SPLIT, TABLE),
+        figures.surrogate_ablation([r for r in rows if r.shuffle < 2], TABLE),
+        figures.metric_by_runtime(ROWS, TRACE, TABLE),
+    ]
+    shown = [next(iter(axes_of(figure).values())) for figure in drawn]
+    assert len({colours_of(axes)["Split SMC"] for axes in shown}) == 1
+
+
+def test_a_method_has_its_colour_in_every_suite() -> None:
+    online = (methods.GREEDY, methods.smc(100), methods.split_smc(100))
+    tables = [
+        Gauss().plan().methods,
+        CirclesSuite().plan().methods,
+        CirclesSuite().plan(quick=True).methods,
+        (*online, *methods.offline()),
+        *([method] for method in methods.offline()),
+    ]
+    seen: dict[str, set[object]] = {}
+    for table in tables:
+        rows = [row(method) for method in table]
+        axes = axes_of(figures.metric_by_runtime(rows, [], table))["B-cubed F1"]
+        assert len(set(colours_of(axes).values())) == len(table)
+        for name, colour in colours_of(axes).items():
+            seen.setdefault(name, set()).add(colour)
+    assert {len(colours) for colours in seen.values()} == {1}
+    assert len({colour for colours in seen.values() for colour in colours}) == len(seen) == 7
+
+
+def test_a_method_of_a_stranger_takes_no_colour_of_the_table() -> None:
+    strangers = [Method(name, "greedy") for name in ("A", "B", "Z")]
+    table = (GREEDY, *strangers, SPLIT, *methods.offline())
+    shown = colours_of(
+        axes_of(figures.metric_by_runtime([row(m) for m in table], [], table))["B-cubed F1"]
+    )
+    known = {shown[m.name] for m in table if m not in strangers}
+    assert len(known) == 6
+    assert len({shown[m.name] for m in strangers} - known) == 3
+    alone = colours_of(axes_of(figures.metric_by_runtime([row(SPLIT)], [], (SPLIT,)))["B-cubed F1"])
+    assert alone["Split SMC"] == shown["Split SMC"]
+
+
+# Metrics by fragments seen: online methods alone, against the reference.
+
+
+def test_metric_by_observations_leaves_out_who_sees_all_at_once() -> None:
+    found = axes_of(figures.metric_by_observations(TRACE, TABLE, "Split SMC"))
+    f1, ahead = found.values()
+    assert set(curves(f1)) == {"Greedy", "SMC", "Split SMC"}
+    assert curves(f1)["SMC"] == ([10, 20, 30, 40], pytest.approx([0.9, 0.8, 0.7, 0.6]))
+    assert curves(ahead)["Greedy"][1] == pytest.approx([20, 40, 60, 80])
+    assert curves(ahead)["Split SMC"][1] == pytest.approx([0, 0, 0, 0])
+    assert f1.get_xlabel() == "fragments seen"
+
+
+def test_how_far_a_method_is_ahead_is_told_order_by_order() -> None:
+    """However far the orders are from each other, the difference may be sure."""
+    trace = [
+        trace_row(m, s, n, log_posterior=-100.0 * s - lag, f1=1.0 - s / 10)
+        for m, lag in ((GREEDY, 3.0), (SPLIT, 0.0))
+        for s in (range(3) if m is SPLIT else (0, 2))
+        for n in (10, 40)
+    ]
+    found = axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC"))
+    f1, ahead = found.values()
+    assert curves(ahead) == {"Greedy": ([10, 40], [-3, -3]), "Split SMC": ([10, 40], [0, 0])}
+    for band, at in zip(ahead.collections, (-3, 0), strict=True):
+        assert band.get_paths()[0].vertices[:, 1].tolist() == pytest.approx([at] * 7)
+    # one standard deviation above is more than 1
+    assert max(band.get_paths()[0].vertices[:, 1].max() for band in f1.collections) == 1
+
+
+def test_metric_by_observations_ends_where_the_first_run_ends() -> None:
+    """Further on the mean would be of other orders."""
+    trace = [trace_row(SPLIT, 0, n, f1=0.9) for n in (10, 20, 30, 40)]
+    trace += [trace_row(SPLIT, 1, n, f1=0.3) for n in (10, 20)]
+    found = axes_of(figures.metric_by_observations(trace, TABLE, "Split SMC"))
+    (line,) = next(iter(found.values())).lines
+    assert [*np.asarray(line.get_xdata())] == [10, 20]
+    assert [*np.asarray(line.get_ydata())] == pytest.approx([0.6, 0.6])
+
+
+def test_metric_by_observations_without_the_reference_takes_another() -> None:
+    own = [t for t in TRACE if t.method != "Split SMC"]
+    _, ahead = axes_of(figures.metric_by_observations(own, TABLE, "Split SMC")).values()
+    assert "less that of Greedy" in ahead.get_ylabel()
+    assert curves(ahead)["SMC"][1] == pytest.approx([-10, -20, -30, -40])
+
+
+# Metrics by particles: a curve a method, on the orders that all its points have.
+
+
+def test_metric_by_particles() -> None:
+    found = axes_of(figures.metric_by_particles(ROWS, TABLE))
+    assert list(found) == LABELS
+    shown = curves(found["B-cubed F1"])
+    assert set(shown) == {"SMC", "Split SMC"}
+    xs, ys = shown["Split SMC"]
+    assert xs == pytest.approx(PS, rel=0.03)
+    # the other method's bars stand beside these
+    assert all(x < other for x, other in zip(shown["SMC"][0], xs, strict=True))
+    assert ys == pytest.approx([0.61 + p / 100 for p in PS])
+    assert found["B-cubed recall"].get_xlabel() == "particles P"
+    assert found["B-cubed F1"].get_xscale() == "log"
+
+
+def test_a_curve_is_of_the_orders_that_all_its_points_have() -> None:
+    on_one = ([3, 10, 30], pytest.approx([0.13, 0.2, 0.4]))
+    found = axes_of(figures.metric_by_particles(UNEVEN, TABLE))["B-cubed F1"]
+    assert curves(found) == {"Split SMC (1 of 3 orders)": on_one}
+    by_time = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
+    assert curves(by_time) == {"Split SMC (1 of 3 orders)": ([4, 11, 31], on_one[1])}
+    # what the table says of its setting is of all orders
+    (star,) = [line for line in by_time.lines if line.get_marker() == "*"]
+    assert np.asarray(star.get_xydata()).tolist() == [[12, pytest.approx(0.3)]]
+    way = [trace_row(SPLIT, 0, n) for n in (10, 40)]
+    figure = figures.subproblems_and_particles(UNEVEN, way, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    assert list(curves(figure.axes[2])) == ["Split SMC (1 of 3 orders)"]
+
+
+def test_points_that_share_no_order_are_drawn_and_said_to_differ() -> None:
+    rows = [row(replace(SPLIT, particles=p), s, f1=0.5 + s / 10) for s, p in enumerate(PS)]
+    found = axes_of(figures.metric_by_particles(rows, TABLE))["B-cubed F1"]
+    assert curves(found) == {
+        "Split SMC (different orders)": (list(PS), pytest.approx([0.5, 0.6, 0.7]))
+    }
+
+
+# Metrics by runtime: curves, stars, the way of offline methods, and what is shown of them.
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def test_metric_by_runtime_has_every_method_and_the_offline_way() -> None:
+    found = axes_of(figures.metric_by_runtime(ROWS, TRACE, TABLE))
+    axes = found["B-cubed F1"]
+    assert set(curves(axes)) == {"Greedy", "SMC", "Split SMC", "Gibbs"}
+    assert curves(axes)["SMC"][0] == pytest.approx([p / 10 for p in PS])
+    stars = [line for line in axes.lines if line.get_marker() == "*"]
+    assert len(stars) == len(TABLE)
+    (way,) = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == 60]
+    assert np.asarray(way.get_xdata())[[0, -1]] == pytest.approx([1.0, 50.0])
+    assert np.asarray(way.get_ydata())[[0, -1]] == pytest.approx([0.01, 0.5])
+    assert "seconds" in found["B-cubed recall"].get_xlabel()
+
+
+def test_where_an_offline_method_began_does_not_press_the_rest_flat() -> None:
+    way = [trace_row(GIBBS, 0, 40, seconds=t, log_posterior=-9e9 / t) for t in (1.0, 20.0, 50.0)]
+    with_way, without = (
+        axes_of(figures.metric_by_runtime(ROWS, trace, TABLE)) for trace in (way, [])
+    )
+    for label in LABELS:
+        assert with_way[label].get_ylim() == without[label].get_ylim()
+    ends = with_way["log posterior (nats)"].get_ylim()
+    assert -110 < ends[0] < -100 < ends[1] < -90
+    assert "faint" in note(with_way["B-cubed F1"])
+    assert "faint" not in note(without["B-cubed F1"])
+
+
+def markers(axes: Axes) -> list[object]:
+    """The shapes at a place of their own: stars, and triangles at the edges."""
+    return [line.get_marker() for line in axes.lines if line.get_marker() in ("*", "v", "^")]
+
+
+def test_a_run_that_was_cut_short_is_pointed_at_where_it_would_press_the_rest_flat() -> None:
+    cut = [row(m, cut=True, log_posterior=-9e3, f1=0.1) for m in (GIBBS, methods.metropolis())]
+    table = (*TABLE, methods.metropolis())
+    found = axes_of(figures.metric_by_runtime([*ROWS[:3], *ROWS[6:], *cut], [], table))
+    posterior, f1 = found["log posterior (nats)"], found["B-cubed F1"]
+    assert posterior.get_ylim()[0] > -110
+    assert sorted(map(str, markers(posterior))) == ["*"] * 5 + ["v"] * 2
+    pointed = [line for line in posterior.lines if line.get_marker() == "v"]
+    one, other = (np.asarray(line.get_ydata())[0] for line in pointed)
+    assert 0 < one < other < 0.1
+    # a share has an end, so its axis shows all
+    assert f1.get_ylim()[0] < 0.1
+    assert markers(f1) == ["*"] * 5
+    assert "triangles" in note(f1)
+    alone = axes_of(figures.metric_by_runtime(cut, [], table))["log posterior (nats)"]
+    assert alone.get_ylim()[0] < -9e3 < alone.get_ylim()[1]
+    assert markers(alone) == ["*"] * 2
+    assert "triangles" not in note(alone)
+
+
+def test_when_an_offline_method_began_does_not_widen_the_picture() -> None:
+    way = [trace_row(GIBBS, 0, 40, seconds=t, f1=t / 100) for t in (1e-3, 20.0, 50.0)]
+    wide, plain = (axes_of(figures.metric_by_runtime(ROWS, t, TABLE)) for t in (way, []))
+    for label in LABELS:
+        assert wide[label].get_xlim() == plain[label].get_xlim()
+    low, high = plain["B-cubed F1"].get_xlim()
+    assert 0.05 < low < 0.1 < 50 < high < 100
+
+
+@pytest.mark.parametrize("seconds", [2.1, 0.02, 51.0])
+def test_however_alike_runtimes_are_the_axis_has_numbers(seconds: float) -> None:
+    rows = [row(m, seconds=seconds * k) for k, m in enumerate((GREEDY, SPLIT), 1)]
+    axes = axes_of(figures.metric_by_runtime(rows, [], TABLE))["B-cubed recall"]
+    low, high = axes.get_xlim()
+    assert low < seconds < 2 * seconds < high <= 5.01 * low
+    assert sum(low <= tick <= high for tick in axes.get_xticks()) >= 2
+
+
+def test_the_note_below_the_runtimes_is_of_what_is_drawn() -> None:
+    both = axes_of(figures.metric_by_runtime(ROWS, TRACE, TABLE))
+    numbers = [sorted(t.get_text() for t in both[label].texts) for label in LABELS]
+    assert numbers == [sorted([*map(str, PS)] * 2), [], [], []]
+    assert note(both["B-cubed F1"]) == (
+        "curves join settings of P, which the first panel tells; "
+        "stars: the settings of the table (P = 10)\n"
+        "faint: what an offline method had found by then, where that is in the picture"
+    )
+    one_p = [r for r in ROWS if r.particles in (None, 10)]
+    no_curve = axes_of(figures.metric_by_runtime(one_p, [], TABLE))
+    assert note(no_curve["B-cubed F1"]) == "stars: the settings of the table (P = 10)"
+    assert not any(axes.texts for axes in no_curve.values())
+    uneven = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
+    assert note(uneven).endswith("stars: the settings of the table (P = 10), on all their orders")
+    no_star = [r for r in ROWS if r.particles == 3]
+    assert note(axes_of(figures.metric_by_runtime(no_star, [], TABLE))["B-cubed F1"]) == ""
+
+
+def test_stars_are_of_the_tables_setting_with_bars_of_their_own() -> None:
+    axes = axes_of(figures.metric_by_runtime(UNEVEN, [], TABLE))["B-cubed F1"]
+    _, star = axes.containers
+    (bars,) = star.lines[2]
+    low, high = bars.get_segments()[0][:, 1]
+    assert (low + high) / 2 == pytest.approx(0.3)
+    assert (high - low) / 2 == pytest.approx(np.std([0.1, 0.2, 0.6], ddof=1))
+
+
+# Seconds by size: every curve, in order, on logarithmic axes.
+
+
+def test_every_program_has_its_curve_in_order_of_size() -> None:
+    figure = seconds_by_size({"one": [(100, 2.0), (10, 1.0)], "none": [], "other": [(10, 5.0)]})
+    assert figure is not None
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.lines] == ["one", "other"]
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [10, 100]
+    assert np.asarray(axes.lines[0].get_ydata()).tolist() == [1.0, 2.0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_nothing_to_show_is_no_figure() -> None:
+    assert seconds_by_size({"none": []}) is None
+
+
+# Subproblems and effective particles, as fragments arrive and by P.
+
+
+def test_subproblems_and_particles() -> None:
+    figure = figures.subproblems_and_particles(ROWS, TRACE, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    upper, _, lower, _ = figure.axes
+    assert curves(upper)["Split SMC"] == ([10, 20, 30, 40], [2, 5, 7, 10])
+    assert curves(lower)["Split SMC"] == (list(PS), list(PS))
+    assert [axes.get_ylabel() for axes in figure.axes[:2]] == [
+        "subproblems",
+        "effective particles (log10)",
+    ]
+    assert "P = 10" in upper.get_xlabel()
+    assert [text.get_text() for legend in figure.legends for text in legend.get_texts()] == [
+        "Split SMC"
+    ]
+
+
+def test_subproblems_are_counted_in_whole_numbers() -> None:
+    rows = [row(replace(SPLIT, particles=p), subproblems=k) for p, k in ((3, 1), (10, 2))]
+    way = [trace_row(SPLIT, 0, n, subproblems=k) for n, k in ((10, 1), (40, 2))]
+    figure = figures.subproblems_and_particles(rows, way, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    for axes in (figure.axes[0], figure.axes[2]):
+        assert all(tick == round(tick) for tick in axes.get_yticks())
+
+
+def test_subproblems_with_one_p_are_shown_as_fragments_arrive_alone() -> None:
+    one = [r for r in ROWS if r.particles == SPLIT.particles]
+    figure = figures.subproblems_and_particles(one, TRACE, SPLIT, TABLE)
+    axes_of(figure)
+    assert figure is not None
+    assert [axes.get_xlabel() for axes in figure.axes] == ["fragments seen (P = 10)"] * 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Split SMC"]
+
+
+# Metrics by M, from the surrogate alone to no surrogate at all.
+
+
+def test_surrogate_ablation_ends_with_no_surrogate_at_all() -> None:
+    found = axes_of(figures.surrogate_ablation(ROWS, TABLE))
+    axes = found["B-cubed F1"]
+    xs, ys = curves(axes)["Split SMC (2 of 3 orders)"]
+    assert xs[:2] == [1, 10]
+    # without a surrogate there is a third order, which the others lack
+    assert ys == pytest.approx([0.41, 0.5, 0.705])
+    ticks = found["B-cubed recall"].get_xticklabels()
+    assert [text.get_text() for text in ticks] == ["1", "10", "all"]
+    (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
+    assert note(axes) == "dashed: clustered by the surrogate alone; all: without a surrogate"
+    without = figures.surrogate_ablation([r for r in ROWS if r.max_evals != 0], TABLE)
+    assert note(axes_of(without)["B-cubed F1"]) == "all: without a surrogate"
+    bare = figures.surrogate_ablation([r for r in ROWS if r.max_evals], TABLE)
+    assert note(axes_of(bare)["B-cubed F1"]) == ""
+
+
+def test_the_ablation_says_at_which_p_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # captions alone: to write the files takes seconds
+    monkeypatch.setattr("kbforge_lab.bench.report.save", lambda figure, path: None)
+
+    def label(rows: list[Row]) -> str:
+        return axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed recall"].get_xlabel()
+
+    greedy = [row(replace(GREEDY, surrogate=True, max_evals=m)) for m in MS]
+    other = [row(replace(SMC, particles=30, surrogate=True, max_evals=m)) for m in MS]
+    assert label(ROWS + greedy) == "joins that the surrogate proposes a step, M (P = 10)"
+    assert label(ROWS + other).endswith("M (P = 10, 30)")
+    assert label(greedy).endswith("a step, M")
+    captions = {p.figure: p.caption for p in draw(plan(methods=TABLE), ROWS, TRACE, tmp_path)}
+    assert captions["surrogate"].endswith(
+        "the joins that the surrogate proposes a step, at P = 10."
+    )
+    assert captions["particles"] == "Metrics against the number of particles P."
+    (picture,) = (
+        p for p in draw(plan(methods=TABLE), greedy, [], tmp_path) if p.figure == "surrogate"
+    )
+    assert picture.caption.endswith("the joins that the surrogate proposes a step.")
+
+
+def test_the_surrogate_alone_is_of_the_same_orders() -> None:
+    settings = [(True, 0, range(1, 3)), (True, 1, range(3)), (False, None, range(2))]
+    rows = [
+        row(replace(SPLIT, surrogate=surrogate, max_evals=m), s, f1=0.3 + s / 10)
+        for surrogate, m, orders in settings
+        for s in orders
+    ]
+    axes = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
+    assert curves(axes)["Split SMC (1 of 3 orders)"][1] == pytest.approx([0.4, 0.4])
+    (alone,) = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert np.asarray(alone.get_ydata())[0] == pytest.approx(0.4)
+
+
+def test_where_a_surrogate_always_proposes_its_rows_are_the_curves() -> None:
+    """The table asks for a surrogate, M = P; the ablation has another P."""
+    table = tuple(replace(m, surrogate=True) for m in (SMC, SPLIT))
+    rows = [
+        *(row(replace(m, particles=p), f1=p / 100) for m in table for p in PS),
+        *(row(replace(table[1], max_evals=m), f1=0.4 + m / 100) for m in (0, 1)),
+        *(row(replace(SPLIT, particles=p), f1=0.9) for p in PS),
+    ]
+    trace = [trace_row(table[1], 0, n, subproblems=n) for n in (10, 40)]
+    assert curves(axes_of(figures.metric_by_particles(rows, table))["B-cubed F1"]) == {
+        name: (pytest.approx(PS, rel=0.03), [p / 100 for p in PS]) for name in ("SMC", "Split SMC")
+    }
+    runtime = axes_of(figures.metric_by_runtime(rows, trace, table))["B-cubed F1"]
+    assert len([line for line in runtime.lines if line.get_marker() == "*"]) == 2
+    figure = figures.subproblems_and_particles(rows, trace, table[1], table)
+    axes_of(figure)
+    assert figure is not None
+    assert curves(figure.axes[2])["Split SMC"] == (list(PS), [3, 3, 3])
+    ablation = axes_of(figures.surrogate_ablation(rows, TABLE))["B-cubed F1"]
+    # M = 1, M = P = 10, and without a surrogate
+    assert curves(ablation)["Split SMC"] == ([1, 10, 40], pytest.approx([0.41, 0.1, 0.9]))
+    black_box = axes_of(figures.surrogate_ablation([r for r in rows if r.surrogate], TABLE))[
+        "B-cubed F1"
+    ]
+    assert curves(black_box)["Split SMC"] == ([1, 10], pytest.approx([0.41, 0.1]))
+
+
+# The figure of a race.
+
+
+def test_a_line_goes_along_the_marks_to_where_the_run_ended() -> None:
+    runs = [
+        replace(row(GIBBS, s, log_posterior=-5.0, cpu_seconds=8.0), way="[[0.0,-20.0],[2.0,-9.0]]")
+        for s in range(2)
+    ]
+    figure = log_posterior_by_seconds([row(GREEDY), *runs], TABLE)
+    assert figure is not None
+    (axes,) = figure.axes
+    assert len(axes.lines) == 2
+    for line in axes.lines:
+        assert line.get_xdata().tolist() == [0.01, 2.0, 8.0]
+        assert line.get_ydata().tolist() == [-20.0, -9.0, -5.0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["Gibbs"]
+
+
+def test_without_a_way_there_is_no_figure() -> None:
+    assert log_posterior_by_seconds([row(GREEDY)], TABLE) is None
