@@ -197,5 +197,5 @@ def test_a_program_can_drive_it_line_by_line(tmp_path: Path) -> None:
             running.stdin.flush()
         running.stdout.readline()
         running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=60) == 143
+        assert running.wait(timeout=300) == 143
     assert len(read_answers(str(output))) == 3
