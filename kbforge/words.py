@@ -1,4 +1,4 @@
-"""Counts, lists and probabilities in plain words."""
+"""Counts, durations, lists and probabilities in plain words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from kbforge.errors import quoted
 
 _SHOWN = 80  # characters of an id and its source
-_LONGEST_NAME = 200  # characters; longer ones are compared no further
+_LONGEST_NAME = 200  # characters; the rest of a longer name is not compared
 
 
 def percent(probability: float) -> str:
-    """A probability to the percent, never rounded to certainty."""
+    """A probability as a percentage, never rounded to 0 % or 100 %."""
     if 0.995 <= probability < 1:
         return "over 99 %"
     if 0 < probability < 0.01:
@@ -20,12 +20,12 @@ def percent(probability: float) -> str:
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`3 fragments`, `1 fragment`; a plural is told where it is more than an s."""
+    """`3 fragments`, `1 fragment`; give a plural that is not formed by an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def lasting(seconds: float) -> str:
-    """A duration, roughly: `about 40 seconds`, `about 25 minutes`, `about 3 hours`."""
+    """A rough duration: `about 40 seconds`, `about 25 minutes`, `about 3 hours`."""
     if seconds < 90:
         return f"about {counted(max(round(seconds), 1), 'second')}"
     if seconds < 5400:
@@ -34,14 +34,14 @@ def lasting(seconds: float) -> str:
 
 
 def listed(items: Sequence[str], most: int, limit: int = _SHOWN) -> str:
-    """The first items, each cut to `limit` characters, and how many more there are."""
+    """The first `most` items, each cut to `limit` characters, and the number of the others."""
     shown = ", ".join(quoted(item, limit) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean "x"?)` if one of the known names is close to a wrong one, else nothing."""
-    from difflib import get_close_matches  # only a mistake needs it
+    """` (did you mean "x"?)` if one of the known names resembles a wrong one, else nothing."""
+    from difflib import get_close_matches  # only for mistakes
 
     close = get_close_matches(name[:_LONGEST_NAME], list(known), 1)
     return f' (did you mean "{quoted(close[0])}"?)' if close else ""

@@ -1,4 +1,4 @@
-"""Asking about pairs of fragments: a person at a terminal, or a program line by line."""
+"""Asks about pairs of fragments: a person at a terminal, or a program line by line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kbforge.contracts import Explanation, Fragment
     from kbforge.fit.review import Evidence
 
-Said: TypeAlias = bool | Literal["undo", "quit"] | None
-"""One entity or not, None for not known, or what to do instead."""
+Reply: TypeAlias = bool | Literal["undo", "quit"] | None
+"""Whether the two are one entity, None if unknown, or a command."""
 
-_KEYS: dict[str, Said] = {
+_KEYS: dict[str, Reply] = {
     "y": True,
     "n": False,
     "s": None,
@@ -33,60 +33,60 @@ _KEYS: dict[str, Said] = {
 _MOST_ROWS = 24
 _MOST_VALUES = 6
 _MOST_CHARACTERS = 200
-# of evidence, which shows many fragments
+# evidence shows many fragments, so it shows less of each
 _SHOWN_ATTRIBUTES = 12
 _SHOWN_VALUES = 3
 _SHOWN_CHARACTERS = 60
 
 
-class Question(Protocol):
-    """A pair to ask about."""
+class PairQuestion(Protocol):
+    """A question about a pair of fragments."""
 
     def to_json(self) -> Mapping[str, Any]:
         """The question as one JSON object."""
         ...
 
 
-Q = TypeVar("Q", bound=Question)
+Q = TypeVar("Q", bound=PairQuestion)
 
 
-class Asks(Protocol[Q]):
-    """What has questions, and keeps the answers."""
+class Questioner(Protocol[Q]):
+    """Chooses the questions and keeps the answers."""
 
     def question(self) -> Q | None:
-        """What to ask next; None if nothing is left to ask."""
+        """The next question; None if there are no more."""
         ...
 
     def answer(self, question: Q, same: bool | None, /) -> None:
-        """Keep an answer; None says that nobody knows.
+        """Keep an answer; None is "unknown".
 
         Raises:
             OutputError: it cannot be written; nothing has changed then.
-            ContradictionError: it cannot hold together with others; the question is passed over.
+            ContradictionError: it contradicts other answers; the question is skipped.
             LikelihoodError: no grouping that satisfies it is possible; likewise.
 
         """
         ...
 
     def undo(self) -> bool:
-        """Take back the last answer; whether there was one."""
+        """Take back the last answer; False if there was none."""
         ...
 
 
-def at_terminal(asks: Asks[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
-    """Show pairs and read what a person types.
+def at_terminal(questioner: Questioner[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
+    """Show pairs of fragments and read the answers that a person types.
 
     Args:
-        asks: has the questions, and keeps the answers.
-        count: most questions.
-        show: what a question looks like.
+        questioner: chooses the questions and keeps the answers.
+        count: maximum number of questions.
+        show: renders a question.
 
     Raises:
         OutputError: an answer cannot be written.
 
     """
     done = 0
-    while done < count and (question := asks.question()) is not None:
+    while done < count and (question := questioner.question()) is not None:
         screen = console.stdout()
         screen.print()
         screen.print(show(question))
@@ -94,22 +94,22 @@ def at_terminal(asks: Asks[Q], count: int, show: Callable[[Q], RenderableType]) 
         if said == "quit":
             return
         try:
-            done = _heed(asks, question, said, done)
+            done = _apply(questioner, question, said, done)
         except (ContradictionError, LikelihoodError) as error:
             console.note(f"not kept: {error}")
 
 
-def by_lines(asks: Asks[Q], count: int) -> None:
+def by_lines(questioner: Questioner[Q], count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
-    An answer that cannot hold is not kept, and a line says why.
+    An answer that contradicts others is not kept, and a line says why.
 
     Args:
-        asks: has the questions, and keeps the answers.
-        count: most questions.
+        questioner: chooses the questions and keeps the answers.
+        count: maximum number of questions.
 
     Raises:
-        BadRecord: a line that is no answer.
+        BadRecord: a line that is not an answer.
         OutputError: an answer cannot be written.
 
     """
@@ -117,7 +117,7 @@ def by_lines(asks: Asks[Q], count: int) -> None:
 
     said_lines = lines_of(sys.stdin.buffer, called("-"))
     done = 0
-    while done < count and (question := asks.question()) is not None:
+    while done < count and (question := questioner.question()) is not None:
         console.print_json({"question": question.to_json()})
         sys.stdout.flush()
         number, line = next(said_lines, (0, None))
@@ -125,23 +125,23 @@ def by_lines(asks: Asks[Q], count: int) -> None:
         if said == "quit":
             return
         try:
-            done = _heed(asks, question, said, done)
+            done = _apply(questioner, question, said, done)
         except (ContradictionError, LikelihoodError) as error:
             console.print_json({"refused": str(error)})
 
 
-def _heed(asks: Asks[Q], question: Q, said: Said, done: int) -> int:
-    """Do what was said; returns how many questions are done by then."""
-    # an answer that was given is kept whole
+def _apply(questioner: Questioner[Q], question: Q, said: Reply, done: int) -> int:
+    """Apply an answer or a command, and return the number of questions answered so far."""
+    # a signal must not lose half of an answer
     with interrupts.deferred():
         if said == "undo":
-            return done - 1 if asks.undo() else done
+            return done - 1 if questioner.undo() else done
         assert said != "quit"
-        asks.answer(question, said)
+        questioner.answer(question, said)
         return done + 1
 
 
-def _typed(prompt: str) -> Said:
+def _typed(prompt: str) -> Reply:
     while True:
         sys.stdout.write(prompt)
         sys.stdout.flush()
@@ -154,8 +154,8 @@ def _typed(prompt: str) -> Said:
         console.note(f'expected y, n, s, u or q, got "{quoted(line.strip())}"')
 
 
-def _read(line: bytes, where: str) -> Said:
-    """What a line says."""
+def _read(line: bytes, where: str) -> Reply:
+    """The answer or command of a line."""
     from kbforge.files.answers import record_of, same_of
     from kbforge.files.fragments import parse_json, shown
 
@@ -173,7 +173,7 @@ def _read(line: bytes, where: str) -> Said:
 
 
 def side_by_side(a: Fragment, b: Fragment) -> Table:
-    """Both fragments beside each other; what only one of them says stands out."""
+    """Both fragments side by side; values of only one of them are highlighted."""
     from rich.table import Table
     from rich.text import Text
 
@@ -214,36 +214,36 @@ def _vectors(*fragments: Fragment) -> list[str]:
 
 
 def show_evidence(evidence: Evidence) -> RenderableType:
-    """Both fragments beside each other, their clusters, and what each attribute says."""
+    """Both fragments side by side, their clusters, and the contribution of each attribute."""
     from rich.console import Group
     from rich.text import Text
 
     question = evidence.question
     state = "together" if question.joined else "apart"
-    # the colour is of nobody: what is believed is not what is so
+    # dim, because a belief is not a fact
     head = (
         f"now {state}; one entity with probability {percent(question.believed)}"
         f" (reported {percent(question.reported)});"
-        f" the answer is expected to set {question.value:.2g} fragments right"
+        f" the answer is expected to correct {question.value:.2g} fragments"
     )
     parts: list[RenderableType] = [
         Text(head, style="dim"),
         Text(),
         side_by_side(evidence.first.fragment, evidence.second.fragment),
         Text(),
-        *_company(evidence),
+        *_others(evidence),
     ]
     if evidence.explanation is not None:
-        others = "the first one"
+        others = "the first"
         if evidence.compared > 1:
-            others = f"the {evidence.compared:,} of the first one"
+            others = f"the {evidence.compared:,} fragments of the first"
         unit = "nats" if evidence.probability else "score"
-        why = Text(f"what speaks for the second one's being with {others}, {unit}:", style="dim")
+        why = Text(f"evidence that the second belongs with {others} ({unit}):", style="dim")
         parts += [Text(), why, _reasons(evidence.explanation)]
     return Group(*parts)
 
 
-def _company(evidence: Evidence) -> list[RenderableType]:
+def _others(evidence: Evidence) -> list[RenderableType]:
     """The other fragments of their clusters."""
     from rich.text import Text
 

@@ -33,13 +33,13 @@ def check(
         console.print_json(found.to_json())
     else:
         for table, rows in found.rows.items():
-            typer.echo(f"{table:<9} {rows:>12,} rows as they were written")
+            typer.echo(f"{table:<9} {rows:>12,} rows intact")
         for sentence in found.damage:
             typer.echo(f"damage: {sentence}")
         typer.echo(
             f"{quoted(found.path, 400)} is damaged: restore it from a copy"
             if found.damage
-            else f"{quoted(found.path, 400)} is whole"
+            else f"{quoted(found.path, 400)} is intact"
         )
     if found.damage:
         raise typer.Exit(1)

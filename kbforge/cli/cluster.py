@@ -1,4 +1,4 @@
-"""`kbforge cluster`: fragments in, a knowledge base out."""
+"""`kbforge cluster`: groups fragments into the entities of a knowledge base."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_FEW = 20  # so few fragments may well be one entity
+_FEW = 20  # up to so many fragments may well be one entity
 
 
 @app.command()
@@ -181,7 +181,7 @@ def cluster(
     require_executor(executor, address, choices, scorers)
     if executor is not None and into is not None:
         raise UsageError(
-            "--executor and --into exclude each other: a store takes in fragments by itself"
+            "--executor and --into exclude each other: a store adds fragments without workers"
         )
     if workers is not None and executor is None:
         use_workers(workers)
@@ -196,7 +196,7 @@ def cluster(
         "a knowledge base is",
         f"kbforge cluster {quoted(fragments, 400)} -o kb.jsonl, and then kbforge export kb.jsonl "
         f"-o {quoted(output, 400)}",
-        f"kbforge cluster {quoted(fragments, 400)} --into {quoted(output, 400)} makes a store",
+        f"kbforge cluster {quoted(fragments, 400)} --into {quoted(output, 400)} creates a store",
     )
     require_apart(output, [*inputs, *options.files_of(settings, likelihood, surrogate)])
     require_apart(partial_name(output), inputs)
@@ -207,10 +207,10 @@ def cluster(
     reading = time.perf_counter() - begin
     with stoppable() as told:
         kb = run(everything, choices, told.on_step, crew, told.on_stage)
-    for sentence in (*kb.notes, *_doubts(kb)):
+    for sentence in (*kb.notes, *_warnings(kb)):
         console.note(f"note: {sentence}")
     target = kb.target(output)
-    # from here on the result is there, and nothing may lose it
+    # the result exists from here on, and nothing may lose it
     begin = time.perf_counter()
     with interrupts.deferred():
         _save(kb.write_as, target)
@@ -228,10 +228,10 @@ def cluster(
 
 
 def _require_no_output(context: typer.Context) -> None:
-    """Refuse a file of entities beside a store.
+    """Refuse `-o` beside a store.
 
     Raises:
-        UsageError: it was named.
+        UsageError: the command line has it.
 
     """
     source = context.get_parameter_source("output")
@@ -242,15 +242,15 @@ def _require_no_output(context: typer.Context) -> None:
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:
-    """What an interrupted run has got to, in words."""
+    """How far an interrupted run got, in words."""
     count = kb.posterior.n_fragments
     if count < total:
         return f"the first {count:,} of {total:,} fragments"
-    return f"all {total:,} fragments, grouped as well as was found by then"
+    return f"all {total:,} fragments, in the best grouping so far"
 
 
-def _doubts(kb: KnowledgeBase) -> Iterator[str]:
-    """What of a result looks wrong without labels: that nearly everything became one entity."""
+def _warnings(kb: KnowledgeBase) -> Iterator[str]:
+    """Warnings about a result that looks wrong: one entity holds most of the fragments."""
     total = kb.posterior.n_fragments
     found = chain.from_iterable(kb.posterior.estimates())
     largest = max(map(len, found), default=0)
@@ -286,7 +286,7 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
         table.add_row("ended by", figures["ended"])
     table.add_row("model evaluations", f"{figures['model_evaluations']:,}")
     if figures["evaluations_in_vain"]:
-        table.add_row("and ahead in vain", f"{figures['evaluations_in_vain']:,}")
+        table.add_row("of them unused", f"{figures['evaluations_in_vain']:,}")
     table.add_row("alpha", f"{figures['alpha']:,.6g}")
     console.stderr().print(table)
     parts = ("reading", "preparing", "clustering", "writing")
@@ -307,7 +307,7 @@ def _take_in(
     as_json: bool,
     inputs: Sequence[str | None],
 ) -> None:
-    """Take a file into a store and say what came of it.
+    """Add a file to a store and print a summary.
 
     Raises:
         KBForgeError: as `kbforge.jobs.living.take_in.take_in`, or the file cannot be read.
@@ -327,8 +327,8 @@ def _take_in(
         console.note(f"note: {sentence}")
     if taken.worth_it:
         console.note(
-            f"note: the fragments that came since the models learned differ by {taken.drift:.2f}, "
-            f"or outnumber those; kbforge refit {quoted(into, 400)} learns again"
+            f"note: the fragments added since the models learned differ by {taken.drift:.2f}, or "
+            f"outnumber the others; kbforge refit {quoted(into, 400)} learns again"
         )
     if as_json:
         console.print_json(taken.summary())
@@ -350,9 +350,9 @@ def _print_taken(taken: Taken, into: str) -> None:
     table.add_column(justify="right")
     table.add_row("added", f"{taken.added:,}")
     if taken.replaced:
-        table.add_row("of them in the place of others", f"{taken.replaced:,}")
+        table.add_row("of them replaced", f"{taken.replaced:,}")
     if taken.skipped:
-        table.add_row("there already", f"{taken.skipped:,}")
+        table.add_row("skipped", f"{taken.skipped:,}")
     table.add_row("fragments", f"{taken.fragments:,}")
     table.add_row("entities", f"{taken.entities:,}")
     table.add_row("subproblems", f"{taken.subproblems:,}")
@@ -370,19 +370,19 @@ def _print_taken(taken: Taken, into: str) -> None:
 
 
 class _SavedElsewhere(OutputError):
-    """The result is in another place; the message names it."""
+    """The result is in another file, which the message names."""
 
 
 def _save(write: Callable[[str], None], target: str) -> None:
     """Write a result.
 
     Args:
-        write: writes it to the file that it is given; may be called several times.
-        target: where it should go.
+        write: writes the result to a file; may be called several times.
+        target: the file that the user named.
 
     Raises:
-        _SavedElsewhere: it is in another place now.
-        OutputError: it cannot be written anywhere.
+        _SavedElsewhere: the result is in another file.
+        OutputError: no file could be written.
 
     """
     while True:
@@ -400,13 +400,15 @@ def _save(write: Callable[[str], None], target: str) -> None:
                 ) from error
             if not _somebody_there():
                 raise
-            console.note(f"{error}, nor anywhere else; make room and press Enter, or Ctrl-C")
+            console.note(
+                f"{error}, and no other place takes it; free space and press Enter, or Ctrl-C"
+            )
             if not sys.stdin.readline():
                 raise
 
 
 def _elsewhere(target: str) -> Iterator[str]:
-    """Names of new files in the current folder and in the one for temporary files."""
+    """Names of new files in the current folder and in the folder of temporary files."""
     name = "kb.jsonl" if target == "-" else Path(target).name
     plain = name.removesuffix(".gz")
     folders = [os.getcwd()]

@@ -1,4 +1,4 @@
-"""What all verbs share on the terminal: messages on stderr, results on stdout."""
+"""The terminal, for all verbs: messages go to stderr, results to stdout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbforge.jobs.living.events import Done
 
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
-_SPEED_SECONDS = 120.0  # the time left is by the speed of so long: a slow step takes many of them
+_SPEED_SECONDS = 120.0  # the time left is estimated over so long, because a step may be slow
 
 
 def stderr() -> Console:
@@ -32,7 +32,7 @@ def stdout() -> Console:
 
 
 def _console(to_stderr: bool) -> Console:
-    """A console that escapes whatever a terminal would obey, except its own styles."""
+    """A console that escapes control characters in the text that it prints."""
     from rich.console import Console, ConsoleOptions, RenderableType, RenderHook
     from rich.segment import Segment
 
@@ -63,14 +63,14 @@ def _console(to_stderr: bool) -> Console:
 
 
 def note(message: str) -> None:
-    """One plain line on stderr; whatever a name or a path in it holds, a terminal obeys nothing."""
+    """Print one plain line on stderr, with control characters escaped."""
     print(escaped(message), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line of stdout, keys in the given order.
+    """Print one JSON object on one line of stdout, keys in the given order.
 
-    What a terminal would obey is escaped, which means the same to a reader of JSON.
+    Control characters are escaped, which means the same to a reader of JSON.
     """
     import orjson
 
@@ -79,7 +79,7 @@ def print_json(value: Any) -> None:
     except orjson.JSONEncodeError:
         import json
 
-        # a path may hold bytes that are no text, which only this one writes
+        # a path may have bytes that are not text, which only this encoder writes
         text = json.dumps(value, default=lambda number: number.item())
     sys.stdout.write(escaped_lines(text) + "\n")
 
@@ -97,10 +97,10 @@ def print_done(done: Done, store: str, what: str, as_json: bool) -> None:
 
 
 class Sign(Protocol):
-    """A sign of life while there is nothing to count."""
+    """A sign of life during work that has nothing to count."""
 
     def say(self, doing: str) -> None:
-        """Show what is being done now."""
+        """Name the current work."""
         ...
 
 
@@ -109,19 +109,19 @@ def working(description: str) -> Iterator[Sign]:
     """Show a moving sign on a terminal, and a line every ten seconds elsewhere.
 
     Args:
-        description: what is being done at first.
+        description: the work at first.
 
     """
     console = stderr()
     if console.is_terminal:
         with console.status(escaped(description)) as status:
-            yield _Moving(status)
+            yield _RichSign(status)
         return
-    with _Lines(description) as lines:
+    with _PlainSign(description) as lines:
         yield lines
 
 
-class _Moving:
+class _RichSign:
     def __init__(self, status: Status) -> None:
         self._status = status
 
@@ -131,8 +131,8 @@ class _Moving:
         self._status.update(Text(escaped(doing)))
 
 
-class _Lines:
-    """A thread that says every ten seconds what is being done: one stage may take minutes."""
+class _PlainSign:
+    """A thread that names the current work every ten seconds: one stage may take minutes."""
 
     _SECONDS = 10.0
 
@@ -144,7 +144,7 @@ class _Lines:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, daemon=True)
 
-    def __enter__(self) -> _Lines:
+    def __enter__(self) -> _PlainSign:
         self._thread.start()
         return self
 
@@ -167,7 +167,7 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
     Args:
         columns: texts with `{task.fields[...]}` placeholders, shown on a line below the bar.
         total: the number of units, None if unknown.
-        description: what is being done.
+        description: the work.
 
     """
     console = stderr()
@@ -180,7 +180,7 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
     from rich.text import Text
 
     class TwoLines(RichProgress):
-        """The bar, and below it the fields: one line of both is too long for most terminals.
+        """The bar, and the fields below it: most terminals are too narrow for one line of both.
 
         Neither wraps: a narrow terminal gets a shorter bar, and the fields end in an ellipsis.
         """
@@ -206,7 +206,7 @@ def progress(*columns: Any, total: float | None, description: str) -> Iterator[_
 
 
 class _Bar:
-    """What a verb does to a progress bar."""
+    """A progress bar."""
 
     def update(self, completed: float, **fields: str) -> None:
         """Show `completed` units and the fields that the columns name."""
@@ -221,8 +221,8 @@ class _RichBar(_Bar):
         self._task: Any = None
 
     def update(self, completed: float, **fields: str) -> None:
-        # the task starts with its first fields, because columns may not name missing ones, and
-        # with what was done before, which says nothing about its speed
+        # the task starts with its first fields, because columns must not name missing ones, and
+        # with the units done before, which say nothing about its speed
         if self._task is None:
             self._task = self._bar.add_task(
                 self._description, total=self._total, completed=completed, **fields
@@ -238,7 +238,7 @@ class _PlainBar(_Bar):
 
         self._description, self._total, self._clock = description, total, time.monotonic
         self._due = self._clock() + self._SECONDS
-        self._first: tuple[float, float] | None = None  # when the first update came, and its count
+        self._first: tuple[float, float] | None = None  # time and count of the first update
 
     def update(self, completed: float, **fields: str) -> None:
         now = self._clock()
@@ -251,7 +251,7 @@ class _PlainBar(_Bar):
         note(f"{self._description}: {completed:,.12g}{total}{rest}{self._left(now, completed)}")
 
     def _left(self, now: float, completed: float) -> str:
-        """The time left by the speed since the first update."""
+        """The time left, by the speed since the first update."""
         assert self._first is not None
         begin, done = self._first
         if self._total is None or completed <= done or completed >= self._total:

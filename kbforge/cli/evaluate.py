@@ -180,7 +180,7 @@ def print_reliability(done: ReliabilityReport, as_json: bool) -> None:
         f"{scores.gold_clusters:,}; B-cubed F1 {scores.bcubed_f1_harmonic:.4f} (harmonic)"
     )
     if done.unlabelled:
-        screen.print(f"without a label, and not judged: {done.unlabelled:,}")
+        screen.print(f"without a label, so not evaluated: {done.unlabelled:,}")
     screen.print()
     title = f"pairs reported above {done.settings.least:.0%}"
     screen.print(render(title, "truly together", done.pairs.raw, done.pairs.mapped))

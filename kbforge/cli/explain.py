@@ -1,4 +1,4 @@
-"""`kbforge explain`: why a fragment is in its entity."""
+"""`kbforge explain`: explains why a fragment is in its entity."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def explain(
         raise UsageError("give --fragment for one explanation or --output for all of them")
     if output is not None:
         if as_json:
-            raise UsageError("--json goes with --fragment; what --output writes is JSON lines")
+            raise UsageError("--json goes with --fragment; --output writes JSON lines")
         require_apart(output, [kb, calibration, *options.files_of(settings, likelihood)])
         require_writable(output)
     choices = options.choices_of(context)

@@ -1,4 +1,4 @@
-"""`kbforge export`: a knowledge base in another format."""
+"""`kbforge export`: writes a knowledge base in another format."""
 
 from __future__ import annotations
 

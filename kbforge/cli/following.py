@@ -1,4 +1,4 @@
-"""The stages of a run before its first step, then a bar of fragments or rounds."""
+"""The progress of a clustering: its stages before the first step, then a bar."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _COLUMNS = (
     "10^{task.fields[log10_effective_particles]} particles",
     "{task.fields[model_evaluations]} evaluations",
 )
-_ENOUGH = 3  # fragments or rounds that show a speed
+_ENOUGH = 3  # fragments or rounds are enough to measure a speed
 _SECONDS_TO_TELL = 10.0
-_LONG = 120.0  # seconds that are worth a sentence
+_LONG = 120.0  # seconds left that are worth a note
 _OFFLINE_COLUMNS = (
     "{task.fields[speed]}",
     "{task.fields[clusters]} clusters",
@@ -31,12 +31,12 @@ _OFFLINE_COLUMNS = (
 )
 
 
-class Following(NamedTuple):
-    """What is to be told of a run.
+class RunCallbacks(NamedTuple):
+    """Functions that a run calls.
 
     Attributes:
-        on_step: of its steps.
-        on_stage: of its stages before the first step.
+        on_step: after a step.
+        on_stage: at the begin of each stage before the first step.
 
     """
 
@@ -45,14 +45,14 @@ class Following(NamedTuple):
 
 
 @contextlib.contextmanager
-def following() -> Iterator[Following]:
-    """Show a run: what is prepared before the first step, then a bar."""
+def following() -> Iterator[RunCallbacks]:
+    """Show the progress of a run: the stages before the first step, then a bar."""
     import time
 
     begin = time.monotonic()
     shown = -math.inf
     bar: Any = None
-    first = 0  # what was done at the first step, before the speed is measured
+    first = 0  # units done at the first step, before the speed is measured
     told = False
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(contextlib.ExitStack())
@@ -65,10 +65,10 @@ def following() -> Iterator[Following]:
             nonlocal begin, first, shown, bar, told
             now = time.monotonic()
             done, total, fields = figures(progress, now - begin, first)
-            if bar is None:  # the first step tells what there is to count
+            if bar is None:  # only the first step knows the unit and the total
                 before.close()
                 bar = stack.enter_context(bar_for(progress))
-                begin, first = now, done  # what was prepared before says nothing about the speed
+                begin, first = now, done  # the stages before say nothing about the speed
             elif now - shown < 0.1 and done != total:
                 return
             shown = now
@@ -76,19 +76,19 @@ def following() -> Iterator[Following]:
             if not told and (rest := time_left(done - first, done, total, now - begin)) > _LONG:
                 told = True
                 console.note(
-                    f"note: at this speed it takes {lasting(rest)} more; --limit takes in fewer "
+                    f"note: at this speed it takes {lasting(rest)} more; --limit reads fewer "
                     "fragments, and n-grams are faster than a language model"
                 )
 
         on_step.seldom = True  # type: ignore[attr-defined]
-        yield Following(on_step, on_stage)
+        yield RunCallbacks(on_step, on_stage)
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[Following]:
-    """As `following`; a signal ends the run after the current step.
+def stoppable() -> Iterator[RunCallbacks]:
+    """Like `following`, but a signal ends the run after the current step.
 
-    Before the first step, while a likelihood learns, there is nothing to keep: it ends at once.
+    Before the first step, there is nothing to keep, so the run ends at once.
     """
     from kbforge.contracts import Interrupted
 
@@ -114,7 +114,7 @@ def stoppable() -> Iterator[Following]:
 
 
 def speed(done: int, seconds: float, unit: str) -> str:
-    """How fast a run is: `175 fragments/s`, `2.5 rounds/s`, or `12 s a fragment` if it is slow."""
+    """The speed of a run: `175 fragments/s`, `2.5 rounds/s`, or `12 s a fragment` if it is slow."""
     rate = done / max(seconds, 1e-9)
     if rate >= 9.95:
         return f"{rate:,.0f} {unit}s/s"
@@ -126,13 +126,13 @@ def speed(done: int, seconds: float, unit: str) -> str:
 
 
 def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
-    """Seconds until the end by the speed so far; 0 if there is no end or too little was measured.
+    """Seconds until the end, by the speed so far; 0 if that is unknown.
 
     Args:
-        measured: fragments or rounds that took `seconds`.
+        measured: fragments or rounds in `seconds`.
         done: fragments or rounds so far.
-        total: where the run ends.
-        seconds: what the measured ones took.
+        total: fragments or rounds of the whole run; None if unknown.
+        seconds: time of the measured ones.
 
     """
     if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
@@ -141,7 +141,7 @@ def time_left(measured: int, done: int, total: int | None, seconds: float) -> fl
 
 
 def bar_for(progress: Progress) -> Any:
-    """A bar of fragments, or of rounds for a method that goes over all of them again and again."""
+    """A bar of fragments, or of rounds for a method that repeats over all fragments."""
     rounds = progress.rounds
     columns = _COLUMNS if rounds is None else _OFFLINE_COLUMNS
     total = progress.total if rounds is None else rounds.most
@@ -151,12 +151,12 @@ def bar_for(progress: Progress) -> Any:
 def figures(
     progress: Progress, seconds: float, first: int = 0
 ) -> tuple[int, int | None, dict[str, str]]:
-    """How much is done, of how much if that is known, and the bar's fields.
+    """The units done, their total (None if unknown), and the bar's fields.
 
     Args:
-        progress: what a step told.
-        seconds: since `first` fragments or rounds were done.
-        first: does not count for the speed.
+        progress: of the last step.
+        seconds: time since `first` fragments or rounds were done.
+        first: units that do not count for the speed.
 
     """
     rounds, evaluations = progress.rounds, f"{progress.model_evaluations:,}"

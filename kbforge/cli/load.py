@@ -1,4 +1,4 @@
-"""`kbforge load`: any source to canonical fragments."""
+"""`kbforge load`: reads fragments from any source."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The `kbforge` program: finds its verbs as plugins, turns errors into sentences.
+"""The `kbforge` program: finds its verbs as plugins, and turns errors into sentences.
 
-Every verb is an entry point in the group `kbforge.commands` whose object is a Typer app with one
-command (or sub-commands). The help page imports the verbs; one that fails to import is listed as
-broken and hurts no other.
+Every verb is an entry point in the group `kbforge.commands`. Its object is a Typer app with one
+command (or sub-commands). The help page imports the verbs. A verb that fails to import is listed as
+broken, and the others work.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kbforge.errors import KBForgeError, PluginError, escaped
 from kbforge.registry.blame import blamed
 from kbforge.version import __version__
 
-# The panels of the help page. Our verbs that are not named here stand in the last one; a stranger's
-# have a panel of their own.
+# The panels of the help page. The last one also has our verbs that are not named here; the verbs of
+# another distribution have a panel of their own.
 _PANELS = {
     "Start": ("load", "cluster", "show", "explain", "evaluate", "export", "report"),
     "Living knowledge base": ("status", "changes", "review", "decide", "remove", "refit", "check"),
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
-    "More": ("run", "plugins", "lab"),
+    "More": ("run", "plot", "plugins", "lab"),
 }
 _OWN_DISTRIBUTION = "kbforge"
 _MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
@@ -55,13 +55,13 @@ class _Verbs(TyperGroup):
             return _broken(cmd_name, error)
         command.name = cmd_name
         _shorten_help(command)
-        # one line, and no markup: a stranger's brackets must not break everyone's help page
+        # one line without markup: brackets of another distribution must not break the help page
         command.short_help = command.get_short_help_str(200).replace("[", "\\[")
         command.rich_help_panel = _panel(cmd_name)
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The verbs by panel, also where there is no rich text."""
+        """Write the verbs by panel where there is no rich text."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             help_line = self.get_command(ctx, name).get_short_help_str(200)
@@ -90,7 +90,7 @@ class _Verbs(TyperGroup):
 
 @contextlib.contextmanager
 def _ended_in_words() -> Iterator[None]:
-    """Typer would end a closed pipe with an error, and an interrupt without a word."""
+    """End on an interrupt with a sentence, and on a closed pipe without an error."""
     try:
         yield
     except KeyboardInterrupt:
@@ -101,7 +101,7 @@ def _ended_in_words() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _escaped_usage() -> Iterator[None]:
-    """What was typed comes back in Typer's messages, and a terminal must not obey it."""
+    """Escape what the user typed, which Typer repeats in its messages."""
     try:
         yield
     except UsageMistake as error:
@@ -164,13 +164,13 @@ def _help_all(further: Sequence[Any], hidden: bool) -> Any:
 
 
 def _unwrapped(text: str) -> str:
-    """One line a paragraph, so that the terminal's width decides where lines end."""
+    """One line per paragraph: the terminal's width then decides where lines end."""
     paragraphs = text.split("\n\n")
     return "\n\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
 
 
 def _broken(name: str, error: PluginError) -> Any:
-    """A stand-in for a verb that cannot be loaded: listed in the help, and says why when run."""
+    """A stand-in for a verb that cannot be loaded: it is listed, and says why when it is run."""
     app = typer.Typer(add_completion=False)
 
     @app.command(
@@ -224,8 +224,8 @@ def kbforge(
 def main() -> None:
     """Run the program and exit.
 
-    The exit code is 0 when it is done, 1 for an error, 2 for wrong usage, and 128 and the signal's
-    number when it was ended from outside: 130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
+    The exit code is 0 for success, 1 for an error, 2 for wrong usage, and 128 plus the signal's
+    number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     _occupy_closed_streams()
     try:
@@ -246,10 +246,10 @@ def main() -> None:
 
 
 def _occupy_closed_streams() -> None:
-    """Open what was closed as a file that can be neither read nor written.
+    """Replace closed standard streams by files that can be neither read nor written.
 
-    The next file to be opened would take its number otherwise, and get what belongs on a terminal.
-    What is written to standard error then goes nowhere.
+    Otherwise the next file that is opened would take their number, and receive the output. Text for
+    a closed standard error is discarded.
     """
     if sys.stdin is None:
         sys.stdin = _unusable(0, os.O_WRONLY, "r")
@@ -273,20 +273,20 @@ def _fail(sentence: str, code: int) -> NoReturn:
 
 
 def _end_quietly() -> NoReturn:
-    """The reader of our pipe went away: no error, and nothing may be flushed at exit."""
+    """Exit without an error after the reader of a pipe went away; flush nothing."""
     _drop_output()
     sys.exit(0)
 
 
 def _sentence(error: OSError) -> str:
-    """What a file, or a standard stream, would not take."""
+    """The sentence for a file, or a standard stream, that failed."""
     from kbforge.files.io import reason_of
 
     return f"{error.filename or 'cannot write standard output'}: {reason_of(error)}"
 
 
 def _leave(code: str | int | None) -> NoReturn:
-    """Exit; what a full disk does not take is an error, and cannot be flushed at exit either."""
+    """Flush and exit; a full disk is an error, and then nothing may be flushed again."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

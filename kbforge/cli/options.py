@@ -142,7 +142,7 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON ob
 
 
 def choices_of(context: typer.Context) -> Choices:
-    """The user's choices, from the options that the verb declares; defaults for the others.
+    """The user's choices, by the options that the verb has; defaults for the others.
 
     `--set` reaches the kinds of plugin that the verb has an option for.
 
@@ -190,11 +190,11 @@ def files_of(settings: Iterable[str] | None, *models: str | None) -> list[str]:
 
 
 def first_given(context: typer.Context, names: Iterable[str]) -> str | None:
-    """The first of these parameters that the command line sets, as the user writes it.
+    """The first of these parameters that the command line sets, by the name that the user types.
 
     Args:
         context: of the verb.
-        names: of the verb's parameters, as Python has them.
+        names: of parameters of the verb's function.
 
     """
     wanted = set(names)

@@ -1,4 +1,4 @@
-"""`kbforge refit`: the models of a store learn again, or its old mistakes are searched for."""
+"""`kbforge refit`: learns the models of a store again, or searches for better groupings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def refit(
     was, now = done.told["alpha_before"], done.told["alpha"]
     what = f"learned again, alpha {now:,.4g} (it was {was:,.4g})"
     if done.told["already"]:
-        what = "nothing was written since the models learned"
+        what = "nothing has changed since the models learned"
     console.print_done(done, store, what, as_json)
 
 

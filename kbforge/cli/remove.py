@@ -1,4 +1,4 @@
-"""`kbforge remove`: take fragments out of a store."""
+"""`kbforge remove`: removes fragments from a store."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def remove(
     done = remover(store, fragments or (), source)
     gone = counted(done.told["removed"], "fragment")
     how = "erased" if secure else "removed"
-    what = f"all of it was {how} before" if done.told["already"] else f"{gone} {how}"
+    what = f"all of them were {how} before" if done.told["already"] else f"{gone} {how}"
     console.print_done(done, store, what, as_json)

@@ -1,4 +1,4 @@
-"""`kbforge report`: a knowledge base as one page of HTML."""
+"""`kbforge report`: writes a knowledge base as one HTML page."""
 
 from __future__ import annotations
 

@@ -107,10 +107,10 @@ def _review_file(
     from kbforge.fit.review import FileReview
 
     if fragments == "-":
-        raise UsageError("answers come from standard input, so fragments cannot; name their file")
+        raise UsageError("standard input has the answers, so the fragments need a file")
     if output == "-" or output.endswith(_PACKED):
         raise UsageError(
-            f"--output {quoted(output, 400)}: expected a plain file, for it grows with each answer"
+            f"--output {quoted(output, 400)}: expected a plain file, to append answers to"
         )
     given = context.params
     models = options.files_of(given["settings"], given["likelihood"])
@@ -142,7 +142,7 @@ def _say(labelling: FileReview, file: AnswerFile, fragments: str) -> None:
     console.note(str(labelling.changed()))
     kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
     command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
-    console.note(f"{kept}; {command} chooses by them")
+    console.note(f"{kept}; {command} uses them")
 
 
 def _review_store(store: str, count: int, by_line: bool) -> None:
@@ -159,7 +159,7 @@ def _review_store(store: str, count: int, by_line: bool) -> None:
             else:
                 at_terminal(review.asks, count, show_evidence)
             if review.asks.question() is None:
-                console.note("nothing is left to ask")
+                console.note("no questions are left")
         except KeyboardInterrupt:
             interrupted = True
         done = review.done()

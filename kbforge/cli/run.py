@@ -1,4 +1,4 @@
-"""`kbforge run`: a pipeline of verbs, skipping what has not changed."""
+"""`kbforge run`: runs the steps of a pipeline that changed."""
 
 from __future__ import annotations
 

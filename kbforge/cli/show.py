@@ -1,4 +1,4 @@
-"""`kbforge show`: entities with the provenance of every value, and how similar fragments are."""
+"""`kbforge show`: shows entities with the sources of every value, and similar fragments."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _show_similar(
         raise UsageError("only one of KB and --confidence-map can be standard input")
     calibrate = None if confidence_map is None else read_confidence(confidence_map).pairs.one
     entities = None
-    if kb == "-":  # it is read once
+    if kb == "-":  # standard input can be read once
         entities = list(read_entities(kb))
     elif is_store(kb):
         entities = around(kb, [fragment] if other is None else [fragment, other])
@@ -221,11 +221,11 @@ def _print(found: list[Similar]) -> None:
 
     calibrated = any(one.calibrated is not None for one in found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("one entity", justify="right", no_wrap=True)
+    table.add_column("probability", justify="right", no_wrap=True)
     if calibrated:
         table.add_column("calibrated", justify="right", no_wrap=True)
     table.add_column("fragment", overflow="fold")
-    table.add_column("of", overflow="fold")
+    table.add_column("entity", overflow="fold")
     for one in found:
         cells = [_range(one)]
         if calibrated:

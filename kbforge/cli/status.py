@@ -1,4 +1,4 @@
-"""`kbforge status`: a store at a glance."""
+"""`kbforge status`: describes a store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _print(found: Status) -> None:
         "likelihood": quoted(found.likelihood, 400),
         "alpha": f"{found.alpha:,.6g}",
         "learned from": f"{found.learned_from:,}",
-        "came since": f"{found.came_since:,}",
+        "added since": f"{found.came_since:,}",
         "drift": f"{found.drift:.2f}",
         "megabytes": f"{found.megabytes:,.1f}",
     }
@@ -72,7 +72,7 @@ def _print(found: Status) -> None:
     out = console.stdout()
     out.print(table)
     runs = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("run", "verb", "added", "removed", "entities", "lasting", "of"):
+    for name in ("run", "event", "added", "removed", "entities", "time", "about"):
         runs.add_column(name, overflow="fold")
     for run in found.runs[-_RUNS:]:
         verb = run.verb if run.finished else f"{run.verb} (not finished)"
@@ -92,6 +92,6 @@ def _print(found: Status) -> None:
         most = ", ".join(quoted(name) for name in found.drift_by_attribute)
         of = f" (most in {most})" if most else ""
         console.note(
-            f"note: what came since differs from what the models learned from{of}, or is more than "
-            f"that; kbforge refit {quoted(found.path, 400)} learns again"
+            f"note: the fragments added since differ from those that the models learned from{of}, "
+            f"or outnumber them; kbforge refit {quoted(found.path, 400)} learns again"
         )

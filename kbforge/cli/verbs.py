@@ -1,4 +1,4 @@
-"""The verbs of the command line as a pipeline sees them: their options, and how to run one."""
+"""The installed verbs, for pipelines: their options, and how to run them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kbforge.words import did_you_mean
 if TYPE_CHECKING:
     from kbforge.recipe.read import Option
 
-# Typer carries its own copy of click, and names no class above that of a bad value
+# Typer has its own copy of click, which exports only this subclass
 UsageMistake: Any = typer.BadParameter.__base__
 
 
 class InstalledVerb:
-    """A verb that a distribution registered, and its sub-command.
+    """A verb of an installed distribution, or its sub-command.
 
     Args:
         words: the verb and its sub-commands.
 
     Raises:
-        KBForgeError: no such verb, or it is broken.
+        KBForgeError: there is no such verb, or it is broken.
 
     """
 
@@ -39,7 +39,7 @@ class InstalledVerb:
 
     @property
     def program(self) -> str:
-        """kbforge, and the distribution of a stranger's verb, with their versions."""
+        """kbforge with its version, and the distribution if it is another."""
         ours, plugin = f"kbforge {__version__}", self._distribution
         if plugin.distribution == "kbforge":
             return ours
@@ -52,14 +52,14 @@ class InstalledVerb:
         return {option.name: option for option in map(_option, params)}
 
     def run(self, arguments: Sequence[str]) -> int:
-        """Call the verb as the command line would."""
+        """Call the verb with the arguments of a command line."""
         try:
             with blamed():
                 code = self._command.main(
                     list(arguments), prog_name=self._called, standalone_mode=False
                 )
         except SystemExit as error:
-            # a text instead of a number means 1
+            # a text means exit code 1
             code = error.code if isinstance(error.code, int | None) else 1
         except UsageMistake as error:
             said = " ".join(str(error.format_message()).split())
@@ -68,7 +68,7 @@ class InstalledVerb:
 
 
 def verb_called(name: str) -> Any:
-    """The command that a distribution registered under a name.
+    """The command that a distribution registered as this verb.
 
     Raises:
         PluginError: there is none, or it is broken.
@@ -77,14 +77,14 @@ def verb_called(name: str) -> Any:
     app = registry.load("commands", name)
     try:
         return typer.main.get_command(app)
-    except Exception as error:  # whatever a stranger's app makes Typer raise
+    except Exception as error:  # whatever another distribution's app makes Typer raise
         raise PluginError(
             f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
 
 
 def _command_of(words: Sequence[str]) -> Any:
-    """The command behind a verb, sub-commands followed."""
+    """The command of a verb and its sub-commands."""
     command = verb_called(words[0])
     for used, word in enumerate(words[1:], 1):
         members = getattr(command, "commands", {})

@@ -108,7 +108,7 @@ def evidence(joined: bool, explanation: Explanation | None = None, n: int = 2) -
 def test_evidence_is_both_sides_their_company_and_why() -> None:
     said = shown(evidence(False, Explanation(0.5, {"name": 3.25, "x": -1.0}), n=6))
     assert "now apart; one entity with probability 55 % (reported 40 %)" in said
-    assert "set 1.2 fragments right" in said
+    assert "correct 1.2 fragments" in said
     assert "f0 is with 6 others:" in said
     assert "f1 is with 6 others:" in said
     assert said.count("… and 2 more") == 2

@@ -67,7 +67,7 @@ def test_an_unknown_ending_is_one_sentence(program, files, tmp_path, name, sente
             "cluster",
             "kb.sqlite",
             "-o kb.sqlite: a knowledge base is written as JSON lines, got the ending .sqlite; "
-            "kbforge cluster gold.jsonl --into kb.sqlite makes a store",
+            "kbforge cluster gold.jsonl --into kb.sqlite creates a store",
         ),
         (
             "load",

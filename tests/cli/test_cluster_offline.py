@@ -65,7 +65,7 @@ def test_control_c_keeps_what_was_found(
     assert len(sweeps) == 3
     assert (ran.json["complete"], ran.json["fragments"]) == (False, 60)
     assert ran.err.splitlines()[-1] == (
-        f"interrupted: {kb}.partial holds all 60 fragments, grouped as well as was found by then"
+        f"interrupted: {kb}.partial holds all 60 fragments, in the best grouping so far"
     )
     assert not kb.exists()
     assert Path(f"{kb}.partial").exists()

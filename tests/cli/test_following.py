@@ -125,7 +125,7 @@ def test_the_stages_before_the_first_step_are_shown_on_a_terminal(
 def test_elsewhere_a_long_stage_is_said_in_plain_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kbforge.cli.console._Lines._SECONDS", 0.02)
+    monkeypatch.setattr("kbforge.cli.console._PlainSign._SECONDS", 0.02)
     others = set(threading.enumerate())  # of earlier tests, which may end meanwhile
     told_of = "choosing a likelihood: learning attributes (2 of 6): about 1 second so far"
     said: list[str] = []

@@ -18,7 +18,7 @@ NO_INDEX = "--set index.families: there is no index; name one with --index"
 VERBS = {
     "cluster": ("-o", "kb.jsonl"),
     "calibrate": ("-o", "c.toml", "--calibrator", "bcubed", "--low", "1e-9", "--high", "1e-8"),
-    "reliability": (),
+    "evaluate": ("--reliability",),
 }
 
 

@@ -224,7 +224,7 @@ def test_unlabelled_fragments_are_clustered_and_not_judged(program, test, tmp_pa
     assert found["scores"]["items"] == 100
     assert 0 < found["pairs"]["raw"]["count"] < whole["pairs"]["raw"]["count"]
     assert (
-        "without a label, and not judged: 100"
+        "without a label, so not evaluated: 100"
         in program("evaluate", "--reliability", half, *JOB).out.decode()
     )
 

@@ -85,7 +85,7 @@ def test_when_nothing_is_in_doubt_it_says_so(program: Run, tmp_path: Path) -> No
     names.write_text('{"id": "a", "properties": {"name": ["ada"]}}\n')
     program("cluster", names, "--into", path, "--likelihood", "names")
     ran = program("review", path)
-    assert ran.err == "nothing is left to ask\n"
+    assert ran.err == "no questions are left\n"
     assert ran.json["summary"]["decisions"] == []
 
 

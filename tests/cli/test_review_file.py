@@ -100,7 +100,7 @@ def test_a_run_says_what_the_answers_changed(program: Run, file: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-",), "answers come from standard input, so fragments cannot"),
+        (("-",), "standard input has the answers, so the fragments need a file"),
         (("people.jsonl", "-o", "-"), "--output -: expected a plain file"),
         (("people.jsonl", "-o", "a.jsonl.gz"), "--output a.jsonl.gz: expected a plain file"),
         (("people.jsonl", "-o", "people.jsonl"), "the output people.jsonl is an input"),
@@ -152,7 +152,7 @@ def test_at_a_terminal(tmp_path: Path) -> None:
     assert "\x1b[2J" not in said
     assert "x1b[2J[bold]" in said
     assert "by 2 answers" in said
-    assert f"--answers {output} chooses by them" in "".join(said.split("\r\n"))
+    assert f"--answers {output} uses them" in "".join(said.split("\r\n"))
     assert [answer.same for answer in read_answers(str(output))] == [True, False]
 
 

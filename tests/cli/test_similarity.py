@@ -36,9 +36,9 @@ def test_two_fragments(program, files):
 
 def test_all_that_may_be_one(program, files, tmp_path):
     expected = (
-        "one entity  fragment  of\n"
-        f"     100 %  r2        Ada ({files[0].id})\n"
-        f"      75 %  r3        Ada ({files[0].id})\n"
+        "probability  fragment  entity\n"
+        f"      100 %  r2        Ada ({files[0].id})\n"
+        f"       75 %  r3        Ada ({files[0].id})\n"
     )
     ran = program("show", "--similarity", "kb.jsonl", "r1")
     assert [line.rstrip() for line in ran.out.decode().splitlines()] == expected.splitlines()

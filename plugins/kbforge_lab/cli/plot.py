@@ -59,7 +59,7 @@ def plot(
     limit: options.Limit = None,
     settings: options.Settings = None,
 ) -> None:
-    """Draw points in the colours of their entities, with a box around every subproblem.
+    """Draw points in the colours of their entities.
 
     A knowledge base keeps one grouping, which --kb draws. Without it the fragments are clustered,
     with the options of kbforge cluster, because the competing groupings (--top) and the way to
