@@ -30,7 +30,7 @@ _PANELS = {
     "Start": ("load", "cluster", "show", "explain", "evaluate", "export", "report"),
     "Living knowledge base": ("status", "changes", "review", "decide", "remove", "refit", "check"),
     "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
-    "More": ("run", "plot", "plugins", "lab"),
+    "More": ("run", "plugins", "lab"),
 }
 _OWN_DISTRIBUTION = "kbforge"
 _MOST_OPTIONS = 12  # of a help page; a verb that has more shows the others by --help-all
