@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,7 @@ from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
+from kbforge.kernel.build import SWITCH
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
 from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, Shape, from_bundle
@@ -107,7 +109,9 @@ def recorded() -> Iterator[Recording]:
         recording.clusters += len(members) + 1
         return reweigh(self, state, reading, joins)
 
-    with mock.patch.object(BlackBoxScorer, "reweigh", recording_reweigh):
+    # the compiled kernel asks for the same, out of sight
+    without_kernel = mock.patch.dict(os.environ, {SWITCH: "0"})
+    with without_kernel, mock.patch.object(BlackBoxScorer, "reweigh", recording_reweigh):
         yield recording
 
 

@@ -18,12 +18,11 @@ the fragment's step did not ask for in the end, or if nearly every step has to a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from kbforge.clustering.core import Core
-from kbforge.clustering.online.black_box import BlackBoxScorer
-from kbforge.clustering.plan import Plan
+from kbforge.clustering.online.black_box import Coming, SessionScores
 from kbforge.contracts import Fragment
 from kbforge.models.score_cache import Key
 
@@ -42,6 +41,28 @@ _NO_USE = 0.75
 """They get half as long, too, where more than this share of steps has to ask."""
 _MOST_SETS = 4096
 """A batch ends before so many more: it gets no better, and they are held in memory."""
+
+
+class Foreseeing(Protocol):
+    """A session whose next steps can be looked at.
+
+    Attributes:
+        sets: what a black box was asked; None: the likelihood is none, and nobody looks ahead.
+
+    """
+
+    @property
+    def sets(self) -> SessionScores | None: ...
+
+    def coming(self, x: Fragment, after: int) -> Coming:
+        """What a step with x would ask for now. May raise; nothing changes that counts.
+
+        Args:
+            x: the fragment.
+            after: how many fragments come before it.
+
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -113,14 +134,14 @@ class LookAhead:
         self._coming, self._at = fragments, 0
         self._seen.clear()
 
-    def before(self, core: Core, x: Fragment) -> None:
+    def before(self, session: Foreseeing, x: Fragment) -> None:
         """The step with x is next. Raises nothing but what ends a program."""
         if not self.expects(x):
             return
         here = self._at
         self._at += 1
         self._seen.pop(here - 1, None)  # it is there still if it was refused
-        if self._most == 1 or not isinstance(core.model, BlackBoxScorer):
+        if self._most == 1 or session.sets is None:
             return
         if self._blind:
             self._blind -= 1
@@ -128,14 +149,20 @@ class LookAhead:
         last = self._at == len(self._coming)
         if not last and (here not in self._seen or not self._seen[here].fresh):
             try:
-                self._look(core, core.model, here)
+                self._look(session, session.sets, here)
             except Exception:  # the step says it itself, if it comes to that
                 self._stop(self._width)
 
-    def after(self, plan: Plan) -> None:
-        """A step has been taken."""
-        reading = plan.reading
-        self._open.difference_update(reading.asked or ())
+    def after(self, replaced: Sequence[int], asked: Iterable[Key], keys: Iterable[int]) -> None:
+        """A step has been taken.
+
+        Args:
+            replaced: names of the subproblems that it has replaced.
+            asked: the sets that it asked for, by content.
+            keys: of the fragment in the index, those that are followed.
+
+        """
+        self._open.difference_update(asked)
         seen = self._seen.pop(self._at - 1, None)
         if seen is None:
             return
@@ -144,13 +171,13 @@ class LookAhead:
         self._tally.in_vain += len(seen.scored & self._open)
         if self._tally.taken >= max(self._width, _ENOUGH):
             self._adapt()
-        keys = frozenset(reading.reached.open if reading.reached else ())
+        followed = frozenset(keys)
         for other in self._seen.values():
             if other.fresh:
-                touched = not other.owners.isdisjoint(plan.replaced)
-                other.fresh = not touched and other.keys.isdisjoint(keys)
+                touched = not other.owners.isdisjoint(replaced)
+                other.fresh = not touched and other.keys.isdisjoint(followed)
 
-    def _look(self, core: Core, model: BlackBoxScorer, here: int) -> None:
+    def _look(self, session: Foreseeing, sets: SessionScores, here: int) -> None:
         """Score what the fragment here lacks, if anything, and what those after it do.
 
         Raises:
@@ -162,10 +189,7 @@ class LookAhead:
         for place in range(here, min(here + self._width, len(self._coming))):
             seen = self._seen.setdefault(place, _Seen())
             if not seen.fresh:
-                x = self._coming[place]
-                core.lead(x)
-                bounds = None if core.bindings is None else core.bindings.bounds(x)
-                coming = model.coming(core.state, x, bounds)
+                coming = session.coming(self._coming[place], place - here)
                 seen.owners, seen.likely = frozenset(coming.owners), coming.likely
                 seen.keys = coming.keys
                 doubtful = sum(owner in changing for owner in coming.owners)
@@ -180,9 +204,9 @@ class LookAhead:
             changing |= seen.likely
         self._tally.asked += 1
         try:
-            model.learn(unknown)
+            sets.cache.learn(unknown)
         finally:
-            self._open.update(model.known(unknown))
+            self._open.update(key for key in unknown if key in sets.cache)
 
     def _adapt(self) -> None:
         """Choose how long waves are."""

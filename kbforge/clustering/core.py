@@ -15,7 +15,7 @@ from kbforge.clustering.commit import commit
 from kbforge.clustering.constraints.bindings import Bindings
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.black_box import BlackBoxScorer
+from kbforge.clustering.online.black_box import BlackBoxScorer, Coming, SessionScores
 from kbforge.clustering.online.scoring import ConjugateScorer
 from kbforge.clustering.plan import Plan
 from kbforge.clustering.revise.homes import Homes
@@ -91,6 +91,18 @@ class Core:
     def constraints(self) -> Constraints:
         """Those in force."""
         return Constraints() if self.bindings is None else self.bindings.constraints
+
+    @property
+    def sets(self) -> SessionScores | None:
+        """What a black box was asked; None: the likelihood is none."""
+        return self.model.sets if isinstance(self.model, BlackBoxScorer) else None
+
+    def coming(self, x: Fragment, after: int) -> Coming:
+        """See `kbforge.clustering.ahead`."""
+        assert isinstance(self.model, BlackBoxScorer)
+        self.lead(x)
+        bounds = None if self.bindings is None else self.bindings.bounds(x)
+        return self.model.coming(self.state, x, bounds)
 
     def commit(self, plan: Plan) -> Info:
         """Write what was decided of a new fragment."""

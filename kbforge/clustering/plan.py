@@ -112,7 +112,7 @@ def opening(state: State, model: Scorer, x: Fragment) -> Plan:
         LikelihoodError: as `consider`.
 
     """
-    reading = model.read(state, x, np.zeros(0, dtype=np.int64))
+    reading = model.read(state, x, Bounds.of(np.zeros(0, dtype=np.int64)))
     return _opening(state, reading, log_marginal_alone(model, reading))
 
 
@@ -125,9 +125,8 @@ def _considered(
     bounds: Bounds | None,
 ) -> Plan:
     """The step."""
-    reading = model.read(state, x, None if bounds is None else bounds.only)
-    scores = reading.scores if bounds is None else bounds.within(state, reading.scores)
-    joins = propose_joins(state, scores, model.limit)
+    reading = model.read(state, x, bounds)
+    joins = propose_joins(state, reading.scores, model.limit)
     joins = reweigh(state, model, reading, joins)
     alone = log_marginal_alone(model, reading)
     if bounds is not None and bounds.only is not None:

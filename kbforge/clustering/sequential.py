@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.clustering.compiled.session import CompiledSession, can_compile
+from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import OnlineClusterer, Pages, Problem, Session, Snapshot
@@ -30,8 +30,7 @@ class SequentialMonteCarlo(OnlineClusterer):
         pages: Pages | None = None,
     ) -> Session:
         """See `kbforge.contracts.clusterer`."""
-        if can_compile(problem, self._rules):
-            kernel = kernel_library()
-            if kernel is not None:
-                return CompiledSession(kernel, problem, self._rules, rng, snapshot, pages)
+        kernel = kernel_library()
+        if kernel is not None:
+            return CompiledSession(kernel, problem, self._rules, rng, snapshot, pages)
         return OnlineSession(problem, self._rules, rng, snapshot, pages)

@@ -11,6 +11,7 @@ from kbforge.clustering.ahead import LookAhead
 from kbforge.clustering.constraints.closure import Closure, called
 from kbforge.clustering.core import Core
 from kbforge.clustering.ids import Ids
+from kbforge.clustering.online.black_box import BlackBoxScorer, SessionScores
 from kbforge.clustering.online.scoring import make_scorer, shared
 from kbforge.clustering.paging.checkpoint import checkpoint_of
 from kbforge.clustering.paging.codec import page_of
@@ -58,6 +59,7 @@ class OnlineSession:
         rng: the session's own.
         snapshot: of a session with the same problem and rules, to go on with.
         pages: of one, likewise, instead.
+        sets: of a session that a black box has been asked for; None: it has not.
 
     Raises:
         UsageError: there is nothing to cluster by, or the snapshot or the pages are of another
@@ -73,12 +75,15 @@ class OnlineSession:
         rng: np.random.Generator,
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
+        sets: SessionScores | None = None,
     ) -> None:
         rules = rules.settled(problem.index is not None)
         settings = self._settings = settings_of(problem, rules)
         problem = shared(problem)
         state = State(DirichletProcess(problem.alpha))
         model = make_scorer(problem, rules.limit)
+        if sets is not None and isinstance(model, BlackBoxScorer):
+            model.sets = sets
         parts = problem, rules, rng, state, model, Homes(state), Ids(lambda: model.fragments)
         constraints = problem.constraints
         if pages is None:
@@ -150,7 +155,9 @@ class OnlineSession:
                 info = add_cornered(core, x)
             else:
                 info = core.commit(plan)
-                self._ahead.after(plan)
+                reached = plan.reading.reached
+                followed = reached.open if reached else ()
+                self._ahead.after(plan.replaced, plan.reading.asked or (), followed)
         except LikelihoodError as error:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
         core.ids.put({info.fragment: x})

@@ -28,6 +28,10 @@ BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
 """The weights of noise and of words in common: of u given v, of v given u."""
 FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, _DOUBLES)
 """Factors of a row: its number, the first count, how many counts, where to."""
+DRAW = CFUNCTYPE(c_int64, c_int64, *3 * (c_void_p,))
+"""Resamples log weights: how many there are, these, where kept places and their weights go."""
+SAMPLE = CFUNCTYPE(c_int64, c_int64, c_void_p, c_int64, c_void_p)
+"""Draws with replacement: how many log weights there are, these, how many draws, where they go."""
 
 
 class Done(Structure):
@@ -107,7 +111,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 8
+VERSION = 9
 """Of the interface; a library of another one is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -118,7 +122,7 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_functions": (None, (c_int64, c_void_p, c_void_p)),
     "kb_run_new": (
         c_void_p,
-        (c_int32, c_double, c_int32, c_double, c_int32, c_int32, c_int32, c_int32),
+        (c_int32, c_double, c_int32, c_int32, c_double, DRAW, SAMPLE, *4 * (c_int32,)),
     ),
     "kb_run_free": (None, (c_void_p,)),
     "kb_run_workers": (None, (c_void_p, c_int32)),
@@ -127,8 +131,17 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_bind": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_tag": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
     "kb_tag_clusters": (None, (c_void_p,)),
-    "kb_look_up": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS))),
-    "kb_take_in": (None, (c_void_p, c_void_p, c_double, POINTER(Done))),
+    "kb_look_up": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, POINTER(_INTS))),
+    "kb_open_keys": (c_int64, (c_void_p, POINTER(_INTS))),
+    "kb_propose": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS), POINTER(c_int64))),
+    "kb_take_in": (
+        None,
+        (*3 * (c_void_p,), c_double, c_int32, c_int64, POINTER(Done)),
+    ),
+    "kb_owners": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_members": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
+    "kb_log_predictive": (c_int32, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
+    "kb_extend": (None, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_add": (
         None,
         (c_void_p, c_void_p, c_int64, *5 * (c_void_p,), POINTER(Done)),
@@ -232,7 +245,9 @@ def address(array: NDArray[Any]) -> int:
 
 __all__ = [
     "BY_WORDS",
+    "DRAW",
     "FACTORS",
+    "SAMPLE",
     "VERSION",
     "Done",
     "Led",

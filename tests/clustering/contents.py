@@ -28,7 +28,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("State", "_hashes"): "hashes of slot numbers",
     ("LiveGaussian", "_log_gammas"): "ratios of gamma functions of cluster sizes",
     ("OnlineSession", "_ahead"): "what comes next, and what was scored for it",
-    ("BlackBoxScorer", "_cache"): "scores by content: the likelihood would say the same again",
+    ("SessionScores", "cache"): "scores by content: the likelihood would say the same again",
     ("Urn", "gains"): "L of the urn with one more value",
     ("Urn", "_grown"): "urns with one more value; equal multisets are one object",
     ("_DenseRows", "_gains"): "gains of rows at the counts that the table holds",

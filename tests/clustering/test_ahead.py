@@ -11,18 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
+from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
+    CandidateIndex,
     ConjugateLikelihood,
     Constraints,
     Decision,
     FloatArray,
     Fragment,
+    IntArray,
     Likelihood,
     Problem,
 )
 from kbforge.errors import LikelihoodError, UsageError
+from kbforge.kernel.library import kernel_library
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.contents import contents
@@ -31,6 +35,7 @@ from tests.clustering.test_exactness import attributes, records
 from tests.clustering.test_failures import RULES
 from tests.profile import examples
 
+KERNEL = kernel_library()
 STAGES = ("plain", "surrogate", "indexed", "indexed surrogate")
 SPLIT = Rules(20, Greedy(), splits=True)
 
@@ -84,8 +89,14 @@ def problem_of(
     return Problem(black, 0.8, surrogate, 5 if surrogate else None, index)
 
 
-def opened(problem: Problem, rules: Rules, wave: int, seed: int = 0) -> OnlineSession:
-    return OnlineSession(problem, replace(rules, wave=wave), np.random.default_rng(seed))
+def opened(
+    problem: Problem, rules: Rules, wave: int, seed: int = 0, compiled: bool = True
+) -> OnlineSession | CompiledSession:
+    """In the kernel; one by one, in the reference."""
+    rules, rng = replace(rules, wave=wave), np.random.default_rng(seed)
+    if KERNEL is not None and compiled and wave > 1:
+        return CompiledSession(KERNEL, problem, rules, rng)
+    return OnlineSession(problem, rules, rng)
 
 
 def of_people(n: int, seed: int) -> tuple[list[Fragment], Callable[[str], tuple[Problem, Asked]]]:
@@ -110,7 +121,8 @@ def test_the_result_is_that_of_one_by_one(
     wave = data.draw(st.sampled_from([2, 3, 8, 100]), label="wave")
     cuts = sorted(data.draw(st.sets(st.integers(1, 23), max_size=4), label="cuts"))
     alone = opened(problem, RULES[rules], 1, seed)
-    session = opened(other, RULES[rules], wave, seed)
+    compiled = data.draw(st.booleans(), label="compiled")
+    session = opened(other, RULES[rules], wave, seed, compiled)
     if data.draw(st.booleans(), label="foreseen"):
         session.foresee(items)
     portions = [items[i:j] for i, j in zip([0, *cuts], [*cuts, len(items)], strict=True)]
@@ -188,6 +200,9 @@ def test_a_surrogate_that_fails_ahead_fails_in_its_own_step() -> None:
             if fragment.id == "odd":
                 raise LikelihoodError("no key for that")
             return super().keys(fragment)
+
+        def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+            return CandidateIndex.keys_of(self, fragments)
 
     index = Picky()
     index.fit(items)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.compiled.clusters import InKernel
-from kbforge.clustering.compiled.session import CompiledSession, can_compile
+from kbforge.clustering.compiled.session import CompiledSession
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
@@ -31,7 +31,7 @@ from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.names import Names
 from kbforge_plugins.likelihoods.ngram import Bigram, Trigram
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
-from kbforge_plugins.resamplers import Greedy, Optimal
+from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, bridging_stream
 from tests.clustering.contents import contents
 from tests.clustering.test_candidates import Keys
@@ -45,7 +45,6 @@ STEPS = 7
 
 
 def both(problem: Problem, rules: Rules) -> tuple[OnlineSession, CompiledSession]:
-    assert can_compile(problem, rules)
     assert KERNEL is not None
     rngs = [np.random.default_rng(3) for _ in range(2)]
     reference = OnlineSession(problem, rules, rngs[0])
@@ -435,14 +434,6 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
         compiled.add(fragments[10:])
     assert compiled.n_fragments < 10
     table.tell(lost)
-
-
-def test_what_the_kernel_does_not_do() -> None:
-    problem = Problem(Gaussian(), 1.0)
-    assert can_compile(problem, Rules(5, Greedy(), splits=True))
-    assert not can_compile(problem, Rules(5, Optimal(), splits=True))
-    assert not can_compile(problem, Rules(5, Greedy(), splits=True, weights="marginal"))
-    assert not can_compile(problem, Rules(5, Greedy(), splits=True, sampled_merges=True))
 
 
 def test_the_clusterers_open_it() -> None:

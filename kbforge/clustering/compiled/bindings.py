@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from kbforge.clustering.constraints.bindings import FragmentTags
+from kbforge.clustering.constraints.bindings import FragmentTags, Tag
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.contracts import Cluster, Constraints, Fragment, IntArray
 from kbforge.errors import ContradictionError
@@ -68,7 +68,7 @@ class CompiledBindings:
         ]
         starts, others = _columns(apart)
         self._kernel.kb_bind(self._run, len(apart), address(starts), address(others))
-        self._tell(list(bound))
+        self._tell({number: tags.of(number) for number in bound})
         self._kernel.kb_tag_clusters(self._run)
 
     def take_in(self, fragments: Mapping[int, Fragment]) -> None:
@@ -77,7 +77,7 @@ class CompiledBindings:
             bound = [number for number, x in fragments.items() if self.tags.concern(x)]
             for number in bound:
                 self.tags.take_in(number, fragments[number])
-            self._tell(bound)
+            self._tell({number: self.tags.of(number) for number in bound})
 
     def expect(
         self, first: int, fragments: Sequence[Fragment]
@@ -105,15 +105,20 @@ class CompiledBindings:
                 break
             self.tags.take_in(number, x)
             bound.append(number)
-        self._tell(bound)
+        self._tell({number: self.tags.of(number) for number in bound})
         return len(fragments), contradiction
+
+    def preview(self, number: int, x: Fragment) -> None:
+        """Look at what the kernel would do with a fragment if it had this number."""
+        if self.tags is not None:
+            self._tell({number: self.tags.of_fragment(x)})
 
     def forget(self, fragments: Mapping[int, Fragment]) -> None:
         """These fragments, by number, are no more, or have not come after all."""
         if self.tags is not None:
             bound = {n: x for n, x in fragments.items() if self.tags.of(n)}
             self.tags.forget(bound)
-            self._tell(list(bound))
+            self._tell(dict.fromkeys(bound, frozenset()))
 
     def mates(self, x: Fragment) -> Sequence[str]:
         """The ids of all that decisions make one with a fragment."""
@@ -126,20 +131,17 @@ class CompiledBindings:
         """Whether constraints let fragments be one cluster."""
         return self.tags is None or self.tags.allow([cluster])
 
-    def _tell(self, numbers: Sequence[int]) -> None:
-        """Tell the kernel the tags of fragments."""
-        if not numbers or self.tags is None:
+    def _tell(self, tags: Mapping[int, frozenset[Tag]]) -> None:
+        """Tell the kernel the tags of fragments, by number."""
+        if not tags:
             return
-        components, values = [], list[list[int]]()
-        for number in numbers:
-            tags = self.tags.of(number)
-            components.append(
-                next((self._component[name] for decided, name in tags if decided), -1)
-            )
+        components, values = list[int](), list[list[int]]()
+        for own in tags.values():
+            components.append(next((self._component[name] for decided, name in own if decided), -1))
             values.append(
-                [self._value.setdefault(v, len(self._value)) for decided, v in tags if not decided]
+                [self._value.setdefault(v, len(self._value)) for decided, v in own if not decided]
             )
-        told, of = np.array(numbers, dtype=np.int64), np.array(components, dtype=np.int64)
+        told, of = np.array(list(tags), dtype=np.int64), np.array(components, dtype=np.int64)
         starts, flat = _columns(values)
         self._kernel.kb_tag(self._run, len(told), *map(address, (told, of, starts, flat)))
 

@@ -15,7 +15,7 @@ from kbforge.clustering.compiled.holding import Holding
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.bridge import nearest, terms_of_one, union_of
-from kbforge.contracts import Cluster, ConjugateLikelihood, FloatArray
+from kbforge.contracts import Cluster, FloatArray
 
 _MARGIN = 1e-6
 """Nats that L of a single fragment differs by at most, however it is worked out."""
@@ -28,19 +28,11 @@ class Bridges:
         holding: what the session holds.
         copies: of the run.
         prior: over partitions.
-        likelihood: scores clusters.
 
     """
 
-    def __init__(
-        self,
-        holding: Holding,
-        copies: Copies,
-        prior: DirichletProcess,
-        likelihood: ConjugateLikelihood,
-    ) -> None:
-        self._holding, self._copies = holding, copies
-        self._prior, self._likelihood = prior, likelihood
+    def __init__(self, holding: Holding, copies: Copies, prior: DirichletProcess) -> None:
+        self._holding, self._copies, self._prior = holding, copies, prior
 
     def of(self, number: int, rivals: Rivals) -> list[int]:
         """The clusters of which each and the fragment's own may be worth more as one.
@@ -60,10 +52,11 @@ class Bridges:
         """
         if not len(rivals.slots):
             return []
-        self._copies.count(1)
-        if rivals.weights.max() <= self._prior.log_alpha + rivals.alone - _MARGIN:
+        clusters, most = self._holding.clusters, rivals.weights.max()
+        clusters.count(1)
+        if rivals.alone is not None and most <= self._prior.log_alpha + rivals.alone - _MARGIN:
             return []
-        alone = self._prior.log_terms([(number,)], self._score([(number,)]))[0]
+        alone = self._prior.log_terms([(number,)], clusters.score([(number,)]))[0]
         slots = nearest(rivals.slots, rivals.weights, alone)
         others = [self._copies.first(slot) for slot in slots]
         while others and not self._is_worth(number, others[0]):
@@ -77,7 +70,7 @@ class Bridges:
             return False
         if terms_of_one(self._prior, apart, self._counted) is None:
             return False
-        self._copies.count(-1)  # whoever makes them one looks again
+        self._holding.clusters.count(-1)  # whoever makes them one looks again
         return True
 
     def _cluster(self, number: int) -> tuple[Cluster, float]:
@@ -89,10 +82,5 @@ class Bridges:
         return held[at], self._prior.log_terms([held[at]], page.scores[at : at + 1])[0]
 
     def _counted(self, clusters: Sequence[Cluster]) -> FloatArray:
-        self._copies.count(len(clusters))
-        return self._score(clusters)
-
-    def _score(self, clusters: Sequence[Cluster]) -> FloatArray:
-        fragments = self._holding.held
-        sets = [[x for n in cluster if (x := fragments[n]) is not None] for cluster in clusters]
-        return self._likelihood.log_marginal(sets)
+        self._holding.clusters.count(len(clusters))
+        return self._holding.clusters.score(clusters)

@@ -1,8 +1,10 @@
-"""The live clusters of a run of the kernel, by two kinds of likelihoods.
+"""The live clusters of a run of the kernel, by three kinds of likelihoods.
 
-One has a table in the kernel; the other has one in Python, which is asked between the kernel's
-steps. Both tables are settled by the first fragment that they are shown, and both are filled again
-along the lineage of clusters that are held again, to the same bits.
+One has a table in the kernel; another has one in Python, which is asked between the kernel's steps.
+Both tables are settled by the first fragment that they are shown, and both are filled again along
+the lineage of clusters that are held again, to the same bits. A black box has no table: it is asked
+for L of whole sets between the kernel's steps, of those that a surrogate's table proposes, if there
+is one.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.compiled.run import CompiledRun, Records
+from kbforge.clustering.compiled.run import CompiledRun, Records, not_told
+from kbforge.clustering.online.black_box import Held
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.renumbered import Renumbered
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.contracts import (
     CandidateIndex,
+    Cluster,
     CompiledClusters,
     ConjugateLikelihood,
     Encoded,
@@ -29,6 +33,7 @@ from kbforge.contracts import (
     Info,
     IntArray,
     LiveClusters,
+    Observation,
     Page,
 )
 from kbforge.errors import LikelihoodError
@@ -43,13 +48,13 @@ class Rivals(NamedTuple):
     Attributes:
         slots: theirs, ascending, shape [n].
         weights: log|C| + L(C + x) - L(C), nats, shape [n].
-        alone: L({x}), nats; 0 if there are none.
+        alone: about L({x}), nats; None: it is not known yet.
 
     """
 
     slots: IntArray
     weights: FloatArray
-    alone: float
+    alone: float | None
 
 
 class Clusters(Protocol):
@@ -82,6 +87,14 @@ class Clusters(Protocol):
         """
         ...
 
+    def count(self, evaluations: int) -> None:
+        """So many more sets have been scored, if they are counted one by one."""
+        ...
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of clusters of fragments that are here, nats, shape [len(clusters)]. May raise."""
+        ...
+
     def show(self, first: Fragment) -> None:
         """Be as if this had been shown first. May raise."""
         ...
@@ -104,13 +117,55 @@ class Clusters(Protocol):
         ...
 
 
-class InKernel:
+class Statistics(Clusters, Protocol):
+    """A table of statistics, which can propose to a black box, too."""
+
+    def predictive(
+        self, fragments: Sequence[Fragment], records: Records, k: int, slots: IntArray
+    ) -> FloatArray:
+        """L(C + x) - L(C) of clusters and the k-th of fragments, nats, shape [len(slots)]."""
+        ...
+
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        """The fragment asked about last was taken in: there are other clusters. Cannot fail."""
+        ...
+
+
+class Conjugate:
+    """What both kinds of tables share: L of sets is that of the likelihood.
+
+    Args:
+        run: that the clusters are of.
+        likelihood: scores sets.
+        held: gives the fragments by number.
+
+    """
+
+    def __init__(
+        self, run: CompiledRun, likelihood: ConjugateLikelihood, held: Callable[[], Held]
+    ) -> None:
+        self._run, self._likelihood, self._held = run, likelihood, held
+
+    def count(self, evaluations: int) -> None:
+        self._run.count(evaluations)
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        held = self._held()
+        sets = [[x for n in cluster if (x := held[n]) is not None] for cluster in clusters]
+        return self._likelihood.log_marginal(sets)
+
+
+class InKernel(Conjugate):
     """See `Clusters`: a table in the kernel.
 
     Args:
         kernel: the library.
         run: that the clusters are of.
         table: empty.
+        likelihood: has made it.
+        held: gives the fragments by number.
         index: of the session.
 
     """
@@ -120,9 +175,12 @@ class InKernel:
         kernel: CDLL,
         run: CompiledRun,
         table: CompiledClusters,
+        likelihood: ConjugateLikelihood,
+        held: Callable[[], Held],
         index: CandidateIndex | None,
     ) -> None:
-        self._kernel, self._run, self.table, self._index = kernel, run, table, index
+        super().__init__(run, likelihood, held)
+        self._kernel, self.table, self._index = kernel, table, index
 
     def read(self, fragments: Sequence[Fragment]) -> Records:
         starts, keys = keys_of(self._index, fragments)
@@ -142,6 +200,24 @@ class InKernel:
     def rivals(self, number: int, fragment: Fragment, records: Records, k: int) -> Rivals | None:
         found = self._run.rivals(self.table.handle, number, records, k)
         return None if found is None else Rivals(*found)
+
+    def predictive(
+        self, fragments: Sequence[Fragment], records: Records, k: int, slots: IntArray
+    ) -> FloatArray:
+        out = np.empty(len(slots))
+        record = records.at(k)[:3]
+        asked = (len(slots), address(slots), address(out))
+        if not self._kernel.kb_log_predictive(self.table.handle, *record, *asked):
+            raise not_told()
+        return out
+
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        record = records.at(k)[:3]
+        told = (len(parents), address(parents), address(children))
+        self._kernel.kb_extend(self.table.handle, *record, *told)
+        self.release(dropped)
 
     def show(self, first: Fragment) -> None:
         self._replay(_NOTHING, [0], self._told([first]))
@@ -165,12 +241,13 @@ class InKernel:
         self._kernel.kb_release(self.table.handle, len(slots), address(slots))
 
 
-class InPython:
+class InPython(Conjugate):
     """See `Clusters`: a table in Python.
 
     Args:
         run: that the clusters are of.
         likelihood: makes the table.
+        held: gives the fragments by number.
         index: of the session.
         sparse: whether few of the slots may be held.
 
@@ -180,36 +257,60 @@ class InPython:
         self,
         run: CompiledRun,
         likelihood: ConjugateLikelihood,
+        held: Callable[[], Held],
         index: CandidateIndex | None,
         sparse: bool,
     ) -> None:
-        self._run, self._likelihood, self._index, self._sparse = run, likelihood, index, sparse
+        super().__init__(run, likelihood, held)
+        self._index, self._sparse = index, sparse
         self._live: LiveClusters | None = None
+        self._shown: LiveClusters | None = None  # the table that a fragment was shown last
+        self._seen: Observation = None  # what it made of that
         self._known = 0  # slots that the table knows of
 
     def read(self, fragments: Sequence[Fragment]) -> Records:
-        nothing = np.zeros(0, dtype=np.int32)
-        return Records(Encoded(_NOTHING, nothing, nothing, None), *keys_of(self._index, fragments))
+        return keys_alone(self._index, fragments)
 
     def add(self, fragments: Sequence[Fragment], records: Records, k: int) -> Info | None:
         run = self._run
-        live = self._live or self._new()  # the first one to stay keeps its table
-        seen = live.encode(fragments[k])
-        slots = run.look_up(records.keys_of(k))
+        self._show(fragments[k])
+        slots = run.look_up(run.n_numbers, records.keys_of(k))
         if slots is None:
             return None
+        predictive = self._predictive(slots)
+        assert self._shown is not None
+        info, parents, children = run.take_in(
+            predictive, self._shown.log_predictive_new(self._seen)
+        )
+        self.follow(records, k, parents, children, run.dropped())
+        return info
+
+    def predictive(
+        self, fragments: Sequence[Fragment], records: Records, k: int, slots: IntArray
+    ) -> FloatArray:
+        self._show(fragments[k])
+        return self._predictive(slots)
+
+    def _show(self, x: Fragment) -> None:
+        # the first one to stay keeps its table
+        self._shown = self._live or self._new()
+        self._seen = self._shown.encode(x)
+
+    def _predictive(self, slots: IntArray) -> FloatArray:
+        assert self._shown is not None
         if self._index is None:
-            predictive = live.log_predictive(seen, run.n_slots)[slots]
-        else:
-            predictive = live.log_predictive_of(seen, slots)
-        info, parents, children = run.take_in(predictive, live.log_predictive_new(seen))
-        self._live = live
-        live.extend(seen, parents, children)
-        self._known = max(self._known, run.n_slots)
-        dropped = run.dropped()
+            return self._shown.log_predictive(self._seen, self._run.n_slots)[slots]
+        return self._shown.log_predictive_of(self._seen, slots)
+
+    def follow(
+        self, records: Records, k: int, parents: IntArray, children: IntArray, dropped: IntArray
+    ) -> None:
+        live = self._live = self._shown
+        assert live is not None
+        live.extend(self._seen, parents, children)
+        self._known = max(self._known, self._run.n_slots)
         if len(dropped):
             live.release(dropped)
-        return info
 
     def rivals(self, number: int, fragment: Fragment, records: Records, k: int) -> Rivals | None:
         found = self._run.rivals(None, number, records, k)
@@ -217,7 +318,7 @@ class InPython:
             return None
         slots, log_size, _ = found
         if not len(slots):
-            return Rivals(slots, log_size, 0.0)
+            return Rivals(slots, log_size, None)
         assert self._live is not None
         seen = self._live.encode(fragment)
         weights = log_size + self._live.log_predictive_of(seen, slots)
@@ -246,6 +347,12 @@ class InPython:
     def _new(self) -> LiveClusters:
         live = self._likelihood.live_clusters()
         return Renumbered(live) if self._sparse else live
+
+
+def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> Records:
+    """Fragments of which the kernel reads nothing but the keys."""
+    nothing = np.zeros(0, dtype=np.int32)
+    return Records(Encoded(_NOTHING, nothing, nothing, None), *keys_of(index, fragments))
 
 
 def keys_of(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.clustering.compiled.run import clusters_in
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, IntArray, Led, Page, Posterior, Subproblems, Totals
 from kbforge.kernel import binding
@@ -84,24 +85,23 @@ class Copies:
         out = binding.Pages()
         if not self._kernel.kb_export_heaviest(self._run, name, byref(out)):
             return None
-        members = out.members[: out.n_members]
-        clusters, at = list[Cluster](), 0
-        for length in out.lengths[: out.n_slots]:
-            clusters.append(tuple(members[at : at + length]))
-            at += length
-        return clusters
+        return clusters_in(out)
 
     def first(self, slot: int) -> int:
         """The first fragment of a cluster that there is."""
         number: int = self._kernel.kb_first(self._run, slot)
         return number
 
-    def posterior(self, places: IntArray | None, n_fragments: int) -> Posterior:
+    def posterior(
+        self, places: IntArray | None, n_fragments: int, evaluations: int, in_vain: int
+    ) -> Posterior:
         """What is known about the grouping.
 
         Args:
             places: of fragments among those that there are, by number; None: their numbers.
             n_fragments: how many there are.
+            evaluations: sets scored.
+            in_vain: of a black box, sets scored ahead that no step asked for.
 
         """
         names = self.names()
@@ -118,7 +118,8 @@ class Copies:
             Subproblems(clusters, lengths, members, particles, weights, rows, cells),
             math.fsum(terms.tolist()),
             n_fragments,
-            self.totals().evaluations,
+            evaluations,
+            evaluations_in_vain=in_vain,
         )
 
     def _columns(self, names: IntArray) -> tuple[NDArray[Any], ...]:
@@ -202,10 +203,6 @@ class Copies:
             log10_effective=totals.log10_effective_particles,
         )
         self._kernel.kb_resume(self._run, byref(told), elsewhere)
-
-    def count(self, evaluations: int) -> None:
-        """So many more sets have been scored."""
-        self._kernel.kb_count(self._run, evaluations)
 
     def hold(self, pages: Sequence[Page]) -> None:
         """Hold more subproblems; what is known beside them stays."""

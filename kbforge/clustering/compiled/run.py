@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator
-from ctypes import CDLL, POINTER, byref, c_int64
-from typing import TypeAlias
+from ctypes import CDLL, POINTER, byref, c_int64, memmove
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kbforge.clustering.online.merge import draw
 from kbforge.clustering.plan import Cornered
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
     CandidateIndex,
+    Cluster,
     CompiledClusters,
     Encoded,
     Fate,
@@ -30,7 +33,7 @@ from kbforge.numerics.logs import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 _FIRST_SIZES = 1024
-_ELSEWHERE, _CORNERED = 5, 6
+_ELSEWHERE, _CORNERED, _NOT_DRAWN = 5, 6, 7
 _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
@@ -70,14 +73,77 @@ class Records:
         return self.keys[self.key_starts[k] : self.key_starts[k + 1]]
 
 
+class Draws:
+    """Random draws, as the kernel asks for them.
+
+    Args:
+        rules: the resampler, and P.
+        rng: of the session.
+
+    Attributes:
+        resample: resamples; is given to the kernel, and lives as long as this does.
+        sample: draws with replacement, likewise.
+
+    """
+
+    def __init__(self, rules: Rules, rng: np.random.Generator) -> None:
+        self._rules, self._rng = rules, rng
+        self._error: BaseException | None = None
+        self._before: Any = None
+        self.resample, self.sample = binding.DRAW(self._resampled), binding.SAMPLE(self._sampled)
+
+    def begin(self) -> None:
+        """A step begins."""
+        if self._rules.draws:
+            self._before = self._rng.bit_generator.state
+
+    def give_back(self) -> NoReturn:
+        """Be as before the step, and raise what ended it."""
+        self._rng.bit_generator.state = self._before
+        error, self._error = self._error, None
+        assert error is not None
+        raise error
+
+    def _resampled(self, n: int, values: int, kept: int, weights: int) -> int:
+        try:
+            given, rules = _floats_at(values, n), self._rules
+            places, drawn = rules.resampler.resample(given, rules.particles, self._rng)
+            _put(np.asarray(places, dtype=np.int64), kept)
+            _put(np.asarray(drawn, dtype=np.float64), weights)
+            return len(places)
+        except BaseException as error:
+            self._error = error
+            return -1
+
+    def _sampled(self, n: int, values: int, size: int, drawn: int) -> int:
+        try:
+            _put(draw(_floats_at(values, n), size, self._rng), drawn)
+            return size
+        except BaseException as error:
+            self._error = error
+            return -1
+
+
+def _floats_at(values: int, n: int) -> FloatArray:
+    out = np.empty(n)
+    memmove(address(out), values, out.nbytes)
+    return out
+
+
+def _put(numbers: NDArray[Any], where: int) -> None:
+    numbers = np.ascontiguousarray(numbers)
+    memmove(where, address(numbers), numbers.nbytes)
+
+
 class CompiledRun:
     """Particles in the kernel.
 
     Args:
         kernel: the library.
-        rules: greedy resampling, exact merges, target weights.
+        rules: how.
         prior: over partitions.
         index: whose keys say what to compare; None compares with all clusters.
+        rng: for resamplers that draw.
 
     Attributes:
         handle: address of the kernel's run; it is freed with this object.
@@ -87,14 +153,23 @@ class CompiledRun:
     """
 
     def __init__(
-        self, kernel: CDLL, rules: Rules, prior: DirichletProcess, index: CandidateIndex | None
+        self,
+        kernel: CDLL,
+        rules: Rules,
+        prior: DirichletProcess,
+        index: CandidateIndex | None,
+        rng: np.random.Generator,
     ) -> None:
         self._kernel, self._prior = kernel, prior
+        self._draws = Draws(rules, rng)
         self.handle: int = kernel.kb_run_new(
             _small(rules.particles),
             math.log(rules.floor) if rules.floor else -math.inf,
             rules.splits,
+            rules.weights == "marginal",
             prior.log_alpha,
+            binding.DRAW() if rules.resampler.keeps_heaviest else self._draws.resample,
+            self._draws.sample if rules.sampled_merges else binding.SAMPLE(),
             index is not None,
             _small(index.families if index else 0),
             _small(index.shared if index else 0),
@@ -107,25 +182,80 @@ class CompiledRun:
         self._slots = POINTER(c_int64)()
         self.n_numbers = self.n_slots = 0
 
-    def look_up(self, keys: IntArray) -> IntArray | None:
-        """The clusters to compare the next fragment with, ascending; nothing changes.
+    def look_up(self, number: int, keys: IntArray) -> IntArray | None:
+        """The clusters to compare a fragment with, ascending; nothing changes.
 
         Args:
+            number: the next fragment's, or that of one after it; constraints go by it.
             keys: its keys in the index; of no meaning without one.
 
         Returns:
             Their slots; None: the keys lead to subproblems that lie elsewhere.
 
         """
-        n = self._kernel.kb_look_up(self.handle, address(keys), len(keys), byref(self._slots))
+        n = self._kernel.kb_look_up(
+            self.handle, number, address(keys), len(keys), byref(self._slots)
+        )
         return None if n < 0 else binding.ints(self._slots, n)
 
-    def take_in(self, predictive: FloatArray, alone: float) -> tuple[Info, IntArray, IntArray]:
+    def open_keys(self) -> list[int]:
+        """The keys of the fragment that was looked up last that are not closed."""
+        n = self._kernel.kb_open_keys(self.handle, byref(self._slots))
+        return self._slots[:n]
+
+    def propose(self, predictive: FloatArray, limit: int | None) -> tuple[IntArray, int]:
+        """Propose joins of the fragment that was looked up, the heaviest ones.
+
+        Args:
+            predictive: a surrogate's L(C + x) - L(C) of the clusters looked up, nats.
+            limit: how many joins; None is all.
+
+        Returns:
+            Their clusters, ascending, and the subproblem of the heaviest join, -1 if there is none.
+
+        Raises:
+            LikelihoodError: a number is NaN or +inf.
+
+        """
+        values = np.ascontiguousarray(predictive, dtype=np.float64)
+        most = 2**62 if limit is None else limit
+        heaviest = c_int64()
+        n = self._kernel.kb_propose(
+            self.handle, address(values), most, byref(self._slots), byref(heaviest)
+        )
+        if n < 0:
+            raise _refusal(1, math.nan if np.isnan(values).any() else math.inf, 0.0)
+        return binding.ints(self._slots, n), heaviest.value
+
+    def owners(self, slots: IntArray) -> list[int]:
+        """The subproblems that hold clusters."""
+        out = np.empty_like(slots)
+        self._kernel.kb_owners(self.handle, len(slots), address(slots), address(out))
+        found: list[int] = out.tolist()
+        return found
+
+    def clusters(self, slots: IntArray) -> tuple[list[Cluster], FloatArray]:
+        """The fragments of clusters, and their L, nats."""
+        out = binding.Pages()
+        self._kernel.kb_members(self.handle, len(slots), address(slots), byref(out))
+        return clusters_in(out), binding.floats(out.scores, len(slots))
+
+    def take_in(
+        self,
+        predictive: FloatArray,
+        alone: float,
+        joined: FloatArray | None = None,
+        proposed: bool = False,
+        evaluations: int = -1,
+    ) -> tuple[Info, IntArray, IntArray]:
         """Take in the fragment that was looked up.
 
         Args:
-            predictive: L(C + x) - L(C) of the clusters looked up, nats.
+            predictive: L(C + x) - L(C) of the clusters looked up, or proposed, nats.
             alone: L({x}), nats.
+            joined: L(C + x) of these, nats; None is what follows from L(C).
+            proposed: whether it joins as it was proposed.
+            evaluations: how many sets will have been scored then; -1: one more a new cluster.
 
         Returns:
             What was done, the parents of its clusters (-1 is none) and their slots.
@@ -135,11 +265,15 @@ class CompiledRun:
             LikelihoodError: likewise.
 
         """
-        self._fit_sizes(1)
+        self._begin(1)
         values = np.ascontiguousarray(predictive, dtype=np.float64)
         done = self._done
-        self._kernel.kb_take_in(self.handle, address(values), alone, byref(done))
+        self._kernel.kb_take_in(
+            *(self.handle, address(values), None if joined is None else address(joined)),
+            *(alone, proposed, evaluations, byref(done)),
+        )
         if done.outcome:
+            self._require_drawn()
             bad = math.nan if np.isnan(values).any() else math.inf
             raise _refusal(done.outcome, bad, alone)
         (info,) = self._told()
@@ -167,8 +301,9 @@ class CompiledRun:
 
         """
         done = self._done
-        self._fit_sizes(end - begin)
+        self._begin(end - begin)
         self._kernel.kb_add(self.handle, table.handle, end - begin, *records.at(begin), byref(done))
+        self._require_drawn()
         refused = done.outcome not in (0, _ELSEWHERE)
         wrong = _refusal(done.outcome, math.nan, math.nan) if refused else None
         return list(self._told()), wrong
@@ -195,9 +330,18 @@ class CompiledRun:
             return None
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
 
+    def _require_drawn(self) -> None:
+        """Raise what the resampler has raised in the last step, before anything has changed."""
+        if self._done.outcome == _NOT_DRAWN:
+            self._draws.give_back()
+
     def number(self, n_numbers: int, n_slots: int) -> None:
         """So many fragments and slots have been numbered."""
         self.n_numbers, self.n_slots = n_numbers, n_slots
+
+    def count(self, evaluations: int) -> None:
+        """So many more sets have been scored."""
+        self._kernel.kb_count(self.handle, evaluations)
 
     def _children(self) -> IntArray:
         children = binding.ints(self._done.children, self._done.n_children)
@@ -236,8 +380,9 @@ class CompiledRun:
                 self.handle, self._sizes, address(log_size), address(log_cluster)
             )
 
-    def _fit_sizes(self, more: int) -> None:
+    def _begin(self, more: int) -> None:
         """Have the logs of all sizes that a cluster may come to have by so many fragments."""
+        self._draws.begin()
         self.fit_sizes(self._kernel.kb_run_largest(self.handle) + more)
 
 
@@ -246,6 +391,21 @@ def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
     if outcome == _CORNERED:
         return Cornered()
     return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
+
+
+def not_told() -> LikelihoodError:
+    """The kernel lacks what a fragment states."""
+    return LikelihoodError(_REFUSALS[4])
+
+
+def clusters_in(out: binding.Pages) -> list[Cluster]:
+    """The clusters that the kernel has copied, by fragments' numbers."""
+    members = out.members[: out.n_members]
+    clusters, at = list[Cluster](), 0
+    for length in out.lengths[: out.n_slots]:
+        clusters.append(tuple(members[at : at + length]))
+        at += length
+    return clusters
 
 
 def _small(number: int) -> int:

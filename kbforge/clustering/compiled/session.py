@@ -18,14 +18,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kbforge.clustering.ahead import LookAhead
 from kbforge.clustering.compiled.bindings import CompiledBindings
+from kbforge.clustering.compiled.black_box import BlackBoxClusters
 from kbforge.clustering.compiled.bridges import Bridges
 from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals
 from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.holding import Holding
 from kbforge.clustering.compiled.intake import OneByOne, together
 from kbforge.clustering.compiled.run import CompiledRun, Records
-from kbforge.clustering.online.scoring import without_model
+from kbforge.clustering.online.black_box import Coming, Held, SessionScores
+from kbforge.clustering.online.scoring import shared
 from kbforge.clustering.paging.codec import numbers_in
 from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.clustering.paging.totals import require_same, settings_of
@@ -51,19 +54,9 @@ from kbforge.contracts import (
     Touched,
 )
 from kbforge.errors import UsageError
+from kbforge.models.score_cache import ScoreCache
 
 _T = TypeVar("_T")
-
-
-def can_compile(problem: Problem, rules: Rules) -> bool:
-    """Whether the kernel takes the steps of such a session."""
-    return (
-        rules.resampler.keeps_heaviest
-        and rules.weights == "target"
-        and not rules.sampled_merges
-        and (problem.surrogate is None or problem.max_evals == 0)
-        and isinstance(without_model(problem).likelihood, ConjugateLikelihood)
-    )
 
 
 class CompiledSession:
@@ -71,9 +64,9 @@ class CompiledSession:
 
     Args:
         kernel: the library.
-        problem: what to cluster by; `can_compile` has said yes.
+        problem: what to cluster by.
         rules: how.
-        rng: for what the reference engine draws.
+        rng: the session's own.
         snapshot: as of `OnlineSession`.
         pages: likewise.
 
@@ -94,20 +87,25 @@ class CompiledSession:
         if snapshot is not None and pages is not None:
             raise UsageError("a session continues from a snapshot or from pages, not from both")
         rules = self._rules = rules.settled(problem.index is not None)
-        self._problem, self._rng, self._kernel = problem, rng, kernel
+        self._rng, self._kernel = rng, kernel
         self._prior = DirichletProcess(problem.alpha)
         self._settings = settings_of(problem, rules)
-        likelihood = without_model(problem).likelihood
-        assert isinstance(likelihood, ConjugateLikelihood)
-        self._likelihood = likelihood
-        self._run = CompiledRun(kernel, rules, self._prior, problem.index)
+        self._asked = shared(problem)  # what is asked: with M = 0, the surrogate alone
+        self.sets: SessionScores | None = None
+        if isinstance(self._asked.likelihood, ScoreCache):
+            self.sets = SessionScores(self._asked.likelihood)
+            problem = replace(problem, likelihood=self._asked.likelihood)
+        self._problem = problem
+        # in one subproblem every fragment changes what the next is compared with
+        self._ahead = LookAhead(rules.wave if rules.splits else 1)
+        self._run = CompiledRun(kernel, rules, self._prior, problem.index, rng)
         self._copies = Copies(kernel, self._run.handle, self._prior)
         self._paged = pages is not None
         # whether a step looks at all clusters
         self._whole = problem.index is None or not rules.splits
         self._bindings = CompiledBindings(kernel, self._run.handle)
         self._holding = Holding(self._run, self._copies, self._bindings, self._made, self._totals)
-        self._bridges = Bridges(self._holding, self._copies, self._prior, likelihood)
+        self._bridges = Bridges(self._holding, self._copies, self._prior)
         self._last: tuple[int, Records, int] | None = None  # a fragment, and where its record is
         self._changed: set[int] = set()
         self._gone: set[int] = set()
@@ -121,6 +119,8 @@ class CompiledSession:
             held = dict(zip(numbers, snapshot.fragments, strict=True))
             self._holding.put(snapshot.pages, held)
             self._copies.put_led(snapshot.led, changes=False)
+            if self.sets is not None:
+                self.sets.remember(snapshot.scores)
         elif pages is not None:
             constraints = pages.totals.constraints
             self._begin(pages.totals, "the pages are", pages)
@@ -130,14 +130,31 @@ class CompiledSession:
 
     def _made(self) -> Clusters:
         """An empty table."""
-        table = self._likelihood.compiled_clusters(self._kernel)
+        problem = self._asked
+        if self.sets is None:
+            assert isinstance(problem.likelihood, ConjugateLikelihood)
+            return self._table(problem.likelihood)
+        surrogate = None if problem.surrogate is None else self._table(problem.surrogate)
+        limit = self._rules.limit if surrogate is None else problem.max_evals
+        return BlackBoxClusters(
+            self._run, self.sets, self._fragments, problem.index, surrogate, limit
+        )
+
+    def _table(self, likelihood: ConjugateLikelihood) -> InKernel | InPython:
+        index, held = self._asked.index, self._fragments
+        table = likelihood.compiled_clusters(self._kernel)
         if table is None:
-            return InPython(self._run, self._likelihood, self._problem.index, self._paged)
-        return InKernel(self._kernel, self._run, table, self._problem.index)
+            return InPython(self._run, likelihood, held, index, self._paged)
+        return InKernel(self._kernel, self._run, table, likelihood, held, index)
+
+    def _fragments(self) -> Held:
+        return self._holding.held
 
     def _begin(self, totals: Totals, source: str, pages: Pages | None) -> None:
         require_same(self._problem, self._rng, totals, self._settings, source)
         self._rng.bit_generator.state = deepcopy(dict(totals.rng))
+        if self.sets is not None:
+            self.sets.resume(totals.evaluations)
         self._holding.follow(totals, pages)
 
     # -- what the kernel does -----------------------------------------------------------------
@@ -169,12 +186,35 @@ class CompiledSession:
         return self._holding.ids.of(id)
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """These are to be added next; its likelihoods have nothing to do for several at once."""
+        """These are to be added next."""
+        self._ahead.foresee(fragments)
+
+    def coming(self, x: Fragment, after: int) -> Coming:
+        """See `kbforge.clustering.ahead`."""
+        holding = self._holding
+        clusters = holding.clusters
+        assert isinstance(clusters, BlackBoxClusters)
+        holding.settle()
+        if self._whole:
+            holding.have_all()
+        records = clusters.read((x,))
+        holding.lead(records.keys)
+        holding.have_ids(self._bindings.mates(x))
+        number = len(holding.held) + after
+        self._bindings.preview(number, x)
+        coming = clusters.coming(number, x, records)
+        if coming is None:
+            holding.reach(records.keys, closed=True)
+            coming = clusters.coming(number, x, records)
+        assert coming is not None, "what its keys lead to is here"
+        return coming
 
     def add(self, fragments: Sequence[Fragment]) -> list[Info]:
         """Take in fragments, one after another."""
+        if fragments and not self._ahead.expects(fragments[0]):
+            self._ahead.foresee(fragments)
         clusters = self._holding.clusters
-        alone = self._paged or len(fragments) < 2
+        alone = self._paged or self._rules.draws or len(fragments) < 2
         if alone or not isinstance(clusters, InKernel):
             return list(self.adding(fragments))
         out: list[Info] = []
@@ -195,6 +235,7 @@ class CompiledSession:
         given = list(fragments)
         ahead = OneByOne(self._holding, self._whole, given)
         for at, x in enumerate(given):
+            self._ahead.before(self, x)
             try:
                 info, records, k = ahead.take(at)
             except Cornered:
@@ -202,6 +243,10 @@ class CompiledSession:
                 continue
             self._note((x,), (info,))
             self._last = info.fragment, records, k
+            clusters = self._holding.clusters
+            if isinstance(clusters, BlackBoxClusters):
+                keys = () if self._problem.index is None else self._run.open_keys()
+                self._ahead.after(info.before, clusters.asked, keys)
             yield info
 
     def _note(self, fragments: Sequence[Fragment], infos: Sequence[Info]) -> None:
@@ -253,7 +298,14 @@ class CompiledSession:
         if holding.n_fragments < len(holding.held):
             there = np.array([x is not None for x in holding.held], dtype=np.int64)
             places = np.cumsum(there) - 1
-        return self._copies.posterior(places, holding.n_fragments)
+        return self._copies.posterior(
+            places, holding.n_fragments, self._evaluations, self._ahead.in_vain
+        )
+
+    @property
+    def _evaluations(self) -> int:
+        """Sets scored."""
+        return self._copies.totals().evaluations if self.sets is None else self.sets.evaluations
 
     def touched(self) -> Touched:
         """The subproblems changed since this was last asked, or else since the opening."""
@@ -269,7 +321,8 @@ class CompiledSession:
         self._holding.have_keys()
         pages = tuple(copies.pages(copies.names()))
         led = {} if self._problem.index is None else copies.led()
-        return Snapshot(fragments, self._totals(), pages, led, {})
+        scores = {} if self.sets is None else self.sets.contents()
+        return Snapshot(fragments, self._totals(), pages, led, scores)
 
     def checkpoint(self) -> Checkpoint:
         """What is other than at the last checkpoint."""
@@ -296,7 +349,7 @@ class CompiledSession:
             free=np.array(free, dtype=np.int64),
             n_subproblems=known.subproblems,
             log10_effective_particles=known.log10_effective,
-            evaluations=known.evaluations,
+            evaluations=self._evaluations,
             rng=_state_of(self._rng),
         )
 
@@ -388,7 +441,7 @@ class CompiledSession:
 
         """
         problem = replace(self._problem, constraints=self.constraints)
-        beside = OnlineSession(problem, self._rules, self._rng, pages=self._holding)
+        beside = OnlineSession(problem, self._rules, self._rng, pages=self._holding, sets=self.sets)
         gone: Mapping[int, str] = {}
         try:
             done = act(beside)

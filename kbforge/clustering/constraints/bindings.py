@@ -53,6 +53,15 @@ class FragmentTags:
         """The tags of a fragment, by number."""
         return self._tags.get(fragment, _FREE)
 
+    def of_fragment(self, x: Fragment) -> frozenset[Tag]:
+        """The tags that a fragment has, or will have."""
+        component = self.closure.component.get(x.id)
+        tags = {(False, value) for value in self.constraints.stated(x)}
+        if component is not None:
+            tags.update((False, value) for value in self._reserved.get(component, ()))
+            tags.add((True, component))
+        return frozenset(tags)
+
     def concern(self, x: Fragment) -> bool:
         """Whether a fragment has tags, or will."""
         return self.constraints.link is not None or x.id in self.closure.component
@@ -79,17 +88,13 @@ class FragmentTags:
     def take_in(self, fragment: int, x: Fragment) -> None:
         """The fragment has come."""
         component = self.closure.component.get(x.id)
-        values = self.constraints.stated(x)
         if component is not None:
             known = self._stated.setdefault(component, {})
-            for value in values:
+            for value in self.constraints.stated(x):
                 known.setdefault(value, x.id)
-            values = (*values, *self._reserved.get(component, ()))
-        if component is not None or values:
-            tags = {(False, value) for value in values}
-            if component is not None:
-                tags.add((True, component))
-            self._tags[fragment] = frozenset(tags)
+        tags = self.of_fragment(x)
+        if tags:
+            self._tags[fragment] = tags
 
     def forget(self, removed: Mapping[int, Fragment]) -> None:
         """These fragments are no more."""

@@ -11,7 +11,7 @@ that counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,6 +45,113 @@ class Coming(NamedTuple):
     keys: frozenset[int]
 
 
+class Held(Protocol):
+    """Fragments by number."""
+
+    def __getitem__(self, number: int, /) -> Fragment | None: ...
+
+
+class SessionScores:
+    """L of sets of a session's fragments, each distinct content once, and which were asked for.
+
+    Args:
+        likelihood: is asked.
+
+    Attributes:
+        asked: the sets that count, by content.
+        forgotten: sets asked for that had a fragment of which no equal is left here.
+
+    """
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.cache = ScoreCache.of(likelihood)
+        self.asked: set[Key] = set()
+        self.forgotten = 0
+        self._numbers: dict[int, int] = {}  # in the cache, of the contents of fragments
+
+    @property
+    def evaluations(self) -> int:
+        """How many sets were asked for."""
+        return self.forgotten + len(self.asked)
+
+    def resume(self, evaluations: int) -> None:
+        """Count on from there."""
+        self.forgotten = evaluations - len(self.asked)
+
+    def take_in(self, fragments: Mapping[int, Fragment]) -> None:
+        """These fragments are there, by number."""
+        self._numbers.update((i, self.cache.number(x)) for i, x in fragments.items())
+
+    def put(self, fragment: int, number: int) -> None:
+        """A fragment is there, of which the content has a number in the cache."""
+        self._numbers[fragment] = number
+
+    def unknown(
+        self, held: Held, sets: Sequence[Cluster], x: Fragment | None = None, number: int = -1
+    ) -> tuple[list[Key], dict[Key, Sequence[Fragment]]]:
+        """Sets of fragments by content, and those that have not been scored.
+
+        Args:
+            held: the fragments.
+            sets: some of them, by number.
+            x: another fragment that each set has, if not None.
+            number: of its content in the cache.
+
+        """
+        numbers = self._numbers
+        more = () if x is None else (number,)
+        keys = [tuple(sorted([*(numbers[i] for i in members), *more])) for members in sets]
+        return keys, {
+            key: [*(y for i in members if (y := held[i]) is not None), *((x,) if x else ())]
+            for key, members in zip(keys, sets, strict=True)
+            if key not in self.cache
+        }
+
+    def scored(
+        self, held: Held, sets: Sequence[Cluster], x: Fragment | None = None, number: int = -1
+    ) -> list[Key]:
+        """Have sets scored, as of `unknown`; they do not count. Errors as `ScoreCache`."""
+        keys, unknown = self.unknown(held, sets, x, number)
+        self.cache.learn(unknown)
+        return keys
+
+    def forget(self, gone: Mapping[int, Fragment]) -> None:
+        """These fragments are no more, by number."""
+        left_of = {self._numbers.pop(number): x for number, x in gone.items()}
+        for number in left_of.keys() & set(self._numbers.values()):
+            del left_of[number]
+        if left_of:
+            left = {key for key in self.asked if left_of.keys().isdisjoint(key)}
+            self.forgotten += len(self.asked) - len(left)
+            self.asked = left
+            for fragment in left_of.values():
+                self.cache.forget(fragment)
+
+    def contents(self) -> dict[tuple[int, ...], float]:
+        """The sets asked for and their L, each by fragments with its contents."""
+        of_number: dict[int, int] = {}
+        for fragment, number in sorted(self._numbers.items()):
+            of_number.setdefault(number, fragment)
+        keys = list(self.asked)
+        scores = self.cache.recall(keys).tolist()
+        by_fragments = {
+            tuple(sorted(of_number[number] for number in key)): score
+            for key, score in zip(keys, scores, strict=True)
+        }
+        return dict(sorted(by_fragments.items()))
+
+    def remember(self, asked: Mapping[Cluster, float]) -> None:
+        """Sets of fragments have been asked for and counted before; by set, their L."""
+        scores = {
+            tuple(sorted(self._numbers[i] for i in members)): score
+            for members, score in asked.items()
+        }
+        self.cache.remember(scores)
+        known = len(self.asked)
+        self.asked.update(scores)
+        self.forgotten -= len(self.asked) - known
+
+
 class BlackBoxScorer:
     """Scores whole sets, each distinct content once; a surrogate may rank first."""
 
@@ -58,19 +165,15 @@ class BlackBoxScorer:
         self.limit = limit
         self.fragments: dict[int, Fragment] = {}
         self.table, self.candidates = surrogate, candidates
-        self._cache = ScoreCache.of(likelihood)
-        self._numbers: dict[int, int] = {}  # in the cache, of the contents of `fragments`
-        self._asked: set[Key] = set()
-        # sets asked for that had a fragment of which no equal is left here
-        self.forgotten = 0
+        self.sets = SessionScores(likelihood)
         self._joined: FloatArray = np.zeros(0)
 
     @property
     def evaluations(self) -> int:
-        return self.forgotten + len(self._asked)
+        return self.sets.evaluations
 
-    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
-        reading = self._shown(state, x, only)
+    def read(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Reading:
+        reading = self._shown(state, x, bounds)
         if self.table is None:
             slots = reading.scores.slots
             assert slots is not None
@@ -87,50 +190,43 @@ class BlackBoxScorer:
             bounds: where constraints let x go; None is anywhere.
 
         """
-        reading = self._shown(state, x, None if bounds is None else bounds.only)
+        reading = self._shown(state, x, bounds)
         scores = reading.scores
         if self.table is None:
             assert scores.slots is not None
             slots, first = scores.slots, None
         else:
-            scores = scores if bounds is None else bounds.within(state, scores)
             joins = propose_joins(state, scores, self.limit)
             slots = np.unique(joins.slot)
             first = joins.subproblem[joins.value.argmax()] if len(joins) else None
         owners = state.owner[slots].tolist()
+        sets = [*map(state.members, slots.tolist()), ()]
         return Coming(
-            unknown=self._unknown(reading, [*map(state.members, slots.tolist()), ()])[1],
+            unknown=self.sets.unknown(self.fragments, sets, x, reading.number)[1],
             owners=owners,
             likely=frozenset(owners if first is None else (int(first),)),
             keys=frozenset(reading.reached.open if reading.reached else ()),
         )
 
-    def learn(self, unknown: Mapping[Key, Sequence[Fragment]]) -> None:
-        """Have sets scored ahead, by content; they count once a step asks for them. May raise."""
-        self._cache.learn(unknown)
-
-    def known(self, keys: Iterable[Key]) -> list[Key]:
-        """The sets among these that have been scored."""
-        return [key for key in keys if key in self._cache]
-
-    def _shown(self, state: State, x: Fragment, only: IntArray | None) -> Reading:
+    def _shown(self, state: State, x: Fragment, bounds: Bounds | None) -> Reading:
         """What is known of x before the likelihood is asked."""
         if len(self._joined) < state.n_slots:
             self._joined = np.zeros(2 * state.n_slots)
-        number = self._cache.number(x)
+        number = self.sets.cache.number(x)
         if self.table is not None:
-            by_table = self.table.read(state, x, only)
+            by_table = self.table.read(state, x, bounds)
             return by_table._replace(joined=self._joined, number=number, asked=[])
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
-        if only is not None:
-            slots = only
+        if bounds is not None and bounds.only is not None:
+            slots = bounds.only
         elif reached is not None:
             slots = reached.slots
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
         scores = Scores(np.full(state.n_slots, -np.inf), slots)
+        scores = scores if bounds is None else bounds.within(state, scores)
         return Reading(x, scores, None, None, reached, self._joined, number, [])
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
@@ -152,8 +248,8 @@ class BlackBoxScorer:
 
     def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
         self.fragments[number] = reading.fragment
-        self._numbers[number] = reading.number
-        self._asked.update(reading.asked or ())
+        self.sets.put(number, reading.number)
+        self.sets.asked.update(reading.asked or ())
         if self.table is not None:
             self.table.extend(reading, new)
         elif self.candidates is not None and reading.reached is not None:
@@ -168,8 +264,8 @@ class BlackBoxScorer:
     def make(
         self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
     ) -> Made:
-        keys = dict(zip(new, self._scored(list(new.values())), strict=True))
-        scores = dict(zip(keys, self._cache.recall(keys.values()).tolist(), strict=True))
+        keys = dict(zip(new, self.sets.scored(self.fragments, list(new.values())), strict=True))
+        scores = dict(zip(keys, self.sets.cache.recall(keys.values()).tolist(), strict=True))
         live = None
         if self.table is not None:
             live = self.table.make(self.fragments, new, slots, afresh).live
@@ -180,7 +276,7 @@ class BlackBoxScorer:
             self.table.unmake(made)
 
     def settle(self, regrouped: Regrouped) -> None:
-        self._asked.update(regrouped.made.asked)
+        self.sets.asked.update(regrouped.made.asked)
         if self.table is not None:
             self.table.settle(regrouped)
         elif self.candidates is not None:
@@ -188,58 +284,26 @@ class BlackBoxScorer:
         self.forget(regrouped.removed)
 
     def forget(self, numbers: Iterable[int]) -> None:
-        gone = {self._numbers.pop(number): self.fragments.pop(number) for number in numbers}
-        for number in gone.keys() & set(self._numbers.values()):
-            del gone[number]
-        if gone:
-            left = {key for key in self._asked if gone.keys().isdisjoint(key)}
-            self.forgotten += len(self._asked) - len(left)
-            self._asked = left
-            for fragment in gone.values():
-                self._cache.forget(fragment)
+        self.sets.forget({number: self.fragments.pop(number) for number in numbers})
 
     def count(self, other: Scorer | Reading) -> None:
         if isinstance(other, Reading):
-            self._asked.update(other.asked or ())
+            self.sets.asked.update(other.asked or ())
             return
         assert isinstance(other, BlackBoxScorer)
-        assert other._cache is self._cache, "numbers of contents are those of one cache"
-        self._asked |= other._asked
+        assert other.sets.cache is self.sets.cache, "numbers of contents are those of one cache"
+        self.sets.asked |= other.sets.asked
 
     def score(self, clusters: Sequence[Cluster]) -> FloatArray:
-        made = self._scored(clusters)
-        self._asked.update(made)
-        return self._cache.recall(made)
+        made = self.sets.scored(self.fragments, clusters)
+        self.sets.asked.update(made)
+        return self.sets.cache.recall(made)
 
     def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
         return keys_of(self.candidates, self.fragments, fragments)
 
-    def scores_asked(self) -> dict[tuple[int, ...], float]:
-        """The sets asked for and their L, each by fragments with its contents."""
-        of_number: dict[int, int] = {}
-        for fragment, number in sorted(self._numbers.items()):
-            of_number.setdefault(number, fragment)
-        keys = list(self._asked)
-        scores = self._cache.recall(keys).tolist()
-        by_fragments = {
-            tuple(sorted(of_number[number] for number in key)): score
-            for key, score in zip(keys, scores, strict=True)
-        }
-        return dict(sorted(by_fragments.items()))
-
-    def remember(self, asked: Mapping[Cluster, float]) -> None:
-        """Sets of held fragments have been asked for and counted before; by set, their L."""
-        scores = {
-            tuple(sorted(self._numbers[i] for i in members)): score
-            for members, score in asked.items()
-        }
-        self._cache.remember(scores)
-        known = len(self._asked)
-        self._asked.update(scores)
-        self.forgotten -= len(self._asked) - known
-
     def resume(self, evaluations: int) -> None:
-        self.forgotten = evaluations
+        self.sets.resume(evaluations)
 
     def hold(
         self,
@@ -253,19 +317,8 @@ class BlackBoxScorer:
         elif self.candidates is not None:
             self.candidates.hold(families_of(clusters))
         self.fragments.update(fragments)
-        self._numbers.update((i, self._cache.number(x)) for i, x in fragments.items())
-        self.remember(dict(zip(clusters.values(), scores, strict=True)))
-
-    def _scored(self, clusters: Sequence[Cluster]) -> list[Key]:
-        """Have clusters of held fragments scored; returns their contents."""
-        keys = [tuple(sorted(self._numbers[i] for i in cluster)) for cluster in clusters]
-        unknown = {
-            key: [self.fragments[i] for i in cluster]
-            for key, cluster in zip(keys, clusters, strict=True)
-            if key not in self._cache
-        }
-        self._cache.learn(unknown)
-        return keys
+        self.sets.take_in(fragments)
+        self.sets.remember(dict(zip(clusters.values(), scores, strict=True)))
 
     def _score_joins(self, state: State, reading: Reading, slots: IntArray) -> FloatArray:
         """L(C + x) of clusters; the new fragment's own set is scored in the same batch."""
@@ -273,22 +326,9 @@ class BlackBoxScorer:
         reading.joined[slots] = scores
         return scores
 
-    def _score(self, reading: Reading, sets: Sequence[tuple[int, ...]]) -> FloatArray:
+    def _score(self, reading: Reading, sets: Sequence[Cluster]) -> FloatArray:
         """L of sets of fragments, each with x, nats, shape [len(sets)]; errors as `ScoreCache`."""
-        keys, unknown = self._unknown(reading, sets)
-        self._cache.learn(unknown)
+        keys = self.sets.scored(self.fragments, sets, reading.fragment, reading.number)
         if reading.asked is not None:
             reading.asked.extend(keys)
-        return self._cache.recall(keys)
-
-    def _unknown(
-        self, reading: Reading, sets: Sequence[tuple[int, ...]]
-    ) -> tuple[list[Key], dict[Key, Sequence[Fragment]]]:
-        """Sets of fragments, each with x, by content, and those that have not been scored."""
-        numbers, x = self._numbers, reading.number
-        keys = [tuple(sorted([*(numbers[i] for i in members), x])) for members in sets]
-        return keys, {
-            key: [*(self.fragments[i] for i in members), reading.fragment]
-            for key, members in zip(keys, sets, strict=True)
-            if key not in self._cache
-        }
+        return self.sets.cache.recall(keys)

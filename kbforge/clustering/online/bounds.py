@@ -36,6 +36,11 @@ class Bounds:
     of_slot: Mapping[int, Tags]
     apart: Sequence[Collection[int]] = ()
 
+    @classmethod
+    def of(cls, slots: IntArray) -> Bounds:
+        """The fragment may join these clusters, ascending, and no others."""
+        return cls(slots, _FREE, {})
+
     def within(self, state: State, scores: Scores) -> Scores:
         """The scores of the clusters that are not barred."""
         barred = self.barred

@@ -130,18 +130,19 @@ def join_by_sampling(
     A draw is an assignment of x by the putative weights, then one old particle of each other
     subproblem. Draws are equal if assignment *and* all particles are.
     """
-    draws = _draw(pool.value, size, rng)
+    draws = draw(pool.value, size, rng)
     rows = np.empty((size, len(names)), dtype=np.int64)
     for column, name in enumerate(names.tolist()):
-        old = _draw(state.blocks[name].weights, size, rng)
+        old = draw(state.blocks[name].weights, size, rng)
         own = pool.subproblem[draws] == name
         rows[:, column] = np.where(own, pool.row[draws], old)
     drawn, counts = np.unique(np.column_stack([draws, rows]), axis=0, return_counts=True)
-    joint = Joint(on_grid(np.log(counts / size)), drawn[:, 0], drawn[:, 1:])
+    shares = [math.log(count / size) for count in counts.tolist()]
+    joint = Joint(on_grid(np.array(shares)), drawn[:, 0], drawn[:, 1:])
     return joint.take(np.argsort(-joint.value, kind="stable"))
 
 
-def _draw(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+def draw(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
     """Indices drawn with replacement in proportion to exp(log_weights), shape [size]."""
     cumulative = np.cumsum(np.exp(log_weights - log_sum_exp(log_weights)))
     found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")

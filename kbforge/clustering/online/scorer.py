@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool
 from kbforge.clustering.online.table import Made, Reading, Regrouped
@@ -29,14 +30,13 @@ class Scorer(Protocol):
         """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
         ...
 
-    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+    def read(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Reading:
         """Turn to the next fragment. May raise; nothing changes that counts.
 
         Args:
             state: before x.
             x: the fragment.
-            only: slots of the clusters to compare it with, ascending; None is all, or those that
-                an index leads to.
+            bounds: where x may go; None is anywhere, as far as an index leads there.
 
         """
         ...

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from kbforge.clustering.online.black_box import BlackBoxScorer
+from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.candidates import Candidates, families_of, keys_of
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool
@@ -102,8 +103,8 @@ class ConjugateScorer:
         """What the index leads to, if there is one."""
         return self.table.candidates
 
-    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
-        return self.table.read(state, x, only)
+    def read(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Reading:
+        return self.table.read(state, x, bounds)
 
     def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
         return joins

@@ -7,6 +7,7 @@ proposition 3.1: this never raises the reverse KL divergence to the posterior).
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -108,9 +109,9 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
 def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
     """Log of the summed weights of the particles that show each distinct row."""
     _, source = np.unique(contents, return_inverse=True)
-    mass = np.bincount(source, weights=np.exp(grown.weights))
-    with np.errstate(divide="ignore"):  # a particle may weigh less than the smallest float
-        return on_grid(np.log(mass))
+    mass = np.bincount(source, weights=list(map(math.exp, grown.weights.tolist())))
+    # a particle may weigh less than the smallest float
+    return on_grid(np.array([math.log(m) if m else -math.inf for m in mass.tolist()]))
 
 
 def _components(grown: Grown) -> list[IntArray]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.candidates import Candidates, Reached
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Scores
@@ -111,25 +112,31 @@ class Table:
         self.sparse = False  # whether it may hold few of the slots
         self._by_slot: FloatArray = np.zeros(0)
 
-    def read(self, state: State, x: Fragment, only: IntArray | None = None) -> Reading:
+    def read(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Reading:
         """What the table makes of x, the scores of joining clusters, and where the index leads.
 
         Args:
             state: before x.
             x: the new fragment.
-            only: slots of the clusters to score, ascending; None leaves it to the index.
+            bounds: where x may go; None leaves it to the index.
 
         """
+        only = None if bounds is None else bounds.only
         live = self.live or self._new()
         observation = live.encode(x)
         if self.candidates is None and only is None:
             predictive = live.log_predictive(observation, state.n_slots)
-            return Reading(x, Scores(predictive), live, observation)
+            scores = Scores(predictive)
+            scores = scores if bounds is None else bounds.within(state, scores)
+            return Reading(x, scores, live, observation)
         reached = None
         if self.candidates is not None:
             reached = self.candidates.look_up(x, state.in_heaviest)
         slots = reached.slots if only is None and reached is not None else only
         assert slots is not None
+        if bounds is not None:
+            slots = bounds.within(state, Scores(_NOTHING, slots)).slots
+            assert slots is not None
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
         self._by_slot[slots] = live.log_predictive_of(observation, slots)

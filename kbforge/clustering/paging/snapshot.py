@@ -24,7 +24,7 @@ def snapshot_of(core: Core, settings: Mapping[str, Any]) -> Snapshot:
         totals_of(core, settings),
         tuple(page_of(core.state, name) for name in sorted(core.state.blocks)),
         {} if model.candidates is None else model.candidates.contents(),
-        model.scores_asked() if isinstance(model, BlackBoxScorer) else {},
+        model.sets.contents() if isinstance(model, BlackBoxScorer) else {},
     )
 
 
@@ -41,4 +41,4 @@ def restore(core: Core, snapshot: Snapshot, settings: Mapping[str, Any]) -> None
     if core.model.candidates is not None:
         core.model.candidates.take_up(snapshot.led)
     if isinstance(core.model, BlackBoxScorer):
-        core.model.remember(snapshot.scores)
+        core.model.sets.remember(snapshot.scores)

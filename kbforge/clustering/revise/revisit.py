@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.core import Core
+from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.revise.groupings import Row, components, heaviest, joint, log_densities
 from kbforge.clustering.revise.joined import joined, rests_of
 from kbforge.clustering.revise.replace import plan_replacement
@@ -138,7 +139,7 @@ def rivals(core: Core, fragment: int, own: int) -> tuple[IntArray, FloatArray]:
     slots = slots[slots != own]
     if not len(slots):
         return slots, np.zeros(0)
-    reading = core.model.read(state, x, slots)
+    reading = core.model.read(state, x, Bounds.of(slots))
     core.model.count(reading)
     return slots, state.log_size[slots] + reading.scores.log_predictive[slots]
 

@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 8; }
+std::int32_t kb_version(void) { return 9; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -50,9 +50,11 @@ void kb_functions(std::int64_t n, const double* x, double* out) {
 }
 
 kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t splits,
-                         double log_alpha, std::int32_t indexed, std::int32_t most,
+                         std::int32_t marginal, double log_alpha, kbforge::Draw draw,
+                         kbforge::Sample sample, std::int32_t indexed, std::int32_t most,
                          std::int32_t shared, std::int32_t compared) {
-  const kbforge::Rules rules{particles, log_floor, splits != 0, log_alpha};
+  const kbforge::Rules rules{particles, log_floor, splits != 0, marginal != 0, log_alpha,
+                             draw,      sample};
   return new Run(rules, indexed != 0, kbforge::IndexRules{most, shared, compared});
 }
 
@@ -91,19 +93,82 @@ void kb_tag_clusters(Run* run) {
   }
 }
 
-std::int64_t kb_look_up(Run* run, const std::int64_t* keys, std::int64_t n,
-                        const std::int64_t** slots) {
+std::int64_t kb_look_up(Run* run, std::int64_t fragment, const std::int64_t* keys,
+                        std::int64_t n, const std::int64_t** slots) {
   run->look_up(keys, n);
   if (run->lookup.elsewhere) return -1;
-  run->bound(run->lookup);
+  run->bound(static_cast<kbforge::Number>(fragment), run->lookup);
   run->told_slots.assign(run->bounds.slots->begin(), run->bounds.slots->end());
   *slots = run->told_slots.data();
   return static_cast<std::int64_t>(run->told_slots.size());
 }
 
-void kb_take_in(Run* run, const double* predictive, double alone, kb_done* done) {
+std::int64_t kb_open_keys(Run* run, const std::int64_t** keys) {
+  *keys = run->lookup.open.data();
+  return static_cast<std::int64_t>(run->lookup.open.size());
+}
+
+std::int64_t kb_propose(Run* run, const double* predictive, std::int64_t limit,
+                        const std::int64_t** slots, std::int64_t* heaviest) {
+  const auto most = static_cast<std::size_t>(limit);
+  if (run->step.propose(*run->bounds.slots, predictive, most) != Outcome::kDone) return -1;
+  run->proposed = run->step.proposed();
+  run->told_slots.assign(run->proposed.begin(), run->proposed.end());
+  *slots = run->told_slots.data();
+  *heaviest = run->step.heaviest_proposed();
+  return static_cast<std::int64_t>(run->told_slots.size());
+}
+
+void kb_take_in(Run* run, const double* predictive, const double* joined, double alone,
+                std::int32_t proposed, std::int64_t evaluations, kb_done* done) {
   run->begin();
-  run->tell(run->take_in(run->lookup, predictive, alone), done);
+  const auto& slots = proposed ? run->proposed : *run->bounds.slots;
+  const kbforge::Scored scored{slots, predictive, joined, alone};
+  const Outcome outcome = run->take_in(run->lookup, scored, proposed != 0);
+  if (outcome == Outcome::kDone && evaluations >= 0) {
+    run->step.evaluations = run->evaluations.back() = evaluations;
+  }
+  run->tell(outcome, done);
+}
+
+void kb_owners(const Run* run, std::int64_t n, const std::int64_t* slots, std::int64_t* owners) {
+  for (std::int64_t k = 0; k < n; ++k) owners[k] = run->state.clusters[slots[k]].owner;
+}
+
+void kb_members(Run* run, std::int64_t n, const std::int64_t* slots, kb_pages* pages) {
+  run->lengths.clear();
+  run->members.clear();
+  run->scores.clear();
+  std::vector<kbforge::Number> held;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const kbforge::Cluster& cluster = run->state.clusters[slots[k]];
+    run->state.members.read(cluster.list, held);
+    run->lengths.push_back(static_cast<std::int64_t>(held.size()));
+    run->members.insert(run->members.end(), held.begin(), held.end());
+    run->scores.push_back(cluster.score);
+  }
+  pages->lengths = run->lengths.data();
+  pages->members = run->members.data();
+  pages->scores = run->scores.data();
+  pages->n_slots = n;
+  pages->n_members = static_cast<std::int64_t>(run->members.size());
+}
+
+std::int32_t kb_log_predictive(Table* table, const std::int64_t* record_start,
+                               const std::int32_t* attributes, const std::int32_t* values,
+                               std::int64_t n, const std::int64_t* slots, double* out) {
+  const kbforge::Batch batch{1, record_start, attributes, values, nullptr, nullptr};
+  if (!table->knows(batch.record(0))) return 0;
+  const std::vector<kbforge::Slot> asked(slots, slots + n);
+  table->log_predictive(batch.record(0), asked, out);
+  return 1;
+}
+
+void kb_extend(Table* table, const std::int64_t* record_start, const std::int32_t* attributes,
+               const std::int32_t* values, std::int64_t n, const std::int64_t* parents,
+               const std::int64_t* children) {
+  const kbforge::Batch batch{1, record_start, attributes, values, nullptr, nullptr};
+  table->extend(batch.record(0), {parents, parents + n}, {children, children + n});
 }
 
 void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_start,

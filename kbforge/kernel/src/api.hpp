@@ -66,8 +66,13 @@ KB_API std::int32_t kb_version(void);
 KB_API void kb_functions(std::int64_t n, const double* x, double* out);
 
 KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t splits,
-                                double log_alpha, std::int32_t indexed, std::int32_t most,
-                                std::int32_t shared, std::int32_t compared);
+                                std::int32_t marginal, double log_alpha,
+                                std::int64_t (*draw)(std::int64_t, const double*, std::int64_t*,
+                                                     double*),
+                                std::int64_t (*sample)(std::int64_t, const double*, std::int64_t,
+                                                       std::int64_t*),
+                                std::int32_t indexed, std::int32_t most, std::int32_t shared,
+                                std::int32_t compared);
 KB_API void kb_run_free(kbforge::Run* run);
 // On how many threads fragments are looked up and compared; what comes out is the same.
 KB_API void kb_run_workers(kbforge::Run* run, std::int32_t workers);
@@ -88,12 +93,35 @@ KB_API void kb_tag(kbforge::Run* run, std::int64_t n, const std::int64_t* fragme
                    const std::int64_t* values);
 // Have all clusters that are held the tags of their fragments.
 KB_API void kb_tag_clusters(kbforge::Run* run);
-// The clusters to compare the next fragment with: those that its keys lead to, or all; how many.
-// -1: they lead to subproblems that lie elsewhere.
-KB_API std::int64_t kb_look_up(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
-                               const std::int64_t** slots);
-// Take in the fragment that was looked up.
-KB_API void kb_take_in(kbforge::Run* run, const double* predictive, double alone, kb_done* done);
+// The clusters to compare a fragment, the next one or one after it, with: those that its keys lead to,
+// or all, within bounds; how many. -1: they lead to subproblems that lie elsewhere.
+KB_API std::int64_t kb_look_up(kbforge::Run* run, std::int64_t fragment, const std::int64_t* keys,
+                               std::int64_t n, const std::int64_t** slots);
+// The keys of the fragment looked up that are not closed; how many.
+KB_API std::int64_t kb_open_keys(kbforge::Run* run, const std::int64_t** keys);
+// The clusters of the heaviest joins of the fragment looked up, at most `limit` joins, by a surrogate's
+// L(C + x) - L(C), and the subproblem of the heaviest, or -1; how many. -1: a number is NaN or +inf.
+KB_API std::int64_t kb_propose(kbforge::Run* run, const double* predictive, std::int64_t limit,
+                               const std::int64_t** slots, std::int64_t* heaviest);
+// Take in the fragment that was looked up. If `joined` is not null, it is L(C + x). With `proposed` the
+// scores are of the clusters proposed, otherwise of those looked up. `evaluations`: sets scored then, if
+// not negative.
+KB_API void kb_take_in(kbforge::Run* run, const double* predictive, const double* joined,
+                       double alone, std::int32_t proposed, std::int64_t evaluations,
+                       kb_done* done);
+// The subproblems that hold clusters, and the clusters' lengths and members and L.
+KB_API void kb_owners(const kbforge::Run* run, std::int64_t n, const std::int64_t* slots,
+                      std::int64_t* owners);
+KB_API void kb_members(kbforge::Run* run, std::int64_t n, const std::int64_t* slots,
+                       kb_pages* pages);
+// L(C + x) - L(C) of clusters by a table; 0: it was not told of the record.
+KB_API std::int32_t kb_log_predictive(kbforge::Table* table, const std::int64_t* record_start,
+                                      const std::int32_t* attributes, const std::int32_t* values,
+                                      std::int64_t n, const std::int64_t* slots, double* out);
+// children[k] := parents[k] + x; a parent of -1 is the empty cluster.
+KB_API void kb_extend(kbforge::Table* table, const std::int64_t* record_start,
+                      const std::int32_t* attributes, const std::int32_t* values, std::int64_t n,
+                      const std::int64_t* parents, const std::int64_t* children);
 // Take in fragments, one after another, by a likelihood of the kernel's own.
 KB_API void kb_add(kbforge::Run* run, kbforge::Table* table, std::int64_t n,
                    const std::int64_t* record_start, const std::int32_t* attributes,

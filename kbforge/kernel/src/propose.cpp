@@ -12,7 +12,8 @@ constexpr double kSlack = 1e-9;
 }  // namespace
 
 // The heaviest joins in canonical order: heaviest first, equals by subproblem, row and cell.
-Outcome Step::propose_joins(const std::vector<Slot>& slots, const double* predictive) {
+Outcome Step::propose_joins(const std::vector<Slot>& slots, const double* predictive,
+                            std::size_t limit, double log_floor) {
   pool_.clear();
   names_.clear();
   candidates_.clear();
@@ -31,8 +32,7 @@ Outcome Step::propose_joins(const std::vector<Slot>& slots, const double* predic
   }
   if (candidates_.empty()) return Outcome::kDone;
   // what is below the floor of the resampling is dropped whatever else there is
-  double floor = top + rules_.log_floor;
-  const auto limit = static_cast<std::size_t>(rules_.particles);
+  double floor = top + log_floor;
   if (best_.size() > limit) {
     shares_ = best_;
     std::nth_element(shares_.begin(), shares_.begin() + (limit - 1), shares_.end(),
@@ -51,17 +51,45 @@ Outcome Step::propose_joins(const std::vector<Slot>& slots, const double* predic
   names_.erase(std::unique(names_.begin(), names_.end()), names_.end());
   expand(floor);
   for (Slot slot : candidates_) state_.clusters[slot].gain = kNever;
-  const auto heavier = [](const Putative& a, const Putative& b) {
-    if (a.value != b.value) return a.value > b.value;
-    if (a.subproblem != b.subproblem) return a.subproblem < b.subproblem;
-    return a.cell < b.cell;  // cells go by row
-  };
   if (pool_.size() > limit) {
     std::nth_element(pool_.begin(), pool_.begin() + limit, pool_.end(), heavier);
     pool_.resize(limit);
   }
   std::sort(pool_.begin(), pool_.end(), heavier);
   return Outcome::kDone;
+}
+
+bool Step::heavier(const Putative& a, const Putative& b) {
+  if (a.value != b.value) return a.value > b.value;
+  if (a.subproblem != b.subproblem) return a.subproblem < b.subproblem;
+  return a.cell < b.cell;  // cells go by row
+}
+
+Outcome Step::propose(const std::vector<Slot>& slots, const double* predictive,
+                      std::size_t limit) {
+  return propose_joins(slots, predictive, limit, kNever);
+}
+
+std::vector<Slot> Step::proposed() const {
+  std::vector<Slot> slots;
+  for (const Putative& one : pool_) slots.push_back(one.slot);
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  return slots;
+}
+
+// What a surrogate proposed is weighed by the likelihood; joins that it forbids are left out.
+void Step::reweigh(const Scored& scored) {
+  const auto& slots = scored.slots;
+  for (Putative& one : pool_) {
+    const auto at = std::lower_bound(slots.begin(), slots.end(), one.slot) - slots.begin();
+    const double weight = state_.blocks[one.subproblem]->weights[one.row];
+    const double prior = weight + state_.log_size[state_.clusters[one.slot].size];
+    one.value = prior + on_grid(scored.predictive[at]);
+  }
+  const auto forbidden = [](const Putative& one) { return !(one.value > kNever); };
+  pool_.erase(std::remove_if(pool_.begin(), pool_.end(), forbidden), pool_.end());
+  std::sort(pool_.begin(), pool_.end(), heavier);
 }
 
 // The joins of at least `floor`, in the subproblems of `names_`.
@@ -113,12 +141,37 @@ bool Step::add_singletons(double log_new) {
   return true;
 }
 
-// Greedy: the P heaviest, none too far below the heaviest of all.
-void Step::resample() {
+// Greedy: the P heaviest, none too far below the heaviest of all; or those that are drawn.
+bool Step::resample() {
   const double floor = pool_.front().value + rules_.log_floor;
-  std::size_t kept = std::min(pool_.size(), static_cast<std::size_t>(rules_.particles));
+  std::size_t kept = std::min(pool_.size(), rules_.limit());
   while (kept && pool_[kept - 1].value < floor) --kept;
   pool_.resize(kept);
+  if (!rules_.draw) return true;
+  shares_.clear();
+  for (const Putative& one : pool_) shares_.push_back(one.value);
+  if (!draw(shares_)) return false;
+  std::vector<Putative> drawn;
+  for (std::size_t k = 0; k < kept_.size(); ++k) {
+    drawn.push_back(pool_[kept_[k]]);
+    drawn.back().value = on_grid(drawn_[k]);
+  }
+  std::stable_sort(drawn.begin(), drawn.end(),
+                   [](const Putative& a, const Putative& b) { return a.value > b.value; });
+  pool_.swap(drawn);
+  return true;
+}
+
+// Draw from log weights; false: the resampler has failed.
+bool Step::draw(const std::vector<double>& values) {
+  kept_.resize(values.size());
+  drawn_.resize(values.size());
+  const auto n = static_cast<std::int64_t>(values.size());
+  const std::int64_t kept = rules_.draw(n, values.data(), kept_.data(), drawn_.data());
+  if (kept < 0) return false;
+  kept_.resize(kept);
+  drawn_.resize(kept);
+  return true;
 }
 
 // A subproblem with less than 1/P of the weight is left alone; the heaviest always stays.

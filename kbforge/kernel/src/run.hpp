@@ -34,6 +34,7 @@ struct Run {
   std::unique_ptr<Waves> waves;  // none: one thread does everything
   std::vector<std::int64_t> told_slots;
   std::vector<double> predictive;
+  std::vector<Slot> proposed;  // by a surrogate
   // of the fragments of one call
   std::vector<std::int64_t> before, after, before_start, after_start;
   std::vector<std::int64_t> subproblems, evaluations;
@@ -96,18 +97,20 @@ struct Run {
     log10.clear();
   }
 
-  // Leave in `bounds` the clusters to compare the next fragment with, of those looked up.
-  void bound(const Lookup& looked) {
-    bounds = constraints ? constraints->bound(state.n_fragments(), looked.slots)
+  // Leave in `bounds` the clusters to compare a fragment with, of those looked up.
+  void bound(Number fragment, const Lookup& looked) {
+    bounds = constraints ? constraints->bound(fragment, looked.slots)
                          : Constraints::Bounds{&looked.slots};
   }
 
-  // Take in the fragment of that lookup; `gains` are of the clusters of `bounds`.
-  Outcome take_in(const Lookup& looked, const double* gains, double alone) {
+  // Take in the fragment of that lookup, of which the clusters of `bounds` are scored; with
+  // `by_proposal`, those that were last proposed.
+  Outcome take_in(const Lookup& looked, const Scored& scored, bool by_proposal = false) {
     const auto largest = static_cast<std::size_t>(state.largest) + 1;
     if (state.log_size.size() <= largest) return Outcome::kNotTold;
     const Number x = state.n_fragments();
-    const Outcome outcome = step.take_in(*bounds.slots, gains, alone, bounds.joins);
+    const Outcome outcome = by_proposal ? step.take_in_proposed(scored, bounds.joins)
+                                        : step.take_in(scored, bounds.joins);
     if (outcome != Outcome::kDone) return outcome;
     if (indexed) index.extend(looked, step.done.families);
     if (constraints) {
@@ -138,15 +141,15 @@ struct Run {
         looked = &lookup;
       }
       if (looked->elsewhere) return Outcome::kElsewhere;
-      bound(*looked);
+      bound(state.n_fragments(), *looked);
       if (!compared || bounds.outside) {
         predictive.resize(bounds.slots->size());
         table.log_predictive(x, *bounds.slots, predictive.data());
       } else if (bounds.slots != &looked->slots) {
         keep_bounded(looked->slots);
       }
-      const Outcome outcome =
-          take_in(*looked, predictive.data(), table.log_predictive_new(x));
+      const Scored scored{*bounds.slots, predictive.data(), nullptr, table.log_predictive_new(x)};
+      const Outcome outcome = take_in(*looked, scored);
       if (outcome != Outcome::kDone) return outcome;
       table.extend(x, step.done.parents, step.done.children);
       table.release(step.done.dropped);

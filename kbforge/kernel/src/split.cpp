@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "step.hpp"
 
@@ -127,7 +127,7 @@ bool Step::falls_apart(const Block& grown) {
   return true;
 }
 
-// One component's block: its distinct rows, weighed by their target densities and sorted.
+// One component's block: its distinct rows, weighed and sorted.
 void Step::part(const Block& grown, std::int32_t component, Number& name, Block*& made) {
   auto block = std::make_unique<Block>();
   for (std::size_t place = 0; place < grown.slots.size(); ++place) {
@@ -141,7 +141,9 @@ void Step::part(const Block& grown, std::int32_t component, Number& name, Block*
   }
   rows_.clear();
   cells_.clear();
-  std::unordered_set<std::uint64_t> known;
+  std::unordered_map<std::uint64_t, std::size_t> known;  // the rows by content
+  std::vector<std::int64_t> densities;  // in units of the grid
+  std::vector<double> masses;
   for (std::int32_t row = 0; row < grown.rows(); ++row) {
     const auto begin = static_cast<std::uint32_t>(cells_.size());
     // rows hold sets of slots: equal sets have equal sums of 64-bit hashes
@@ -155,19 +157,26 @@ void Step::part(const Block& grown, std::int32_t component, Number& name, Block*
       content += mixed(static_cast<std::uint64_t>(slot));
       units += static_cast<std::int64_t>(cluster.term * kGrid);
     }
-    if (known.insert(content).second) {
-      rows_.push_back(Row{static_cast<std::int64_t>(units), begin,
-                          static_cast<std::uint32_t>(cells_.size())});
+    const auto found = known.emplace(content, rows_.size());
+    if (found.second) {
+      rows_.push_back(Row{0.0, begin, static_cast<std::uint32_t>(cells_.size())});
+      densities.push_back(static_cast<std::int64_t>(units));
+      masses.push_back(0.0);
     } else {
       cells_.resize(begin);
     }
+    if (rules_.marginal) masses[found.first->second] += libm.exp(grown.weights[row]);
+  }
+  const std::int64_t top = *std::max_element(densities.begin(), densities.end());
+  for (std::size_t k = 0; k < rows_.size(); ++k) {
+    rows_[k].value = rules_.marginal ? on_grid(libm.log(masses[k]))
+                                     : static_cast<double>(densities[k] - top) / kGrid;
   }
   std::stable_sort(rows_.begin(), rows_.end(),
-                   [](const Row& a, const Row& b) { return a.units > b.units; });
+                   [](const Row& a, const Row& b) { return a.value > b.value; });
   name = state_.clusters[cells_[0]].first;
-  const std::int64_t top = rows_.front().units;
   for (const Row& row : rows_) {
-    block->weights.push_back(static_cast<double>(row.units - top) / kGrid);
+    block->weights.push_back(row.value);
     block->row_start.push_back(static_cast<std::uint32_t>(block->cells.size()));
     block->cells.insert(block->cells.end(), cells_.begin() + row.begin, cells_.begin() + row.end);
   }

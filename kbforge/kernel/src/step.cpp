@@ -6,10 +6,20 @@
 
 namespace kbforge {
 
-Outcome Step::take_in(const std::vector<Slot>& slots, const double* predictive, double alone,
-                      bool joins) {
-  const Outcome outcome = propose_joins(slots, predictive);
-  if (outcome != Outcome::kDone) return outcome;
+Outcome Step::take_in(const Scored& scored, bool joins) {
+  const Outcome outcome =
+      propose_joins(scored.slots, scored.predictive, rules_.limit(), rules_.log_floor);
+  return outcome == Outcome::kDone ? decide(scored, joins) : outcome;
+}
+
+Outcome Step::take_in_proposed(const Scored& scored, bool joins) {
+  reweigh(scored);
+  return decide(scored, joins);
+}
+
+// What becomes of x, by the joins proposed.
+Outcome Step::decide(const Scored& scored, bool joins) {
+  double alone = scored.alone;
   if (std::isnan(alone) || alone == -kNever) return Outcome::kBadAlone;
   if (joins) {
     if (pool_.empty()) return Outcome::kCornered;
@@ -23,15 +33,15 @@ Outcome Step::take_in(const std::vector<Slot>& slots, const double* predictive, 
     return Outcome::kDone;
   }
   if (!add_singletons(on_grid(rules_.log_alpha + alone))) return Outcome::kNoPlace;
-  resample();
+  if (!resample()) return Outcome::kNotDrawn;
   discard_weak_merges();
   const auto opens = [](const Putative& one) { return one.cell == kNone; };
   if (rules_.splits && std::all_of(pool_.begin(), pool_.end(), opens)) {
     open(x, alone);
     return Outcome::kDone;
   }
-  merge();
-  grow(x, slots, predictive, alone);
+  if (!merge()) return Outcome::kNotDrawn;
+  grow(x, scored);
   return Outcome::kDone;
 }
 
@@ -52,8 +62,7 @@ void Step::open(Number x, double alone) {
   done.disturbed.clear();
 }
 
-void Step::grow(Number x, const std::vector<Slot>& slots, const double* predictive,
-                double alone) {
+void Step::grow(Number x, const Scored& scored) {
   parents_.clear();
   for (std::int32_t putative : placed_.putative) parents_.push_back(pool_[putative].slot);
   std::sort(parents_.begin(), parents_.end());
@@ -69,10 +78,12 @@ void Step::grow(Number x, const std::vector<Slot>& slots, const double* predicti
   children_.clear();
   done.families.clear();
   for (Slot parent : parents_) {
-    double score = alone;
+    double score = scored.alone;
     if (parent != kNone) {
+      const auto& slots = scored.slots;
       const auto at = std::lower_bound(slots.begin(), slots.end(), parent) - slots.begin();
-      score = state_.clusters[parent].score + predictive[at];
+      score = scored.joined ? scored.joined[at]
+                            : state_.clusters[parent].score + scored.predictive[at];
     }
     const Slot child = state_.place(x, parent, score);
     ++evaluations;

@@ -6,17 +6,35 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "state.hpp"
 
 namespace kbforge {
 
+// Draws from n log weights, descending: which are kept, and their log weights; how many, or -1 if it
+// fails.
+using Draw = std::int64_t (*)(std::int64_t n, const double* values, std::int64_t* kept,
+                              double* weights);
+
+// Draws places with replacement, in proportion to exp of n log weights: so many of them; -1 if it fails.
+using Sample = std::int64_t (*)(std::int64_t n, const double* values, std::int64_t size,
+                                std::int64_t* drawn);
+
 struct Rules {
   std::int32_t particles;  // P
   double log_floor;        // putative particles so far below the heaviest are dropped; -inf: none
   bool splits;             // whether the problem falls apart into subproblems
+  bool marginal;           // whether partial groupings weigh what the particles with them do
   double log_alpha;        // the prior's term of a new cluster
+  Draw draw;               // resamples; null: the P heaviest are kept
+  Sample sample;           // merges subproblems with several particles; null: they merge exactly
+
+  // Putative particles that resampling may look at.
+  std::size_t limit() const {
+    return draw ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(particles);
+  }
 };
 
 enum class Outcome : std::int32_t {
@@ -27,6 +45,15 @@ enum class Outcome : std::int32_t {
   kNotTold = 4,        // the kernel was not told of its values, or of the logs of cluster sizes
   kElsewhere = 5,      // its keys lead to subproblems that lie elsewhere
   kCornered = 6,       // constraints leave it no place among the particles
+  kNotDrawn = 7,       // the resampler has failed
+};
+
+// What the likelihood says of a fragment and some clusters, ascending, in nats.
+struct Scored {
+  const std::vector<Slot>& slots;
+  const double* predictive;  // L(C + x) - L(C)
+  const double* joined;      // L(C + x); null: L(C) and the above
+  double alone;              // L({x})
 };
 
 // What a step did, valid until the next one.
@@ -44,11 +71,17 @@ class Step {
 
   // Take in the next fragment.
   //
-  // slots: the clusters to compare it with, ascending; predictive: L(C + x) - L(C) of each, nats;
-  // alone: L({x}), nats; joins: whether x must join one of them. If the outcome is not kDone, nothing
-  // has changed.
-  Outcome take_in(const std::vector<Slot>& slots, const double* predictive, double alone,
-                  bool joins);
+  // joins: whether it must join one of the clusters scored. If the outcome is not kDone, nothing has
+  // changed.
+  Outcome take_in(const Scored& scored, bool joins);
+  // The same, of the joins that were last proposed; their clusters are scored.
+  Outcome take_in_proposed(const Scored& scored, bool joins);
+  // Propose the heaviest joins, at most `limit`, by a surrogate's L(C + x) - L(C), nats.
+  Outcome propose(const std::vector<Slot>& slots, const double* predictive, std::size_t limit);
+  // The clusters of the joins proposed, ascending.
+  std::vector<Slot> proposed() const;
+  // The subproblem of the heaviest join, kNone if there is none.
+  Number heaviest_proposed() const { return pool_.empty() ? kNone : pool_.front().subproblem; }
 
   Done done;
   std::int64_t evaluations = 0;
@@ -84,23 +117,31 @@ class Step {
   struct Naming {
     std::int32_t step = 0, place = kNone;
   };
-  // A distinct row of a component: its log density in units of the grid, its range of cells.
+  // A distinct row of a component: its log weight, with or without what all rows have in common, and
+  // its range of cells.
   struct Row {
-    std::int64_t units;
+    double value;
     std::uint32_t begin, end;
   };
 
-  Outcome propose_joins(const std::vector<Slot>& slots, const double* predictive);
+  Outcome propose_joins(const std::vector<Slot>& slots, const double* predictive,
+                        std::size_t limit, double log_floor);
+  static bool heavier(const Putative& a, const Putative& b);
+  void reweigh(const Scored& scored);
+  Outcome decide(const Scored& scored, bool joins);
   void expand(double floor);
   bool add_singletons(double log_new);
-  void resample();
+  bool resample();
+  bool draw(const std::vector<double>& values);
   void discard_weak_merges();
-  void merge();
-  void join(std::size_t place, const Block& block, bool last);
+  bool merge();
+  bool merge_by_sampling();
+  bool join(std::size_t place, const Block& block, bool last);
   void combine(const Joint& joint, const Block& block, bool waits);
-  void keep_heaviest(std::size_t place, Joint& out);
+  bool keep(std::size_t place, bool cut, Joint& out);
+  void sort_placed();
   void open(Number x, double alone);
-  void grow(Number x, const std::vector<Slot>& slots, const double* predictive, double alone);
+  void grow(Number x, const Scored& scored);
   void copy_rows(Block& grown);
   void keep_held(Block& grown);
   void split(Block* grown);
@@ -120,6 +161,8 @@ class Step {
   std::vector<Putative> pool_;
   Joint placed_, waiting_, next_;
   std::vector<Combination> combinations_;
+  std::vector<std::int64_t> kept_;  // what was drawn, and its log weights
+  std::vector<double> drawn_;
   std::vector<std::int32_t> mine_;
   std::vector<Slot> parents_, children_, old_slots_;
   std::vector<std::int32_t> parent_of_, component_;
