@@ -27,7 +27,7 @@ import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import (
-    MergingModel,
+    GroupingModel,
     Move,
     SetModel,
     apply,
@@ -135,7 +135,7 @@ class MergeGains:
         self._size[a] += self._size[b]
         self._log_prior[a] = self._log_cluster[self._size[a] - 1]
 
-    def row(self, model: MergingModel, slot: int) -> FloatArray:
+    def row(self, model: GroupingModel, slot: int) -> FloatArray:
         """What merging a cluster with each other gains, -inf where there is none, shape [n].
 
         Raises:
@@ -314,7 +314,7 @@ class _Search(Protocol):
 
     """
 
-    models: tuple[MergingModel, ...]
+    models: tuple[GroupingModel, ...]
 
     def rounds(self) -> Iterator[Merge | None]:
         """The merge that a round finds, or None; the caller makes it before asking for more."""
@@ -349,8 +349,8 @@ def _search_of(
 class _AllPairs:
     """The best of all pairs."""
 
-    def __init__(self, model: MergingModel, grouping: Grouping, gains: MergeGains) -> None:
-        self.models: tuple[MergingModel, ...] = (model,)
+    def __init__(self, model: GroupingModel, grouping: Grouping, gains: MergeGains) -> None:
+        self.models: tuple[GroupingModel, ...] = (model,)
         self._matrix = PairMatrix(grouping.n_slots)
         self._model, self._grouping, self._gains = model, grouping, gains
 
@@ -370,12 +370,12 @@ class _RankedPairs:
     def __init__(
         self,
         model: SetModel,
-        surrogate: MergingModel,
+        surrogate: GroupingModel,
         grouping: Grouping,
         gains: MergeGains,
         max_evals: int,
     ) -> None:
-        self.models: tuple[MergingModel, ...] = (model, surrogate)
+        self.models: tuple[GroupingModel, ...] = (model, surrogate)
         self._matrix = PairMatrix(grouping.n_slots)
         self._model, self._surrogate = model, surrogate
         self._grouping, self._gains, self._max_evals = grouping, gains, max_evals
@@ -402,7 +402,7 @@ class _SampledPairs:
         batch: int,
         rng: np.random.Generator,
     ) -> None:
-        self.models: tuple[MergingModel, ...] = (model,)
+        self.models: tuple[GroupingModel, ...] = (model,)
         self._model, self._grouping, self._gains = model, grouping, gains
         self._batch, self._rng = batch, rng
 
@@ -424,7 +424,7 @@ class _SampledPairs:
 
 
 def _fill(
-    matrix: PairMatrix, model: MergingModel, grouping: Grouping, gains: MergeGains
+    matrix: PairMatrix, model: GroupingModel, grouping: Grouping, gains: MergeGains
 ) -> Iterator[None]:
     nothing = np.full(grouping.n_slots, -np.inf)
     for slot, used in enumerate(grouping.in_use().tolist()):

@@ -202,7 +202,7 @@ def merge(grouping: Grouping, a: int, b: int, gain: float) -> Move:
     return Move(tuple(grouping.members[b]), a, gain)
 
 
-def apply(move: Move, grouping: Grouping, models: Sequence[Scoring]) -> bool:
+def apply(move: Move, grouping: Grouping, models: Sequence[Follower]) -> bool:
     """Make a move; whether anything changed.
 
     No model is asked for a score, so that this cannot fail half way. A fragment that goes where it
@@ -238,17 +238,23 @@ def _require_part(grouping: Grouping, fragments: Sequence[int], slot: int) -> No
 
 IMPOSSIBLE = -1e12
 
-# A cluster of a table is made anew after so many moves and one for each of its members, which
-# costs a fraction of those moves and keeps their rounding errors from adding up for ever.
+# A cluster of a table is rebuilt after so many moves and one for each of its members, which
+# costs a fraction of those moves and keeps their rounding errors from adding up.
 _MOVES = 1000
 
 
-class Scoring(Protocol):
-    """A likelihood beside one grouping. Values in nats.
+class Follower(Protocol):
+    """What follows a grouping, move after move. Values in nats.
 
-    Asking may raise and changes nothing that is asked for later. Telling (`moved`) asks no
-    likelihood, so it cannot fail.
+    Asking may raise and changes nothing that is asked for later. Telling (`moved`, `regrouped`)
+    asks no likelihood, so it cannot fail.
+
+    Attributes:
+        fragments: all of them, by number.
+
     """
+
+    fragments: Sequence[Fragment]
 
     @property
     def evaluations(self) -> int:
@@ -259,45 +265,17 @@ class Scoring(Protocol):
         """L of any clusters, shape [len(clusters)]."""
         ...
 
+    def read(self, fragments: range) -> None:
+        """Add the next fragments, in one batch: before that no place can be asked for them.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+        ...
+
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
         """The grouping has moved fragments from a slot (-1: none) to another."""
-        ...
-
-
-class MergingModel(Scoring, Protocol):
-    """A likelihood beside one grouping, as agglomeration needs it."""
-
-    def fill(self, slots: Sequence[int]) -> None:
-        """Take in these clusters as they are: before that they can neither move nor be asked for.
-
-        Raises:
-            LikelihoodError: a fragment that the model cannot read.
-
-        """
-        ...
-
-    def merges(self, slot: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
-        ...
-
-
-class Follower(Scoring, Protocol):
-    """A likelihood beside the grouping of a chain, which it follows from its start on.
-
-    Attributes:
-        fragments: all of them, by number.
-
-    """
-
-    fragments: Sequence[Fragment]
-
-    def read(self, fragments: range) -> None:
-        """Take in the next fragments, in one batch: before that no place can be asked for them.
-
-        Raises:
-            LikelihoodError: a fragment that the model cannot read.
-
-        """
         ...
 
     def regrouped(self, old: Sequence[int]) -> None:
@@ -305,8 +283,17 @@ class Follower(Scoring, Protocol):
         ...
 
 
-class GroupingModel(MergingModel, Follower, Protocol):
-    """A likelihood beside one grouping, as samplers that move fragments need it."""
+class GroupingModel(Follower, Protocol):
+    """A likelihood beside one grouping, as samplers that move fragments and mergers need it."""
+
+    def fill(self, slots: Sequence[int]) -> None:
+        """Add these clusters as they are: before that they can neither move nor be asked for.
+
+        Raises:
+            LikelihoodError: a fragment that the model cannot read.
+
+        """
+        ...
 
     def alone(self, fragment: int) -> float:
         """L({x})."""
@@ -317,7 +304,11 @@ class GroupingModel(MergingModel, Follower, Protocol):
         ...
 
     def held(self, fragment: int) -> float:
-        """L(C) - L(C - x) of x's own cluster, which holds others, too."""
+        """L(C) - L(C - x) of x's own cluster, which has other fragments, too."""
+        ...
+
+    def merges(self, slot: int) -> FloatArray:
+        """L(C + D) - L(C) - L(D) for all other D, shape [n_slots]; unspecified elsewhere."""
         ...
 
     def merges_with(self, part: Sequence[int]) -> FloatArray:
@@ -339,7 +330,7 @@ def model_of(
 
 def merging_model_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], grouping: Grouping
-) -> MergingModel:
+) -> GroupingModel:
     """The faster way for a likelihood if clusters merge: by its table if that can merge them."""
     if isinstance(likelihood, ConjugateLikelihood):
         table = likelihood.live_clusters()
@@ -476,35 +467,18 @@ class TableModel:
         return self._x[fragment]
 
 
-class MergingTable:
-    """By a live table of which clusters only merge; it need not be one that fragments can leave.
+class MergingTable(TableModel):
+    """By a live table of which clusters only merge; fragments may be unable to leave them.
 
-    Each cluster is to be filled while it holds one fragment.
+    Each cluster is to be filled when it has one fragment.
     """
-
-    def __init__(
-        self,
-        likelihood: Likelihood,
-        table: LiveClusters,
-        fragments: Sequence[Fragment],
-        grouping: Grouping,
-    ) -> None:
-        self.evaluations = 0
-        self._likelihood, self._table = likelihood, table
-        self._fragments, self._grouping = fragments, grouping
-
-    def log_marginal(self, clusters: Sequence[Cluster]) -> FloatArray:
-        return self._likelihood.log_marginal([[self._fragments[i] for i in c] for c in clusters])
 
     def fill(self, slots: Sequence[int]) -> None:
         for slot in slots:
             (fragment,) = self._grouping.members[slot]
-            x = self._table.encode(self._fragments[fragment])
+            x = self._table.encode(self.fragments[fragment])
             self._table.extend(x, np.array([-1]), np.array([slot]))
             self.evaluations += 1
-
-    def merges(self, slot: int) -> FloatArray:
-        return self._table.log_merge_ratio(slot, self._grouping.n_slots)
 
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
         self._table.merge(old, new)
@@ -614,7 +588,7 @@ class SetModel:
         self._changed = set(range(self._grouping.n_slots))
 
     def _scores(self) -> FloatArray:
-        """L(C) by slot; who proposed a move has had it scored, so that this mostly is no work."""
+        """L(C) by slot; a proposed move has been scored, so that this is mostly no work."""
         if self._changed:
             grouping = self._grouping
             if grouping.n_slots > len(self._score):
