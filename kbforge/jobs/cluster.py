@@ -22,7 +22,7 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.sequential import SequentialMonteCarlo
-from kbforge.clustering.sharding.run import cluster_on_workers
+from kbforge.clustering.sharding.conductor import cluster_on_workers
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,

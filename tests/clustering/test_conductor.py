@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
-from kbforge.clustering.sharding.conductor import Pace
-from kbforge.clustering.sharding.run import cluster_on_workers
+from kbforge.clustering.sharding.conductor import Pace, cluster_on_workers
 from kbforge.contracts import (
     Ending,
     Fragment,

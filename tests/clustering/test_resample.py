@@ -21,7 +21,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sample import neighbourhoods
 from kbforge.clustering.session import OnlineSession
-from kbforge.clustering.sharding.packing import pack_led, pack_pages, unpack_led, unpack_pages
+from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages
 from kbforge.clustering.state import State
 from kbforge.contracts import CandidateIndex, Fragment, Led, Problem
 from kbforge.errors import LikelihoodError, UsageError

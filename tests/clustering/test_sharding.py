@@ -14,9 +14,8 @@ from kbforge.clustering.paging.reading import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
-from kbforge.clustering.sharding.messages import Report
 from kbforge.clustering.sharding.router import Counts, Router
-from kbforge.clustering.sharding.shard import Shard, require_shardable
+from kbforge.clustering.sharding.shard import Report, Shard, require_shardable
 from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, steps_of
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
 from kbforge.errors import UsageError

@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.sharding.conductor import Pace
-from kbforge.clustering.sharding.run import cluster_on_workers
+from kbforge.clustering.sharding.conductor import Pace, cluster_on_workers
 from kbforge.contracts import ConjugateLikelihood, Progress
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.models.scorers import scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.executors.ray import Ray
-from kbforge_plugins.executors.reaching import require_answer
+from kbforge_plugins.executors.ray import Ray, require_answer
 from tests.clustering.test_conductor import RULES, local, of_people
 from tests.people import write_people
 from tests.program import Run

@@ -1,29 +1,186 @@
-"""The conductor: takes a stream of fragments through shards, and through the loss of any of them.
+"""A run on shards: the result of `OnlineClusterer.cluster`, computed by workers of an executor.
 
-Fragments go out several in a letter, and nobody waits for an answer before the next letter. What
-the router hears is of a fixed number of fragments before, so that its routes, and all that is sent,
-do not depend on how fast anybody is.
+The conductor takes a stream of fragments through shards, and through the loss of any of them.
+Fragments are sent several in a letter, and the next letter does not wait for an answer. The router
+hears of a fixed number of earlier fragments, so that its routes, and everything that is sent, do
+not depend on the speed of any worker.
 
-A shard says now and then all that it holds. The letters since are kept. A shard that is lost is
-made anew of what it had said, and gets the letters again; it does the same again, bit for bit. Who
-waits for something that it was to hand over gets that from the new one. Letters are numbered, so
-that a shard which lacks one does not carry out the next.
+A shard sends a checkpoint now and then, and the conductor keeps the letters since. A lost shard is
+restored from its checkpoint and gets the letters again; it repeats its work bit for bit. Whoever
+waits for a handover from it gets that from the new shard. Letters are numbered, so that a shard
+that lacks one does not carry out the next.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
-from kbforge.clustering.sharding.messages import Handed, Report, Route
+from kbforge.clustering.paging.reading import posterior_of
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.router import Counts, Router
-from kbforge.clustering.sharding.shard import Saved
-from kbforge.clustering.sharding.worker import Add, Answer, Ask, Order, OutOfTurn, Refused
-from kbforge.contracts import Fragment, Page
-from kbforge.contracts.executor import Crew, WorkerLost
+from kbforge.clustering.sharding.shard import (
+    Handover,
+    Report,
+    Route,
+    Shard,
+    ShardState,
+    require_shardable,
+)
+from kbforge.contracts import (
+    CandidateIndex,
+    Ending,
+    Fragment,
+    Interrupted,
+    OnStep,
+    Page,
+    Posterior,
+    Problem,
+    Progress,
+)
+from kbforge.contracts.executor import Crew, Executor, WorkerLost
 from kbforge.errors import KBForgeError, LikelihoodError
+
+
+class Request(StrEnum):
+    """What else an order asks for."""
+
+    NOTHING = "nothing"
+    SAVED = "saved"
+    """All that the shard holds but fragments, to go on from."""
+    PAGES = "pages"
+    """Its subproblems."""
+
+
+class Addition(NamedTuple):
+    """A fragment to take in: its number, itself, and its keys that lead too far."""
+
+    number: int
+    fragment: Fragment
+    closed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a shard is to do; first it takes in what is handed over to it.
+
+    Attributes:
+        turn: how many orders came before, since the beginning.
+        adds: fragments to take in then.
+        gives: fragments whose subproblems it is to hand over then; what gets them is the parcel.
+        ask: what the answer is to have beside reports.
+        saved: go on from this, whatever was before.
+        fragments: those of `saved`, by number, ascending.
+
+    """
+
+    turn: int
+    adds: tuple[Addition, ...] = ()
+    gives: tuple[int, ...] = ()
+    ask: Request = Request.NOTHING
+    saved: ShardState | None = None
+    fragments: Mapping[int, Fragment] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A fragment that the likelihood refused, by number, and why."""
+
+    fragment: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an order.
+
+    Attributes:
+        reports: of the fragments taken in, in order.
+        refused: the one after them, if it was refused; the shard does nothing more.
+        evaluations: sets that the shard has scored.
+        saved: if it was asked for.
+        pages: likewise.
+
+    """
+
+    reports: tuple[Report, ...]
+    refused: Refusal | None = None
+    evaluations: int = 0
+    saved: ShardState | None = None
+    pages: tuple[Page, ...] = ()
+
+
+class OrderGap(Exception):
+    """An order came before one that was to come first, and was not carried out."""
+
+
+class ShardWorker:
+    """See `kbforge.contracts.executor.Worker`.
+
+    Args:
+        problem: what to cluster by.
+        rules: how.
+        first: the first fragment of the run.
+
+    """
+
+    def __init__(self, problem: Problem, rules: Rules, first: Fragment) -> None:
+        self._parts = problem, rules, first
+        self._shard = Shard(problem, rules, first)
+        self._turn = 0
+        self._refused: Refusal | None = None
+
+    def do(
+        self, order: Order, parcels: Sequence[Handover | Refusal]
+    ) -> tuple[Answer, Handover | Refusal | None]:
+        """Carry out an order. A shard that has refused a fragment hands over that news.
+
+        Raises:
+            OutOfTurn: another one was to come first.
+
+        """
+        if order.saved is not None:
+            self._shard = Shard(*self._parts, order.saved, order.fragments)
+        elif order.turn != self._turn:
+            raise OrderGap(f"order {order.turn} came where order {self._turn} was due")
+        self._turn = order.turn + 1
+        for handed in parcels:
+            if isinstance(handed, Refusal):
+                self._refused = self._refused or handed
+            elif self._refused is None:
+                self._shard.take(handed)
+        reports = self._added(order.adds)
+        if self._refused is not None:
+            return Answer(tuple(reports), self._refused), self._refused
+        parcel = self._shard.give(order.gives) if order.gives else None
+        shard = self._shard
+        return (
+            Answer(
+                tuple(reports),
+                None,
+                shard.evaluations,
+                shard.save() if order.ask is Request.SAVED else None,
+                shard.pages() if order.ask is Request.PAGES else (),
+            ),
+            parcel,
+        )
+
+    def _added(self, adds: Sequence[Addition]) -> list[Report]:
+        reports: list[Report] = []
+        for number, fragment, closed in adds:
+            if self._refused is not None:
+                break
+            try:
+                reports.append(self._shard.add(number, fragment, closed))
+            except LikelihoodError as error:
+                self._refused = Refusal(number, str(error))
+        return reports
+
 
 _MOST_LOSSES = 10
 """Losses without any answer between them before the run is given up."""
@@ -51,7 +208,7 @@ class _Parcel:
     """What one shard hands over to another; `held` once it has come by here."""
 
     sent: Any = None
-    held: Handed | Refused | None = None
+    held: Handover | Refusal | None = None
 
     def content(self) -> Any:
         return self.sent if self.held is None else self.held
@@ -92,11 +249,11 @@ class _Desk:
     """
 
     takes: list[_Parcel] = field(default_factory=list)
-    adds: list[Add] = field(default_factory=list)
+    adds: list[Addition] = field(default_factory=list)
     turn: int = 0
     letters: deque[_Letter] = field(default_factory=deque)
     unheard: deque[_Letter] = field(default_factory=deque)
-    saved: Saved | None = None
+    saved: ShardState | None = None
     since: int = 0
     total: int = 0
     evaluations: int = 0
@@ -125,7 +282,7 @@ class Conductor:
         self._where: deque[int] = deque()  # the workers of the pending fragments
         self._heard = 0
         self._reports: dict[int, Report] = {}
-        self._refused: Refused | None = None
+        self._refused: Refusal | None = None
         self._in_vain = 0
         self.letters = self.losses = 0
 
@@ -159,13 +316,13 @@ class Conductor:
         self._fragments.append(x)
         self._hand_over(route)
         desk = self._desks[route.shard]
-        desk.adds.append(Add(route.fragment, x, route.closed))
+        desk.adds.append(Addition(route.fragment, x, route.closed))
         desk.since += 1
         desk.total += 1
         self._where.append(route.shard)
         if desk.since >= max(self._pace.save, desk.total // 2):
             desk.since = 0
-            self._send(route.shard, ask=Ask.SAVED)
+            self._send(route.shard, ask=Request.SAVED)
         elif len(desk.adds) >= self._pace.letter:
             self._send(route.shard)
 
@@ -180,7 +337,7 @@ class Conductor:
         while self._where:
             self._hear()
         for worker in range(len(self._desks)):
-            self._send(worker, ask=Ask.PAGES)
+            self._send(worker, ask=Request.PAGES)
         for desk in self._desks:
             while desk.unheard:
                 self._answer(desk)
@@ -202,7 +359,7 @@ class Conductor:
         self,
         worker: int,
         gives: tuple[int, ...] = (),
-        ask: Ask = Ask.NOTHING,
+        ask: Request = Request.NOTHING,
         parcel: _Parcel | None = None,
     ) -> None:
         """Send what is on a desk, and more."""
@@ -243,7 +400,7 @@ class Conductor:
             letter = desk.unheard[0]
             try:
                 said: tuple[Answer, Any] = self._crew.wait(letter.sent)
-            except (WorkerLost, OutOfTurn):
+            except (WorkerLost, OrderGap):
                 self._recover()
                 continue
             self._take_note(desk, letter, *said)
@@ -306,9 +463,89 @@ class Conductor:
                 continue
             try:
                 answer, parcel = self._crew.wait(letter.sent)
-            except (WorkerLost, OutOfTurn):
+            except (WorkerLost, OrderGap):
                 return letters[place:]
             letter.done = True
             if desk.unheard and desk.unheard[0] is letter:
                 self._take_note(desk, letter, answer, parcel)
         return ()
+
+
+_AT_ONCE = 512
+"""Fragments whose keys are asked for at once."""
+_OFTEN = 64
+"""Fragments after which a callback is told that need not be told of every step."""
+
+_Keyed: TypeAlias = tuple[Fragment, Sequence[int]]
+
+
+def cluster_on_workers(
+    executor: Executor,
+    workers: int | None,
+    rules: Rules,
+    fragments: Sequence[Fragment],
+    problem: Problem,
+    on_step: OnStep | None = None,
+    pace: Pace | None = None,
+) -> Posterior:
+    """Cluster fragments on several workers; the posterior is that of one session, bit for bit.
+
+    But of a black box, sets that went from worker to worker may be asked for and counted again.
+
+    Args:
+        executor: starts the workers.
+        workers: how many; None leaves it to the executor.
+        rules: how to cluster.
+        fragments: in order, one at least.
+        problem: what to cluster by, its models fitted.
+        on_step: is told now and then; it may raise `Interrupted` to end the run there.
+        pace: how much is on its way at once.
+
+    Raises:
+        UsageError: the problem or the rules cannot be clustered in parts.
+        LikelihoodError: the likelihood failed on a fragment, which the message names.
+        KBForgeError: the workers cannot be started, or are lost again and again.
+
+    """
+    require_shardable(problem, rules)
+    index = problem.index
+    assert index is not None
+    crew = executor.start(partial(ShardWorker, problem, rules, fragments[0]), workers)
+    try:
+        conductor = Conductor(crew, index.families, pace or Pace())
+        ended, taken = Ending.DONE, 0
+        try:
+            for x, keys in _keyed(fragments, index):
+                conductor.add(x, keys)
+                taken += 1
+                if on_step is not None and taken % _OFTEN == 0:
+                    on_step(_progress(conductor, taken, len(fragments)))
+        except Interrupted:
+            ended = Ending.INTERRUPTED
+        pages = conductor.finish()
+        prior = DirichletProcess(problem.alpha)
+        posterior = posterior_of(pages, prior, taken, conductor.evaluations)
+        return Posterior(
+            posterior.subproblems,
+            posterior.log_posterior,
+            taken,
+            posterior.model_evaluations,
+            ended,
+        )
+    finally:
+        crew.close()
+
+
+def _keyed(fragments: Sequence[Fragment], index: CandidateIndex) -> Iterator[_Keyed]:
+    """Fragments, each with its keys."""
+    for begin in range(0, len(fragments), _AT_ONCE):
+        part = fragments[begin : begin + _AT_ONCE]
+        starts, keys = index.keys_of(part)
+        bounds, flat = starts.tolist(), keys.tolist()
+        for k, x in enumerate(part):
+            yield x, flat[bounds[k] : bounds[k + 1]]
+
+
+def _progress(conductor: Conductor, taken: int, total: int) -> Progress:
+    """How far the run has come; how many groupings it stands for is not known before the end."""
+    return Progress(taken, total, conductor.n_subproblems, 0.0, conductor.evaluations)

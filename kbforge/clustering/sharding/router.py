@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kbforge.clustering.sharding.messages import Move, Report, Route
+from kbforge.clustering.sharding.shard import Move, Report, Route
 from kbforge.errors import UsageError
 
 _BUSY = 1.25

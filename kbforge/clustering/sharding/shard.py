@@ -1,42 +1,270 @@
-"""A shard: a clustering that holds some of the subproblems, and hands them over when it is told to.
+"""A shard: a clustering of some of the subproblems, which it hands over on request.
 
 It takes the steps of the reference engine. Fragments have the numbers that the router gave them, so
-that names and the order of equals are those of one run; slots are the shard's own, as nothing that
-is decided depends on them.
+that names and the order of equals are those of one run; slots are the shard's own, as no decision
+depends on them.
+
+Router and shards exchange plain data, which may go to another machine. A checkpoint packs all of a
+shard in a few long arrays, which cost next to nothing to send: as separate objects, thousands of
+subproblems and tens of thousands of keys take longer to send, and to receive, than to compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.core import Core
 from kbforge.clustering.ids import Ids
+from kbforge.clustering.online.candidates import Candidates, Reached
 from kbforge.clustering.online.scoring import make_scorer, shared
 from kbforge.clustering.paging.codec import hold, numbers_in, page_of
 from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.homes import Homes
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.sharding.families import ShardCandidates
-from kbforge.clustering.sharding.messages import Handed, Report
-from kbforge.clustering.sharding.packing import (
-    PackedLed,
-    PackedPages,
-    pack_led,
-    pack_pages,
-    unpack_led,
-    unpack_pages,
-)
 from kbforge.clustering.state import State
-from kbforge.contracts import Fragment, Page, Problem
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray, Led, Page, Problem
 from kbforge.errors import LikelihoodError, UsageError, quoted
 
 
+class Report(NamedTuple):
+    """What taking in one fragment did, as far as the router must know.
+
+    Attributes:
+        fragment: its number.
+        before: names of the subproblems that were replaced.
+        after: those in their place, the fragment's own among them: name, and the families that
+            live in it, ascending.
+        led: the families of the clusters that hold the fragment; its open keys lead there now.
+        closed: those of its keys that were found to lead too far.
+
+    """
+
+    fragment: int
+    before: tuple[int, ...]
+    after: tuple[tuple[int, tuple[int, ...]], ...]
+    led: tuple[int, ...]
+    closed: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """Subproblems that are to be handed over.
+
+    Attributes:
+        source: the shard that has them.
+        target: the shard that is to have them.
+        fragments: numbers; what holds any of them goes.
+
+    """
+
+    source: int
+    target: int
+    fragments: tuple[int, ...]
+
+
+class Route(NamedTuple):
+    """Where a fragment goes.
+
+    Attributes:
+        fragment: its number.
+        shard: that takes it in.
+        moves: what is to be handed over before.
+        closed: those of its keys that are known to lead too far.
+
+    """
+
+    fragment: int
+    shard: int
+    moves: tuple[Move, ...]
+    closed: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Saved:
+class Handover:
+    """Subproblems on their way from one shard to another, or in a checkpoint.
+
+    Attributes:
+        pages: one a subproblem, by ascending name; slots are those of the shard that had it.
+        fragments: of the subproblems, by number.
+        led: where keys lead, as far as that is to families of these.
+
+    """
+
+    pages: tuple[Page, ...]
+    fragments: Mapping[int, Fragment]
+    led: Mapping[int, Led]
+
+
+class ShardCandidates(Candidates):
+    """Candidates that can be handed over with their families."""
+
+    def __init__(self, index: CandidateIndex) -> None:
+        super().__init__(index)
+        self._leading: dict[int, set[int]] = {}  # by family, the keys that lead to it
+
+    def close(self, keys: Iterable[int]) -> None:
+        """These keys have been found to lead too far, wherever that was."""
+        self._closed.update(keys)
+
+    def extend(self, reached: Reached, families: IntArray, children: IntArray) -> None:
+        """See `Candidates`."""
+        super().extend(reached, families, children)
+        for family in families.tolist():
+            self._leading.setdefault(family, set()).update(reached.open)
+
+    def release(self, slots: IntArray) -> None:
+        """See `Candidates`; what leads to families that are no more is forgotten."""
+        families = {self._family[slot] for slot in slots.tolist()}
+        super().release(slots)
+        self.give(family for family in families if family not in self._live)
+
+    def give(self, families: Iterable[int]) -> dict[int, Led]:
+        """Forget what leads to these families, and say what did."""
+        gone: dict[int, list[int]] = {}
+        for family in families:
+            for key in self._leading.pop(family, ()):
+                gone.setdefault(key, []).append(family)
+        for key, lost in gone.items():
+            left = [family for family in self._families[key] if family not in lost]
+            if left:
+                self._families[key] = left
+            else:
+                del self._families[key]
+        return {
+            key: Led(tuple(sorted(lost)), key in self._closed) for key, lost in sorted(gone.items())
+        }
+
+    def receive(self, led: Mapping[int, Led]) -> None:
+        """These keys lead to these families, too."""
+        for key, known in led.items():
+            self._families.setdefault(key, []).extend(known.families)
+            if known.closed:
+                self._closed.add(key)
+            for family in known.families:
+                self._leading.setdefault(family, set()).add(key)
+
+    def closed(self) -> tuple[int, ...]:
+        """The keys that are known to lead too far, ascending."""
+        return tuple(sorted(self._closed))
+
+
+class PackedPages(NamedTuple):
+    """Subproblems, one after another; the arrays behind `particles` are those of `Page`.
+
+    Attributes:
+        names: shape [pages].
+        clusters: of each, shape [pages].
+        particles: of each, shape [pages].
+
+    """
+
+    names: IntArray
+    clusters: IntArray
+    particles: IntArray
+    slots: IntArray
+    lengths: IntArray
+    members: IntArray
+    scores: FloatArray
+    rows: IntArray
+    cells: IntArray
+    weights: FloatArray
+
+
+class PackedKeys(NamedTuple):
+    """Where keys lead.
+
+    Attributes:
+        keys: shape [keys].
+        counts: families of each, shape [keys].
+        families: key after key.
+        closed: shape [keys].
+
+    """
+
+    keys: IntArray
+    counts: IntArray
+    families: IntArray
+    closed: NDArray[np.bool_]
+
+
+def pack_pages(pages: Sequence[Page]) -> PackedPages:
+    """Pages in arrays."""
+    return PackedPages(
+        _ints(page.name for page in pages),
+        _ints(len(page.slots) for page in pages),
+        _ints(len(page.rows) for page in pages),
+        _joined([page.slots for page in pages], np.int64),
+        _joined([page.lengths for page in pages], np.int64),
+        _joined([page.members for page in pages], np.int64),
+        _joined([page.scores for page in pages], np.float64),
+        _joined([page.rows for page in pages], np.int64),
+        _joined([page.cells for page in pages], np.int64),
+        _joined([page.weights for page in pages], np.float64),
+    )
+
+
+def unpack_pages(packed: PackedPages) -> tuple[Page, ...]:
+    """The pages again."""
+    of_cluster, of_row = _ends(packed.clusters), _ends(packed.particles)
+    of_member, of_cell = _ends(packed.lengths)[of_cluster], _ends(packed.rows)[of_row]
+    return tuple(
+        Page(
+            name=name,
+            slots=packed.slots[of_cluster[k] : of_cluster[k + 1]],
+            lengths=packed.lengths[of_cluster[k] : of_cluster[k + 1]],
+            members=packed.members[of_member[k] : of_member[k + 1]],
+            scores=packed.scores[of_cluster[k] : of_cluster[k + 1]],
+            rows=packed.rows[of_row[k] : of_row[k + 1]],
+            cells=packed.cells[of_cell[k] : of_cell[k + 1]],
+            weights=packed.weights[of_row[k] : of_row[k + 1]],
+        )
+        for k, name in enumerate(packed.names.tolist())
+    )
+
+
+def pack_led(led: Mapping[int, Led]) -> PackedKeys:
+    """Where keys lead, in arrays."""
+    return PackedKeys(
+        _ints(led),
+        _ints(len(one.families) for one in led.values()),
+        _ints(chain.from_iterable(one.families for one in led.values())),
+        np.fromiter((one.closed for one in led.values()), dtype=np.bool_, count=len(led)),
+    )
+
+
+def unpack_led(packed: PackedKeys) -> dict[int, Led]:
+    """Where keys lead, again."""
+    ends, families = _ends(packed.counts).tolist(), packed.families.tolist()
+    return {
+        key: Led(tuple(families[ends[k] : ends[k + 1]]), closed)
+        for k, (key, closed) in enumerate(
+            zip(packed.keys.tolist(), packed.closed.tolist(), strict=True)
+        )
+    }
+
+
+def _ints(numbers: Iterable[int]) -> IntArray:
+    return np.fromiter(numbers, dtype=np.int64)
+
+
+def _joined(parts: Sequence[NDArray[Any]], kind: type) -> Any:
+    """Arrays one after another; of none, an empty one."""
+    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+
+
+def _ends(lengths: IntArray) -> IntArray:
+    """Where parts of these lengths begin, and where the last one ends, shape [parts + 1]."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardState:
     """All of a shard as plain data: with its fragments, what it takes to go on from here.
 
     Attributes:
@@ -49,7 +277,7 @@ class Saved:
     """
 
     pages: PackedPages
-    led: PackedLed
+    led: PackedKeys
     closed: tuple[int, ...]
     n_numbers: int
     evaluations: int
@@ -103,7 +331,7 @@ class Shard:
         problem: Problem,
         rules: Rules,
         first: Fragment,
-        saved: Saved | None = None,
+        saved: ShardState | None = None,
         fragments: Mapping[int, Fragment] | None = None,
     ) -> None:
         rules = rules.settled(indexed=True)
@@ -123,7 +351,7 @@ class Shard:
             model.resume(saved.evaluations)
             state.count_fragments(saved.n_numbers)
             pages, led = unpack_pages(saved.pages), unpack_led(saved.led)
-            self.take(Handed(pages, fragments or {}, led))
+            self.take(Handover(pages, fragments or {}, led))
             self._candidates.close(saved.closed)
 
     @property
@@ -160,7 +388,7 @@ class Shard:
             tuple(plan.reading.reached.closed),
         )
 
-    def give(self, fragments: Sequence[int]) -> Handed:
+    def give(self, fragments: Sequence[int]) -> Handover:
         """Hand over the subproblems that hold these fragments; they are here no more."""
         core = self._core
         handed = self._handed(sorted({core.homes.of(number) for number in fragments}))
@@ -174,7 +402,7 @@ class Shard:
         core.model.forget(handed.fragments)
         return replace(handed, led=led)
 
-    def take(self, handed: Handed) -> None:
+    def take(self, handed: Handover) -> None:
         """Own these subproblems from now on."""
         state = self._core.state
         if not handed.pages:
@@ -188,10 +416,10 @@ class Shard:
         state = self._core.state
         return tuple(page_of(state, name) for name in sorted(state.blocks))
 
-    def save(self) -> Saved:
+    def save(self) -> ShardState:
         """All of it but its fragments as plain data, which shares nothing with it."""
         candidates = self._candidates
-        return Saved(
+        return ShardState(
             pack_pages(self.pages()),
             pack_led(candidates.contents()),
             candidates.closed(),
@@ -199,10 +427,10 @@ class Shard:
             self.evaluations,
         )
 
-    def _handed(self, names: Sequence[int]) -> Handed:
+    def _handed(self, names: Sequence[int]) -> Handover:
         pages = tuple(page_of(self._core.state, name) for name in names)
         held = self._core.model.fragments
-        return Handed(pages, {number: held[number] for number in numbers_in(pages)}, {})
+        return Handover(pages, {number: held[number] for number in numbers_in(pages)}, {})
 
     def _with_slots(self, page: Page) -> Page:
         """The page in slots of this shard."""

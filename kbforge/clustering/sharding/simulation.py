@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.sharding.messages import Report
 from kbforge.clustering.sharding.router import Counts, Router
-from kbforge.clustering.sharding.shard import Shard
+from kbforge.clustering.sharding.shard import Report, Shard
 from kbforge.contracts import Fragment, Problem
 
 Step: TypeAlias = tuple[Sequence[int], Report]

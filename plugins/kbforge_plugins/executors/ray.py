@@ -1,19 +1,87 @@
 """Workers as actors of Ray, on this machine or on a cluster.
 
-An actor is not restarted by Ray: who sent its orders knows what it must be told again. Orders go to
-an actor in the order in which they were sent, and a parcel goes from actor to actor.
+Ray does not restart an actor: the sender of its orders knows what to send again. Orders reach an
+actor in the order of sending, and a parcel goes from actor to actor.
+
+`ray.init` waits for minutes where nobody answers, for ever where somebody listens and is silent,
+and cannot be interrupted. So a process of its own, which can, tries the address first.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from kbforge.contracts.executor import Crew, Executor, Worker, WorkerLost
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge_plugins.executors.reaching import no_answer, require_answer
+
+_TRY = """
+import sys
+import ray
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+"""
+
+
+def require_answer(address: str, seconds: float) -> None:
+    """See that a cluster answers.
+
+    Args:
+        address: as `ray.init` takes it.
+        seconds: in which it must.
+
+    Raises:
+        KBForgeError: it does not; the message has the address.
+
+    """
+    _require_listener(address, seconds)
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", _TRY, address],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise no_answer(address, f"nothing came within {seconds:g} s") from error
+    if tried.returncode:
+        said = tried.stderr.decode(errors="replace").strip().splitlines()
+        raise no_answer(address, said[-1] if said else "it does not say why")
+
+
+def no_answer(address: str, why: str) -> KBForgeError:
+    """What to say where no cluster answers."""
+    return KBForgeError(
+        f"no Ray cluster answers at {quoted(address)} ({quoted(why, 200)}); ray status --address "
+        "ADDRESS shows which one does"
+    )
+
+
+def _require_listener(address: str, seconds: float) -> None:
+    """Refuse an address with a port at which nobody listens, at once.
+
+    Raises:
+        KBForgeError: it is so.
+
+    """
+    try:
+        place = urlsplit(address if "//" in address else f"//{address}")
+        host, port = place.hostname, place.port
+    except ValueError:
+        return  # Ray says what is wrong with it
+    if host is None or port is None:
+        return
+    try:
+        socket.create_connection((host, port), timeout=max(seconds, 0.1)).close()
+    except OSError as error:
+        raise no_answer(address, error.strerror or str(error)) from error
+
 
 _STORE = 1 << 28
 """Bytes for what is on its way, where Ray is started here."""
@@ -97,7 +165,7 @@ class Ray(Executor):
         )
 
 
-class _Sent(NamedTuple):
+class _Receipt(NamedTuple):
     """An order: references to the answer and to the parcel."""
 
     answer: Any
@@ -124,17 +192,17 @@ class _Crew(Crew):
     def __len__(self) -> int:
         return len(self._actors)
 
-    def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> _Sent:
-        given = [parcel.parcel if isinstance(parcel, _Sent) else parcel for parcel in parcels]
+    def send(self, worker: int, order: Any, parcels: Sequence[Any] = ()) -> _Receipt:
+        given = [parcel.parcel if isinstance(parcel, _Receipt) else parcel for parcel in parcels]
         do = self._actors[worker].do.options(num_returns=2)
-        return _Sent(*do.remote(order, *given))
+        return _Receipt(*do.remote(order, *given))
 
     def wait(self, sent: Any) -> tuple[Any, Any]:
         try:
             answer, parcel = self._ray.get([sent.answer, sent.parcel])
         except self._ray.exceptions.RayError as error:
             raise WorkerLost("a worker was lost, or what it was to get was") from error
-        if isinstance(answer, _Failed):
+        if isinstance(answer, _Failure):
             raise answer.error or WorkerLost("what a worker was to get never came")
         return answer, parcel
 
@@ -198,7 +266,7 @@ class _Crew(Crew):
         return True
 
 
-class _Failed(NamedTuple):
+class _Failure(NamedTuple):
     """In place of an answer and a parcel: what a worker raised, None if it was not asked."""
 
     error: Exception | None
@@ -214,12 +282,12 @@ class _Place:
         return os.getpid()
 
     def do(self, order: Any, *parcels: Any) -> tuple[Any, Any]:
-        if any(isinstance(parcel, _Failed) for parcel in parcels):
-            return _Failed(None), _Failed(None)
+        if any(isinstance(parcel, _Failure) for parcel in parcels):
+            return _Failure(None), _Failure(None)
         try:
             return self._worker.do(order, parcels)
         except Exception as error:  # it is raised again where the answer is asked for
-            return _Failed(error), _Failed(None)
+            return _Failure(error), _Failure(None)
 
 
 def _silence() -> None:
