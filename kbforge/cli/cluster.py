@@ -24,7 +24,7 @@ from kbforge.words import counted
 if TYPE_CHECKING:
     from kbforge.fit.choices import Choices
     from kbforge.jobs.cluster import KnowledgeBase
-    from kbforge.jobs.living.take_in import Taken
+    from kbforge.jobs.living.take_in import UpdateResult
 
 app = typer.Typer(add_completion=False)
 
@@ -342,7 +342,7 @@ def _take_in(
         raise typer.Exit(interrupts.exit_code())
 
 
-def _print_taken(taken: Taken, into: str) -> None:
+def _print_taken(taken: UpdateResult, into: str) -> None:
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
 
-    from kbforge.jobs.living.events import Done
+    from kbforge.jobs.living.events import EventResult
 
 _BESIDE_BAR = 60  # columns of a terminal for description, counts and the time left
 _SPEED_SECONDS = 120.0  # the time left is estimated over so long, because a step may be slow
@@ -84,7 +84,7 @@ def print_json(value: Any) -> None:
     sys.stdout.write(escaped_lines(text) + "\n")
 
 
-def print_done(done: Done, store: str, what: str, as_json: bool) -> None:
+def print_done(done: EventResult, store: str, what: str, as_json: bool) -> None:
     """Say what a verb changed in a store: one JSON object on stdout, or a sentence on stderr."""
     if as_json:
         print_json(done.summary())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kbforge.contracts import Entity
-    from kbforge.kb.similarity import Similar
+    from kbforge.kb.similarity import SimilarFragment
 
 app = typer.Typer(add_completion=False)
 
@@ -130,7 +130,7 @@ def _show_entities(
     as_json: bool,
 ) -> None:
     from kbforge.files.fragments import read_fragments
-    from kbforge.jobs.living.views import Choosing
+    from kbforge.jobs.living.views import EntitySelector
     from kbforge.kb import select
     from kbforge.kb.show import show as print_entities
     from kbforge.kb.words import outsiders
@@ -139,7 +139,7 @@ def _show_entities(
         raise UsageError("--id and --fragment exclude each other")
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
-    choosing = Choosing(kb)
+    choosing = EntitySelector(kb)
     if entity_id is not None:
         chosen = choosing.with_id(entity_id)
     elif fragment_id is not None:
@@ -215,7 +215,7 @@ def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, link
     console.note(f"wrote {target}")
 
 
-def _print(found: list[Similar]) -> None:
+def _print(found: list[SimilarFragment]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -235,7 +235,7 @@ def _print(found: list[Similar]) -> None:
     console.stdout().print(table)
 
 
-def _range(one: Similar) -> str:
+def _range(one: SimilarFragment) -> str:
     """The probability; a range if groupings that were not kept may add to it."""
     low, high = percent(one.probability), percent(min(one.probability + one.rest, 1.0))
     return low if low == high else f"{low} to {high}"

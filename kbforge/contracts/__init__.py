@@ -55,7 +55,7 @@ from kbforge.contracts.session import (
     Touched,
 )
 from kbforge.contracts.source import OnBad, Source
-from kbforge.contracts.view import Change, Decided, Exporter, Kind, Run, View
+from kbforge.contracts.view import Change, DecisionRecord, Exporter, Kind, Run, View
 
 __all__ = [
     "AdditiveLikelihood",
@@ -71,8 +71,8 @@ __all__ = [
     "CompiledClusters",
     "ConjugateLikelihood",
     "Constraints",
-    "Decided",
     "Decision",
+    "DecisionRecord",
     "Encoded",
     "Ending",
     "Entity",

@@ -125,7 +125,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionRecord:
     """A decision in force, or one that was undone.
 
     Attributes:

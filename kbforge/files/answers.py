@@ -47,7 +47,7 @@ _PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionDetails:
     """Why a pair was asked about; the fields are those of the file."""
 
     number: int
@@ -72,7 +72,7 @@ class Answer:
     a: str
     b: str
     same: bool | None
-    asked: Asked
+    asked: QuestionDetails
     fragments_sha256: str
 
     def to_line(self) -> bytes:
@@ -98,7 +98,7 @@ def read_answers(path: str) -> list[Answer]:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class NumberedAnswer:
     """An answer by the numbers of its fragments.
 
     Attributes:
@@ -115,7 +115,9 @@ class Placed:
     audit: bool
 
 
-def placed(answers: Sequence[Answer], fragments: Sequence[Fragment], path: str) -> list[Placed]:
+def placed(
+    answers: Sequence[Answer], fragments: Sequence[Fragment], path: str
+) -> list[NumberedAnswer]:
     """The answers with the numbers of their fragments.
 
     Args:
@@ -136,7 +138,7 @@ def placed(answers: Sequence[Answer], fragments: Sequence[Fragment], path: str) 
                     f'about "{quoted(name)}", which is not among them; kbforge review asks anew'
                 )
     return [
-        Placed(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
+        NumberedAnswer(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
         for answer in answers
     ]
 
@@ -299,9 +301,9 @@ def _id(record: Record, key: str) -> str:
     return value
 
 
-def _asked(record: Record) -> Asked:
+def _asked(record: Record) -> QuestionDetails:
     record.only("number", "how", "joined", "share")
-    return Asked(
+    return QuestionDetails(
         number=record.count("number"),
         how=record.choice("how", HOW),
         joined=record.within("joined", 0, 1),

@@ -29,7 +29,7 @@ from kbforge.contracts import (
     Stage,
 )
 from kbforge.errors import UsageError, quoted
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.judge import JUDGE_FILE, NAMES, Hypothesis, Judgement, Scorer, judge, read_scorer
@@ -85,7 +85,7 @@ class Chooser:
         self,
         fragments: Sequence[Fragment],
         defaults: str | None = None,
-        answers: Sequence[Placed] = (),
+        answers: Sequence[NumberedAnswer] = (),
         on_stage: OnStage | None = None,
         named: bool = False,
     ) -> None:

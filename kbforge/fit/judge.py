@@ -26,7 +26,7 @@ import numpy as np
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError, quoted
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairModel, Prediction
 from kbforge.fit.grouping_queue import GroupingQueue, alike
 from kbforge.fit.merge_path import MergePath, merge_path
@@ -405,7 +405,7 @@ class Judgement:
     open: tuple[bool, ...]
     margin: float
     spread: float
-    answers: tuple[Placed, ...] = ()
+    answers: tuple[NumberedAnswer, ...] = ()
 
     @property
     def allowed(self) -> IntArray:
@@ -473,7 +473,7 @@ class Judgement:
             self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
         )
 
-    def answered(self, answers: Iterable[Placed]) -> Judgement:
+    def answered(self, answers: Iterable[NumberedAnswer]) -> Judgement:
         """The same, with more answers.
 
         Args:

@@ -54,7 +54,7 @@ from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, Pairs
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.files.records import Record, parse_toml, table_of, toml_value
 from kbforge.fit.belief import ERROR
 from kbforge.fit.confidence import (
@@ -153,7 +153,10 @@ class AuditedConfidence:
 
     @classmethod
     def of(
-        cls, reading: ConfidenceMap, answers: Sequence[Placed], fragments: Sequence[Fragment]
+        cls,
+        reading: ConfidenceMap,
+        answers: Sequence[NumberedAnswer],
+        fragments: Sequence[Fragment],
     ) -> AuditedConfidence:
         """The map with the audits among some answers.
 
@@ -186,7 +189,7 @@ class AuditedConfidence:
         asked = {name for audit in self.audits for name in (audit.a, audit.b)}
         number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
         placed = [
-            Placed(number[audit.a], number[audit.b], audit.same, audit=True)
+            NumberedAnswer(number[audit.a], number[audit.b], audit.same, audit=True)
             for audit in self.audits
             if audit.a in number and audit.b in number
         ]
@@ -198,7 +201,7 @@ class AuditedConfidence:
 
 
 def shift_by(
-    answers: Sequence[Placed], clusters: Sequence[Cluster], probability: FloatArray
+    answers: Sequence[NumberedAnswer], clusters: Sequence[Cluster], probability: FloatArray
 ) -> Shift:
     """How much surer or less sure of its entities a run may be, by the audits among the answers.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Likelihood, OnStage
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.files.answers import Placed, placed, read_answers
+from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called, link_note
 from kbforge.fit.choose import Choice, Chooser, Stages
@@ -30,7 +30,7 @@ from kbforge.models.resolve import is_name
 def prepare(
     fragments: Sequence[Fragment],
     choices: Choices,
-    decided: Sequence[Placed] = (),
+    decided: Sequence[NumberedAnswer] = (),
     on_stage: OnStage | None = None,
 ) -> Fit:
     """Make the plugins that the choices name and fit what fits itself to the input.
@@ -201,7 +201,7 @@ def _named_map(
     return found
 
 
-def answers_for(fragments: Sequence[Fragment], choices: Choices) -> tuple[Placed, ...]:
+def answers_for(fragments: Sequence[Fragment], choices: Choices) -> tuple[NumberedAnswer, ...]:
     """The answers of the file that the choices name; none without one.
 
     Raises:

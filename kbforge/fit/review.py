@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, Touched
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
-from kbforge.files.answers import AUDIT, Answer, AnswerFile, Asked, Placed, placed
+from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, QuestionDetails, placed
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
 from kbforge.fit.choose import AnswerEffect, effect_of_answers
@@ -45,7 +45,7 @@ class FileQuestion:
     drawn: CandidatePair
     a: Fragment
     b: Fragment
-    asked: Asked
+    asked: QuestionDetails
 
     def to_json(self) -> dict[str, Any]:
         """The question as one JSON object, without labels."""
@@ -98,7 +98,9 @@ class FileReview:
             return None
         a, b = (self._judgement.sample.fragments[at] for at in (drawn.first, drawn.second))
         number = len(self._file.answers) + 1
-        return FileQuestion(drawn, a, b, Asked(number, drawn.how, drawn.joined, drawn.share))
+        return FileQuestion(
+            drawn, a, b, QuestionDetails(number, drawn.how, drawn.joined, drawn.share)
+        )
 
     def answer(self, question: FileQuestion, same: bool | None) -> None:
         """Keep an answer; None says that nobody knows.
@@ -111,7 +113,7 @@ class FileReview:
         answer = Answer(a, b, same, question.asked, self._sha256)
         self._file.append(answer)
         first, second = self._numbers[a], self._numbers[b]
-        self._answers.append(Placed(first, second, same, question.asked.how == AUDIT))
+        self._answers.append(NumberedAnswer(first, second, same, question.asked.how == AUDIT))
         self._queue.add(question.drawn.first, question.drawn.second, same)
 
     def undo(self) -> bool:

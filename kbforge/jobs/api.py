@@ -27,11 +27,11 @@ from kbforge.jobs.live import LiveClustering, open_live
 from kbforge.jobs.living import events, views
 from kbforge.jobs.living import report as telling
 from kbforge.jobs.living import take_in as taking
-from kbforge.jobs.living.events import Done
+from kbforge.jobs.living.events import EventResult
 from kbforge.jobs.living.report import Report
 from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.take_in import OnDuplicate, Taken
+from kbforge.jobs.living.take_in import OnDuplicate, UpdateResult
 from kbforge.jobs.load import read, source_of
 from kbforge.kb.golden import GoldenView, read_policy
 from kbforge.kb.view import EntitiesView, exporter_for
@@ -141,7 +141,7 @@ def update(
     on_duplicate: OnDuplicate = "error",
     on_step: OnStep | None = None,
     **chosen: Unpack[ChoiceKeywords],
-) -> Taken:
+) -> UpdateResult:
     """Take fragments into a store, which is made if it is not there; returns what came of it.
 
     Args:
@@ -170,7 +170,7 @@ def remove(
     ids: Sequence[str] = (),
     source: str | None = None,
     secure: bool = False,
-) -> Done:
+) -> EventResult:
     """Take fragments out of a store, as if they had not come: all of them, or none.
 
     Args:
@@ -188,7 +188,7 @@ def remove(
         return remover(str(store), list(ids), source)
 
 
-def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Done:
+def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> EventResult:
     """Have a store honour decisions from now on; `told["decisions"]` has their numbers.
 
     Args:
@@ -204,7 +204,7 @@ def decide(store: str | Path, decisions: Iterable[tuple[str, str, str]]) -> Done
         return events.decide(str(store), events.decisions_of(decisions))
 
 
-def undo(store: str | Path, number: int) -> Done:
+def undo(store: str | Path, number: int) -> EventResult:
     """Have a store honour a decision no longer; exactly as before if nothing came since.
 
     Args:
@@ -221,7 +221,7 @@ def undo(store: str | Path, number: int) -> Done:
 
 def review(
     store: str | Path, ask: Callable[[Evidence], bool | None], count: int | None = None
-) -> Done:
+) -> EventResult:
     """Ask what a store doubts; answers are decisions, whose numbers `told["decisions"]` has.
 
     Each is in the store before the next question.

@@ -27,7 +27,7 @@ Calibrate: TypeAlias = Callable[[float, float], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Similar:
+class SimilarFragment:
     """A fragment, and how probable it is that it is one entity with another.
 
     Attributes:
@@ -62,7 +62,7 @@ def similar(
     fragment: str,
     other: str | None = None,
     calibrate: Calibrate | None = None,
-) -> list[Similar]:
+) -> list[SimilarFragment]:
     """The fragments that may be one entity with a fragment, the most probable first.
 
     Args:
@@ -80,7 +80,7 @@ def similar(
     homes = _homes(read(), [fragment] if other is None else [fragment, other])
     home = homes[fragment]
     if other is not None and homes[other].subproblem != home.subproblem:
-        return [Similar(other, homes[other], 0.0, 0.0)]
+        return [SimilarFragment(other, homes[other], 0.0, 0.0)]
     block = [entity for entity in read() if entity.subproblem == home.subproblem]
     size = sum(len(entity.fragments) for entity in block)
     known = Groupings(home)
@@ -94,7 +94,9 @@ def similar(
             low, high = _bounds(said.get(one, 0.0), known, back, one, fragment)
             if low > 0 or other is not None:
                 sure = calibrate(low, size) if calibrate is not None and low > LEAST else None
-                found.append(Similar(one, entity, low, max(round(high - low, DIGITS), 0.0), sure))
+                found.append(
+                    SimilarFragment(one, entity, low, max(round(high - low, DIGITS), 0.0), sure)
+                )
     return sorted(found, key=lambda one: (-one.probability, one.fragment))
 
 

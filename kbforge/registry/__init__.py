@@ -5,7 +5,7 @@
 
 from kbforge.registry.discovery import (
     KINDS,
-    Damaged,
+    DamagedDistribution,
     Plugin,
     check,
     create,
@@ -24,7 +24,7 @@ from kbforge.registry.discovery import (
 
 __all__ = [
     "KINDS",
-    "Damaged",
+    "DamagedDistribution",
     "Plugin",
     "check",
     "create",

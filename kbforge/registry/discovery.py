@@ -71,7 +71,7 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged:
+class DamagedDistribution:
     """A distribution that announces plugins but whose metadata cannot be read."""
 
     distribution: str
@@ -181,15 +181,15 @@ def find(kind: str, name: str) -> Plugin:
     return claims[0]
 
 
-def damaged() -> list[Damaged]:
+def damaged() -> list[DamagedDistribution]:
     """The distributions whose plugins are unknown because their metadata are damaged."""
     return list(_scan()[1])
 
 
 @cache
-def _scan() -> tuple[tuple[Plugin, ...], tuple[Damaged, ...]]:
+def _scan() -> tuple[tuple[Plugin, ...], tuple[DamagedDistribution, ...]]:
     found: list[Plugin] = []
-    broken: list[Damaged] = []
+    broken: list[DamagedDistribution] = []
     seen: set[str] = set()
     for distribution in distributions():
         try:
@@ -203,7 +203,7 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[Damaged, ...]]:
             found.extend(_plugins_of(metadata.distribution(name)))
         except Exception as error:  # damaged metadata may raise anything, in any reader
             folder = Path(str(getattr(distribution, "_path", "a distribution"))).name
-            broken.append(Damaged(folder, f"{type(error).__name__}: {error}"))
+            broken.append(DamagedDistribution(folder, f"{type(error).__name__}: {error}"))
     known = _kinds(found)
     return _mark_duplicates([p for p in found if p.kind in known]), tuple(broken)
 

@@ -12,8 +12,8 @@ import orjson
 from kbforge.contracts import (
     Change,
     Cluster,
-    Decided,
     Decision,
+    DecisionRecord,
     Fragment,
     Kept,
     Kind,
@@ -129,10 +129,12 @@ class Store:
         runs = self.runs()
         return runs[-1] if runs else None
 
-    def decisions(self) -> list[Decided]:
+    def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
         return [
-            Decided(number, Decision(bool(same), first, second, f"decision {number}"), run, undone)
+            DecisionRecord(
+                number, Decision(bool(same), first, second, f"decision {number}"), run, undone
+            )
             for number, same, first, second, run, undone in read_rows(
                 self._rows, "decision", "ORDER BY number"
             )

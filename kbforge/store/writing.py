@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import orjson
 
-from kbforge.contracts import Checkpoint, Cluster, Decided, Fragment, Page, Run, Touched
+from kbforge.contracts import Checkpoint, Cluster, DecisionRecord, Fragment, Page, Run, Touched
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.store.database import Database
@@ -213,7 +213,7 @@ class StoreWriter:
         self,
         run: Run,
         facts: Mapping[str, object],
-        decided: Decided | None = None,
+        decided: DecisionRecord | None = None,
         then: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         """Write all steps since the last time, in one transaction.
@@ -255,7 +255,7 @@ class StoreWriter:
         self._new.clear()
         self._removed.clear()
 
-    def _write_decision(self, database: sqlite3.Connection, decided: Decided) -> None:
+    def _write_decision(self, database: sqlite3.Connection, decided: DecisionRecord) -> None:
         said = decided.decision
         row = (decided.number, int(said.same), said.first, said.second, decided.run, None)
         insert_rows(database, "decision", [row])

@@ -13,7 +13,7 @@ from kbforge.contracts.executor import Crew, WorkerLost
 from kbforge.testing.contract import Contract
 
 
-class Told:
+class RecordingWorker:
     """A worker that remembers what it was told, and hands it on."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class ExecutorContract(Contract):
     @pytest.fixture
     def crew(self) -> Iterator[Crew]:
         """Two workers."""
-        made: Crew = self.make().start(Told, 2)
+        made: Crew = self.make().start(RecordingWorker, 2)
         yield made
         made.close()
 

@@ -11,7 +11,14 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, KBForgeError, OutputError
-from kbforge.files.answers import Answer, AnswerFile, Asked, Placed, placed, read_answers
+from kbforge.files.answers import (
+    Answer,
+    AnswerFile,
+    NumberedAnswer,
+    QuestionDetails,
+    placed,
+    read_answers,
+)
 
 SHA = "0123456789abcdef" * 4
 ASKED = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.25}
@@ -19,7 +26,7 @@ GOOD: dict[str, Any] = {"a": "x", "b": "y", "same": True, "asked": ASKED, "fragm
 
 
 def answer(b: str, same: bool | None = True) -> Answer:
-    return Answer("x", b, same, Asked(1, "audit", 0.5, 0.25), SHA)
+    return Answer("x", b, same, QuestionDetails(1, "audit", 0.5, 0.25), SHA)
 
 
 def written(path: Path, **changed: Any) -> str:
@@ -124,8 +131,8 @@ def test_answers_are_placed_by_id() -> None:
     fragments = [Fragment(name, {"name": (name,)}) for name in ("y", "z", "x")]
     given = [answer("y"), answer("z", None)]
     assert placed(given, fragments, "a.jsonl") == [
-        Placed(2, 0, True, audit=True),
-        Placed(2, 1, None, audit=True),
+        NumberedAnswer(2, 0, True, audit=True),
+        NumberedAnswer(2, 1, None, audit=True),
     ]
     with pytest.raises(KBForgeError) as error:
         placed([answer("gone")], fragments, "a.jsonl")

@@ -6,7 +6,7 @@ import numpy as np
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import Entities, Pairs
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.maps import AuditedConfidence, Shift, shift_by
 
@@ -30,8 +30,8 @@ def reported() -> ClusteringReport:
     return ClusteringReport(fragments, Entities(CLUSTERS, ones, ones, np.arange(4)))
 
 
-def audit(first: int, second: int, same: bool | None) -> Placed:
-    return Placed(first, second, same, audit=True)
+def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
+    return NumberedAnswer(first, second, same, audit=True)
 
 
 def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
@@ -46,7 +46,9 @@ def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
 
 def test_what_is_no_audit_shifts_nothing() -> None:
     others = [
-        Placed(0, 1, False, audit=False),  # a pair that was asked about because it is doubtful
+        NumberedAnswer(
+            0, 1, False, audit=False
+        ),  # asked about because it is uncertain
         audit(0, 1, None),
         audit(0, 9, False),  # a fragment that an interrupted run did not get to
     ]

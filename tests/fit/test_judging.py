@@ -10,7 +10,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Fragment
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choose import shipped_scorer
 from kbforge.fit.judge import NAMES, Judgement, judge
 from kbforge.models.resolve import make_likelihood
@@ -91,7 +91,7 @@ def test_answers_move_the_choice_to_what_agrees_with_them(people: Judgement) -> 
     pairs = rng.integers(len(target.labels), size=(150, 2)).tolist()
     same = [bool(target.labels[i] == target.labels[j]) for i, j in pairs]
     asked = zip(pairs, same, strict=True)
-    answers = [Placed(place[i], place[j], told, False) for (i, j), told in asked if i != j]
+    answers = [NumberedAnswer(place[i], place[j], told, False) for (i, j), told in asked if i != j]
     told = people.answered(answers).chosen
     agrees = [
         bool(told.labels[i] == told.labels[j]) == answer

@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from kbforge.contracts import Decided, Decision, Interrupted, Revised, Touched
+from kbforge.contracts import Decision, DecisionRecord, Interrupted, Revised, Touched
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
-from kbforge.jobs.living.living import Living, living, opened, writable
+from kbforge.jobs.living.living import OpenStore, living, opened, writable
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.rows import (
     bring_back,
@@ -31,7 +31,7 @@ REMOVES = "remove"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EventResult:
     """What a command did to a store.
 
     Attributes:
@@ -57,17 +57,19 @@ class Done:
         }
 
 
-def _done(held: Living, **told: Any) -> Done:
-    return Done(held.run_number, held.session.n_fragments, held.writing.n_entities, told)
+def _done(held: OpenStore, **told: Any) -> EventResult:
+    return EventResult(held.run_number, held.session.n_fragments, held.writing.n_entities, told)
 
 
-def unchanged(store: Store, **told: Any) -> Done:
+def unchanged(store: Store, **told: Any) -> EventResult:
     """What a command did that had been done before: nothing."""
     last = store.last_run
-    return Done(0 if last is None else last.number, store.n_fragments, store.n_entities, told)
+    return EventResult(
+        0 if last is None else last.number, store.n_fragments, store.n_entities, told
+    )
 
 
-def remove(path: str, ids: Sequence[str], source: str | None = None) -> Done:
+def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
     """Take fragments out of a store, as if they had not come: all of them, or none.
 
     Fragments that were removed before are passed over, so that the command can be given again.
@@ -106,7 +108,7 @@ def remove(path: str, ids: Sequence[str], source: str | None = None) -> Done:
         return _done(held, removed=len(wanted), already=False)
 
 
-def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> Done:
+def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
     """Have a store honour decisions from now on, one after another.
 
     A decision that is in force is not made again, so that the command can be given again.
@@ -146,7 +148,7 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def decide_one(held: Living, decision: Decision) -> tuple[Decided, Touched]:
+def decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, Touched]:
     """Have a store that is open honour one decision, which it says, and what changed.
 
     Raises:
@@ -158,12 +160,12 @@ def decide_one(held: Living, decision: Decision) -> tuple[Decided, Touched]:
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
     held.session.constrain([named])
     touched = held.writing.followed()
-    decided = Decided(number, named, held.run.number, None)
+    decided = DecisionRecord(number, named, held.run.number, None)
     held.commit(decided=decided)
     return decided, touched
 
 
-def undo(path: str, number: int) -> Done:
+def undo(path: str, number: int) -> EventResult:
     """Honour a decision no longer.
 
     If nothing was written since it was made, all is exactly as it was before. Otherwise what it had
@@ -195,7 +197,7 @@ def undo(path: str, number: int) -> Done:
         return _done(held, undone=number, exact=False, already=False)
 
 
-def _undo_exactly(store: Store, decided: Decided, began: float) -> Done:
+def _undo_exactly(store: Store, decided: DecisionRecord, began: float) -> EventResult:
     """Undo the last decision: every row is what it was before."""
     run = begin(store, "undo", called(decided.decision), began)
 
@@ -205,7 +207,7 @@ def _undo_exactly(store: Store, decided: Decided, began: float) -> Done:
 
     store.database.transaction(all_of_it)
     told = {"undone": decided.number, "exact": True, "already": False}
-    return Done(run.number, store.n_fragments, store.n_entities, told)
+    return EventResult(run.number, store.n_fragments, store.n_entities, told)
 
 
 def bring_back_all(store: Store, rows: sqlite3.Connection, run: int, decision: int) -> None:
@@ -256,7 +258,7 @@ def revisit(
     passes: int = 1,
     ids: Sequence[str] | None = None,
     on_step: Callable[[int], None] | None = None,
-) -> Done:
+) -> EventResult:
     """Spend time on old mistakes: neighbouring clusters are clustered again.
 
     What was found is written when it ends, in one transaction; a revisit that is killed leaves the

@@ -47,7 +47,7 @@ _GIVEN_LATER = {"confidence_map", "calibration", "answers", "defaults"}
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class FittedModels:
     """Rows that say what is frozen.
 
     Attributes:
@@ -60,7 +60,9 @@ class Frozen:
     kept: Mapping[str, bytes]
 
 
-def freeze(prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift) -> Frozen:
+def freeze(
+    prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift: Drift
+) -> FittedModels:
     """What to keep of what was prepared.
 
     Args:
@@ -113,7 +115,7 @@ def freeze(prepared: Fit, choices: Choices, fragments: Sequence[Fragment], drift
         },
     }
     _require_readable(prepared, choices, {role: kept[d] for role, d in roles.items() if d})
-    return Frozen(facts, kept)
+    return FittedModels(facts, kept)
 
 
 def _require_readable(prepared: Fit, choices: Choices, content: Mapping[str, bytes]) -> None:

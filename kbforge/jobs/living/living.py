@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from kbforge.contracts import Decided, Fragment, OnStage, Session
+from kbforge.contracts import DecisionRecord, Fragment, OnStage, Session
 from kbforge.errors import UsageError, quoted
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit
@@ -36,7 +36,7 @@ ERASING = "erasing"
 
 
 @dataclass(slots=True)
-class Living:
+class OpenStore:
     """A store that is open to be written.
 
     Attributes:
@@ -63,7 +63,7 @@ class Living:
     _due: float = COMMIT_SECONDS
     _steps: int = 0
 
-    def commit(self, finished: bool = False, decided: Decided | None = None) -> None:
+    def commit(self, finished: bool = False, decided: DecisionRecord | None = None) -> None:
         """Write what has happened since the last time, in one transaction.
 
         Args:
@@ -184,7 +184,7 @@ def finish_erasing(store: Store) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: str, verb: str, about: str) -> Iterator[Living]:
+def opened(path: str, verb: str, about: str) -> Iterator[OpenStore]:
     """A store that is there, open to be written.
 
     Args:
@@ -202,7 +202,7 @@ def opened(path: str, verb: str, about: str) -> Iterator[Living]:
         yield living(store, verb, about, began)
 
 
-def living(store: Store, verb: str, about: str, began: float) -> Living:
+def living(store: Store, verb: str, about: str, began: float) -> OpenStore:
     """A store that was opened to be written, its models made again of what was kept.
 
     Args:
@@ -224,7 +224,7 @@ def created(
     about: str,
     began: float,
     on_stage: OnStage | None = None,
-) -> Living:
+) -> OpenStore:
     """A new store, its models fitted to the fragments, none of which is taken in yet.
 
     Args:
@@ -261,7 +261,7 @@ def created(
 
 def _living(
     store: Store, prepared: Fit, choices: Choices, verb: str, about: str, began: float
-) -> Living:
+) -> OpenStore:
     rng = np.random.default_rng(choices.seed)
     begun = store.has_session
     pages = store.pages if begun else None
@@ -269,4 +269,4 @@ def _living(
     run = begin(store, verb, about, began)
     writing = StoreWriter(store.database, session, run)
     drift = Drift.from_json(store.fact("drift"), seen_of(store))
-    return Living(store, prepared, choices, session, run, writing, drift)
+    return OpenStore(store, prepared, choices, session, run, writing, drift)

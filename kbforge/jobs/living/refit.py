@@ -30,14 +30,14 @@ from kbforge.contracts import (
     Touched,
 )
 from kbforge.errors import LikelihoodError, quoted
-from kbforge.files.answers import Placed
+from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit, default_options
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.living.calibrating import WHOLE, tell
 from kbforge.jobs.living.drift import drift_of
-from kbforge.jobs.living.events import Done
-from kbforge.jobs.living.frozen import Frozen, chosen, freeze
+from kbforge.jobs.living.events import EventResult
+from kbforge.jobs.living.frozen import FittedModels, chosen, freeze
 from kbforge.jobs.living.living import writable
 from kbforge.store.rows import insert_rows
 from kbforge.store.store import Store
@@ -47,7 +47,7 @@ REFITS = "refit"
 _AT_ONCE = 2000  # clusters scored in one question
 
 
-def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
+def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> EventResult:
     """Learn again from all fragments of a store, and weigh its particles by what was learned.
 
     If nothing was written since the last time, nothing changes.
@@ -75,7 +75,7 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
             weighed.write(row, learned.facts, then=learned.tells(store))
             last = store.last_run
         assert last is not None
-        return Done(
+        return EventResult(
             last.number,
             store.n_fragments,
             store.n_entities,
@@ -91,7 +91,7 @@ def refit(path: str, on_step: Callable[[int, int], None] | None = None) -> Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class RefittedModels:
     """What was learned again.
 
     Attributes:
@@ -104,7 +104,7 @@ class Learned:
 
     prepared: Fit
     seed: int
-    frozen: Frozen
+    frozen: FittedModels
     facts: Mapping[str, object]
 
     def tells(self, store: Store) -> Callable[[sqlite3.Connection], None]:
@@ -113,7 +113,7 @@ class Learned:
         return lambda rows: tell(store, rows, made.confidence, made.models.index)
 
 
-def learn(store: Store) -> Learned:
+def learn(store: Store) -> RefittedModels:
     """Fit the models to all that a store holds; nothing is written.
 
     The models of before are not read, so that damaged ones can be replaced.
@@ -128,12 +128,12 @@ def learn(store: Store) -> Learned:
     drift = drift_of(fragments, due=False)
     frozen = freeze(prepared, choices, fragments, drift)
     facts = {"frozen": frozen.facts["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
-    return Learned(prepared, choices.seed, frozen, facts)
+    return RefittedModels(prepared, choices.seed, frozen, facts)
 
 
 def weigh(
     store: Store,
-    learned: Learned,
+    learned: RefittedModels,
     run: ActiveRun,
     on_step: Callable[[int, int], None] | None = None,
 ) -> StoreWriter:
@@ -160,7 +160,7 @@ def _learned(store: Store, choices: Choices, likelihood: str, fragments: Sequenc
     place = {fragment.id: at for at, fragment in enumerate(fragments)}
     decisions = store.pages.totals.constraints.decisions if store.has_session else ()
     answers = [
-        Placed(place[one.first], place[one.second], one.same, False)
+        NumberedAnswer(place[one.first], place[one.second], one.same, False)
         for one in decisions
         if one.first in place and one.second in place
     ]
@@ -174,7 +174,7 @@ def _replace_learned(rows: sqlite3.Connection, kept: Mapping[str, bytes]) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class ReweighedSession:
     """All pages of a session under other models, to be written as a session is.
 
     Attributes:
@@ -206,7 +206,7 @@ def _weighed(
     prepared: Fit,
     fresh: Session,
     on_step: Callable[[int, int], None] | None,
-) -> Weighed:
+) -> ReweighedSession:
     """The pages of a store under other models.
 
     Args:
@@ -222,7 +222,7 @@ def _weighed(
     names = store.pages.names()
     pages: dict[int, Page] = {}
     free = totals.free.tolist()
-    leads = _Leads(problem.index)
+    leads = _KeyFamilies(problem.index)
     for done, name in enumerate(names, 1):
         old = store.pages.page(name)
         fragments = store.pages.fragments(np.unique(old.members).tolist())
@@ -234,7 +234,7 @@ def _weighed(
     settings = fresh.checkpoint().totals.settings
     now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
     of_all = Checkpoint(now, tuple(pages.values()), (), leads.found())
-    return Weighed(pages, of_all)
+    return ReweighedSession(pages, of_all)
 
 
 def reweighed(
@@ -283,7 +283,7 @@ def clusters_of(page: Page) -> list[Cluster]:
     return [tuple(held.tolist()) for held in np.split(page.members, ends[:-1])]
 
 
-class _Leads:
+class _KeyFamilies:
     """Where the keys of an index lead, told from pages.
 
     A key leads to the families of all clusters with a fragment that has it. One that leads to more

@@ -24,13 +24,13 @@ import numpy as np
 import orjson
 
 from kbforge.clustering.paging.reading import subproblem_of
-from kbforge.contracts import Decided, Decision, Fragment, Pages, Subproblem, Touched
+from kbforge.contracts import Decision, DecisionRecord, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
 from kbforge.fit.posterior_queue import PosteriorQueue, Question
 from kbforge.fit.review import PosteriorReview
-from kbforge.jobs.living.events import Done, bring_back_all, decide_one
-from kbforge.jobs.living.living import Living, opened
+from kbforge.jobs.living.events import EventResult, bring_back_all, decide_one
+from kbforge.jobs.living.living import OpenStore, opened
 from kbforge.store.rows import read_rows, row_of, write_rows
 from kbforge.store.store import Store
 from kbforge.store.writing import write_run
@@ -50,9 +50,9 @@ class Review:
 
     """
 
-    def __init__(self, held: Living) -> None:
+    def __init__(self, held: OpenStore) -> None:
         self._held = held
-        self._made: list[Decided] = []
+        self._made: list[DecisionRecord] = []
         self.asks = PosteriorReview(
             self, held.prepared.problem, PosteriorQueue(), _in_doubt(held.store.pages)
         )
@@ -104,11 +104,11 @@ class Review:
         there = names & set(held.store.pages.names())
         return Touched(tuple(sorted(there)), tuple(sorted(names - there)))
 
-    def done(self) -> Done:
+    def done(self) -> EventResult:
         """What came of it by now."""
         held = self._held
         numbers = [decided.number for decided in self._made]
-        return Done(
+        return EventResult(
             held.run_number,
             held.session.n_fragments,
             held.writing.n_entities,

@@ -22,7 +22,7 @@ from dataclasses import replace
 import orjson
 
 from kbforge.contracts import Run
-from kbforge.jobs.living.events import Done, no_source, require_all, unchanged
+from kbforge.jobs.living.events import EventResult, no_source, require_all, unchanged
 from kbforge.jobs.living.living import ERASING, living, writable
 from kbforge.jobs.living.refit import learn, weigh
 from kbforge.jobs.living.reviewing import forget as forget_reported
@@ -33,7 +33,7 @@ from kbforge.store.writing import FILLS, begin, write_run
 ERASES = "remove --secure"
 
 
-def erase(path: str, ids: Sequence[str], source: str | None = None) -> Done:
+def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
     """Take fragments out of a store and erase what they said: all of them, or none.
 
     Of fragments that were removed before, it erases what is left. Right after an erasure, fragments
@@ -66,7 +66,7 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> Done:
         run, removed = _remove(store, gone, source, began)
         finish(store)
         told = {"removed": removed, "already": False}
-        return Done(run, store.n_fragments, store.n_entities, told)
+        return EventResult(run, store.n_fragments, store.n_entities, told)
 
 
 def _left_of(store: Store, ids: Sequence[str]) -> set[str]:

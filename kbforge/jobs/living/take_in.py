@@ -13,7 +13,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.files.fragments import to_line
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.frozen import require_same
-from kbforge.jobs.living.living import Living, created, finish_erasing, living
+from kbforge.jobs.living.living import OpenStore, created, finish_erasing, living
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -23,7 +23,7 @@ OnDuplicate = Literal["error", "replace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UpdateResult:
     """What a run has taken in.
 
     Attributes:
@@ -76,7 +76,7 @@ def take_in(
     on_step: OnStep | None = None,
     on_stage: OnStage | None = None,
     began: float | None = None,
-) -> Taken:
+) -> UpdateResult:
     """Take fragments into a store, one after another; it is made if it is not there.
 
     What was taken in before a kill is there afterwards; the same call goes on, and ends with what
@@ -119,16 +119,16 @@ def take_in(
 
 
 def _taken(
-    held: Living,
+    held: OpenStore,
     added: int,
     replaced: int,
     skipped: int,
     began: float,
     notes: Sequence[str],
     complete: bool,
-) -> Taken:
+) -> UpdateResult:
     totals = held.store.pages.totals
-    return Taken(
+    return UpdateResult(
         run=held.run_number,
         added=added,
         replaced=replaced,
@@ -183,7 +183,7 @@ def _without_row(fragment: Fragment) -> dict[str, Any]:
 
 
 def _run(
-    held: Living, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
+    held: OpenStore, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
 ) -> int:
     """Take in what is not there yet, until something stops it; how many came in."""
     added = 0
@@ -219,7 +219,7 @@ def _run(
     return added
 
 
-def _take(held: Living, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
+def _take(held: OpenStore, fragment: Fragment, replaces: bool, infos: Iterator[Info]) -> Info:
     """Take in the next fragment, in the place of the one with its id if there is one."""
     place = None
     if replaces:

@@ -93,7 +93,7 @@ def entities_of(kb: str) -> Iterator[Entity]:
     return view_of(kb).entities() if is_store(kb) else read_entities(kb)
 
 
-class Choosing:
+class EntitySelector:
     """Some entities of a knowledge base: of a store read by themselves, of a file among all.
 
     Args:

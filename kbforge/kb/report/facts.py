@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kbforge.contracts.view import Change, Decided, Kind, Run
+from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
 from kbforge.evaluation.reliability import Reliability
 
 
@@ -236,7 +236,7 @@ class Facts:
     runs: tuple[Run, ...] = ()
     n_runs: int = 0
     seconds: float = 0.0
-    decisions: tuple[Decided, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
     n_same: int = 0
     n_different: int = 0
     n_undone: int = 0
@@ -259,6 +259,6 @@ class History:
 
     runs: Iterable[Run] = ()
     changes: Iterable[Change] = ()
-    decisions: Iterable[Decided] = ()
+    decisions: Iterable[DecisionRecord] = ()
     drift: DriftSummary | None = None
     pairs: Reliability | None = None

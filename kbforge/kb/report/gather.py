@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
-from kbforge.contracts.view import Change, Decided, Kind, Run
+from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
 from kbforge.kb.properties import AttributeOrder, fragments_of, name_of, naming
 from kbforge.kb.report.facts import (
@@ -269,7 +269,7 @@ def _with_past(facts: Facts, past: History) -> Facts:
         runs.append(run)
         n_runs += 1
         seconds += run.seconds
-    decisions = deque[Decided](maxlen=MOST_LINES)
+    decisions = deque[DecisionRecord](maxlen=MOST_LINES)
     counted = Counter[str]()
     for decided in past.decisions:
         if decided.undone is not None:

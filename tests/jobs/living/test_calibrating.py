@@ -11,7 +11,7 @@ from kbforge.jobs.living import calibrating, views
 from kbforge.jobs.living.events import decide, remove, revisit, undo
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import Choosing, entities_of
+from kbforge.jobs.living.views import EntitySelector, entities_of
 from kbforge.kb import select
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -72,7 +72,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
             patched.setattr(calibrating, "thaw", no_model)
             entities = list(entities_of(store))
             assert all(entity.reported is not None for entity in entities)
-            choosing = Choosing(store)
+            choosing = EntitySelector(store)
             for least_sure, choose in ((False, select.largest), (True, select.least_sure)):
                 assert choosing.top(4, least_sure) == choose(entities, 4)
             one = entities[3]
@@ -81,7 +81,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
 
 
 def test_undoing_brings_back_what_was_told(store: str) -> None:
-    ids = Choosing(store).top(1, least_sure=False)[0].fragments
+    ids = EntitySelector(store).top(1, least_sure=False)[0].fragments
 
     def tables() -> list[tuple[object, ...]]:
         with Database(store) as database:

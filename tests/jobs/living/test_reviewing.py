@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbforge.contracts import Decided, Fragment
+from kbforge.contracts import DecisionRecord, Fragment
 from kbforge.errors import ContradictionError, OutputError
 from kbforge.evaluation.scores import judge
 from kbforge.fit.choices import Choices
@@ -46,7 +46,7 @@ def ask(review: Review, most: int) -> list[Evidence]:
     return asked
 
 
-def decisions(store: Path) -> list[Decided]:
+def decisions(store: Path) -> list[DecisionRecord]:
     with Database(str(store)) as database:
         return Store(database).decisions()
 

@@ -9,7 +9,7 @@ import pytest
 from kbforge.contracts import Fragment, Interrupted, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, OutputError, UsageError
 from kbforge.fit.choices import Choices
-from kbforge.jobs.living.take_in import Taken, take_in
+from kbforge.jobs.living.take_in import UpdateResult, take_in
 from kbforge.jobs.living.views import entities_of, view_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -23,7 +23,7 @@ def exported(store: Path) -> list[dict[str, object]]:
     return [entity.to_json() for entity in entities_of(str(store))]
 
 
-def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -> Taken:
+def made(path: Path, fragments: list[Fragment], choices: Choices = ATTRIBUTES) -> UpdateResult:
     return take_in(str(path), fragments, choices)
 
 

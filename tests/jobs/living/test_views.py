@@ -11,7 +11,7 @@ from kbforge.contracts import Entity
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import remove
 from kbforge.jobs.living.take_in import take_in
-from kbforge.jobs.living.views import Choosing, entities_of
+from kbforge.jobs.living.views import EntitySelector, entities_of
 from kbforge.kb.words import outsiders
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages
@@ -40,24 +40,24 @@ def database(filled: str) -> Database:
     return Database(filled)
 
 
-def by_top(choosing: Choosing) -> list[Entity]:
+def by_top(choosing: EntitySelector) -> list[Entity]:
     return [*choosing.top(10, False), *choosing.top(10, True)]
 
 
-def by_fragment(choosing: Choosing) -> list[Entity]:
+def by_fragment(choosing: EntitySelector) -> list[Entity]:
     return [choosing.with_fragment(PEOPLE[30].id)]
 
 
-def by_id(choosing: Choosing) -> list[Entity]:
+def by_id(choosing: EntitySelector) -> list[Entity]:
     return choosing.with_id(choosing.with_fragment(PEOPLE[30].id).id)
 
 
 @pytest.mark.parametrize("choose", [by_top, by_fragment, by_id])
 def test_entities_that_are_shown_are_found_by_indexes(
-    filled: str, choose: Callable[[Choosing], Sequence[Entity]]
+    filled: str, choose: Callable[[EntitySelector], Sequence[Entity]]
 ) -> None:
     asked: list[str] = []
-    choosing = Choosing(filled)
+    choosing = EntitySelector(filled)
     store = choosing._store
     assert store is not None
     store.database.connection.set_trace_callback(asked.append)
@@ -104,7 +104,7 @@ def test_what_is_shown_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.Monk
             remove(path, others)
         return found
 
-    choosing = Choosing(path)
+    choosing = EntitySelector(path)
     with monkeypatch.context() as patched:
         patched.setattr(StoredPages, "homes", homes_before_a_change)
         assert choosing.with_fragment(chosen) == expected[chosen]
