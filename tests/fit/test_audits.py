@@ -46,9 +46,7 @@ def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
 
 def test_what_is_no_audit_shifts_nothing() -> None:
     others = [
-        NumberedAnswer(
-            0, 1, False, audit=False
-        ),  # asked about because it is uncertain
+        NumberedAnswer(0, 1, False, audit=False),  # asked about because it is uncertain
         audit(0, 1, None),
         audit(0, 9, False),  # a fragment that an interrupted run did not get to
     ]
