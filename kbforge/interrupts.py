@@ -1,4 +1,4 @@
-"""Ended from outside: SIGTERM and SIGHUP do what Ctrl-C does.
+"""Termination: SIGTERM and SIGHUP act like Ctrl-C.
 
 A terminal that closes sends SIGHUP; systemd, Slurm and Docker send SIGTERM. All three signals raise
 `KeyboardInterrupt` in the main thread. A signal that the program was started to ignore, as `nohup`

@@ -1,4 +1,4 @@
-"""The half of a step that writes: put in place what was planned. Nothing here asks or decides.
+"""The half of a step that writes the plan into the state. It scores nothing and decides nothing.
 
 It cannot fail: arrays and lists are written, and a live table's `extend` and `release` cannot raise
 by their contract. So a state holds all of a fragment or nothing of it.

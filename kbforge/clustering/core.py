@@ -1,4 +1,4 @@
-"""What a session consists of, and how whole subproblems of it are replaced.
+"""The parts of a session, and how whole subproblems are replaced.
 
 A step changes state, model and bindings together, and so does a replacement. Here they are in one
 place, with all that must be kept up beside them.

@@ -1,4 +1,4 @@
-"""The numbers of a session's fragments, by id: made when first asked for, kept up from then on."""
+"""The numbers of a session's fragments, by id: built on first use, then updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of sequential Monte Carlo clustering: what tells the members of the family apart."""
+"""The options of sequential Monte Carlo clustering, which distinguish the members of the family."""
 
 from __future__ import annotations
 

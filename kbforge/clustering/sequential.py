@@ -1,4 +1,4 @@
-"""Greedy, plain and split sequential Monte Carlo as clusterers: all of them but their rules."""
+"""Greedy, plain and split sequential Monte Carlo as clusterers, without their rules."""
 
 from __future__ import annotations
 

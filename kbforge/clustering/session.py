@@ -1,4 +1,4 @@
-"""A session of sequential Monte Carlo: fragments come one after another, the state is kept."""
+"""A session of sequential Monte Carlo: it adds fragments one after another and keeps the state."""
 
 from __future__ import annotations
 

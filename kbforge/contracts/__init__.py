@@ -1,4 +1,4 @@
-"""The words of the domain and one base class a kind of plugin, each with its laws."""
+"""The terms of the domain, and one base class for each kind of plugin, with its laws."""
 
 from kbforge.contracts.additive import AdditiveLikelihood
 from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search

@@ -1,4 +1,4 @@
-"""Likelihoods whose clusters are sums: what fragments add up to is all that L reads.
+"""Additive likelihoods: L reads only the sum of the fragments' statistics.
 
 An author writes two functions, and has a conjugate likelihood with every ability:
 

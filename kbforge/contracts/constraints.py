@@ -1,4 +1,4 @@
-"""Constraints: what is decided of pairs of fragments, and what no entity may hold twice.
+"""Constraints: decisions about pairs of fragments, and a linking attribute.
 
 A decision says of two fragments that they are one entity (a must-link) or that they are not (a
 cannot-link). Must-links close transitively: what is one with one of two that are one is one with

@@ -1,4 +1,4 @@
-"""Executors: objects that take orders in other processes, perhaps on other machines.
+"""Executors: objects that work in other processes, perhaps on other machines.
 
 One signature for the family:
 

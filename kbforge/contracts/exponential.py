@@ -1,4 +1,4 @@
-"""Exponential families: fragments as sufficient statistics, for samplers that read nothing else.
+"""Exponential families: fragments as sufficient statistics, for samplers that need only these.
 
 A conjugate likelihood whose clusters are of one of these families may say so, by
 `ConjugateLikelihood.exponential_family(fragments)`. L(C), up to a constant for every fragment, is

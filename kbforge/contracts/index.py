@@ -1,4 +1,4 @@
-"""Candidate indexes: which clusters are worth comparing a fragment with.
+"""Candidate indexes: the clusters that a fragment is compared with.
 
 One signature for the family:
 

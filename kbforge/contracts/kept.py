@@ -1,4 +1,4 @@
-"""Kept: what a fitted plugin has learned, as plain data that a store can hold.
+"""Kept: the learned state of a fitted plugin, as plain data that a store can hold.
 
 A plugin that keeps gives it with `kept`, and another of the same options goes on from it with
 `take_up`, as if it had been fitted itself: what both say is the same, bit for bit. A plugin that

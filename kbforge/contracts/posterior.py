@@ -1,4 +1,4 @@
-"""What a clusterer knows of the grouping: weighted particles of independent subproblems."""
+"""The result of a clusterer: weighted particles of independent subproblems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""View: a knowledge base to read, whether a file or a store holds it.
+"""View: reading a knowledge base, whether a file or a store holds it.
 
 Exporters, reports and pages read through it and know of no file. It gives entities one at a time,
 and of each the fragments as they went in, with source and metadata where those are known.

@@ -1,4 +1,4 @@
-"""How often is what a posterior reports true? Claims, their reliability and its summary.
+"""Reliability: how often the claims of a posterior are true.
 
 A *claim* is a probability that the posterior reports and gold can check:
 

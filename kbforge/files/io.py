@@ -1,4 +1,4 @@
-"""Files as users have them: plain, gzip or zstd; "-" for the standard streams.
+"""Reading and writing files: plain, gzip or zstd; "-" for the standard streams.
 
 Reading is by line with a bound on the line's length; writing is atomic: the file appears under
 its name only when it is whole, so a crash or a full disk never leaves half a result behind.

@@ -1,4 +1,4 @@
-"""What is believed of pairs: how much the vote of each candidate grouping counts.
+"""Beliefs about pairs: the weight of each candidate grouping's vote.
 
 The log odds that a pair is of one entity are linear in the votes v of the candidates (1 where a
 candidate puts the pair together, else 0):

@@ -1,4 +1,4 @@
-"""What labelled fragments teach: alpha, how reliable reports are, and a confidence map.
+"""Calibration on labelled fragments: alpha, reliability, and a confidence map.
 
 A calibrator chooses alpha. For reliability the fragments are clustered without their labels, and
 the claims of the clustering are compared with the labels. The claims depend on the order in which

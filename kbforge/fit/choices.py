@@ -1,4 +1,4 @@
-"""What a user may choose of a clustering: one set of choices, whoever asks for them.
+"""The choices of a user for a clustering: one set for the command line and Python.
 
 The command line makes `Choices` of its options, and the Python API of its keywords.
 

@@ -1,4 +1,4 @@
-"""What a file says of itself: the likelihood and the alpha that suit it; no labels are read.
+"""The default's choice of likelihood and alpha for a file, without labels.
 
 Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file (`kbforge.fit.judge`). A
 likelihood that the user names is judged by its own groupings alone, which gives its alpha. If its

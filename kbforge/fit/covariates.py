@@ -1,4 +1,4 @@
-"""Covariates: what, besides its reported probability, says how far an entity can be believed.
+"""Covariates: facts about an entity, besides its reported probability, that a confidence map reads.
 
 No label is read. The fragments say how many of them and how many names an entity has, whether
 another entity has its name, how similar the nearest other name is, and whether other values agree

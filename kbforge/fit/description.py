@@ -1,4 +1,4 @@
-"""What fragments say, as numbers: their names, which names are alike, their other values.
+"""Fragments as numbers: their names, which names are similar, their other values.
 
 Nothing here reads a label, an id or a source.
 

@@ -1,4 +1,4 @@
-"""The one call: from a file to likelihood, alpha and confidence map, and why these.
+"""The one call from a file to likelihood, alpha and confidence map, with the reasons.
 
 What the user names is taken. What was found for a likelihood in earlier runs comes next: alpha and
 a confidence map are read from the file that the choices name, else from the model bundle. A file

@@ -1,4 +1,4 @@
-"""What the judge looks at of a large file: a sample, and the part in which pairs are compared.
+"""The sample of a large file for the judge, and the part in which pairs are compared.
 
 The sample is seeds, each with the fragments that a model of pairs finds most similar. Keys that
 many fragments share lead to the wrong pairs of a large file as well as to the right ones, so a

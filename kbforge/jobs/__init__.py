@@ -1,1 +1,1 @@
-"""What a user does with KBForge, one module a use case, without the command line."""
+"""The use cases of KBForge without the command line, one module each."""

@@ -1,4 +1,4 @@
-"""Keywords: what a Python user chooses, checked as options are, and errors in his words.
+"""Keywords of the Python API: checked like options, with errors that name keywords.
 
 Sentences are written once, for the command line: "--alpha and --calibration both say what alpha
 is". `in_keywords` says them with keywords: "alpha and calibration both say what alpha is".

@@ -1,4 +1,4 @@
-"""A clustering that stays open: fragments come when they come, and the knowledge base follows.
+"""A live clustering: it adds fragments at any time and keeps the knowledge base up to date.
 
     live = open_live(fragments, Choices(alpha=20))   # learns from the fragments, takes in none
     live.add(fragments)

@@ -1,4 +1,4 @@
-"""One grouping from many: the posterior similarity of a subproblem, and the grouping next to it.
+"""Consensus: the grouping of a subproblem that is nearest to its posterior.
 
 The heaviest particle is one estimate. It is the best one if all that is not exactly right is
 equally wrong. Two others take the grouping c that loses least on average, if the truth is drawn

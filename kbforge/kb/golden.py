@@ -1,4 +1,4 @@
-"""Golden records: which values of an entity are taken, by a policy for each attribute.
+"""Golden records: the values of an entity that a policy selects for each attribute.
 
 | rule | takes |
 |---|---|

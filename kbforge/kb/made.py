@@ -1,4 +1,4 @@
-"""How a knowledge base was made: on the line of its first entity, and in the facts of a store."""
+"""How a knowledge base was made: a record in its first line, or in a store."""
 
 from __future__ import annotations
 

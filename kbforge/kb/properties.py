@@ -1,4 +1,4 @@
-"""What an entity's fragments say of it, counted: values with provenance, a name, a mean vector.
+"""The properties of an entity: values with provenance, a name, a mean vector.
 
 Attributes are in the order of the file, as far as its fragments show it. A fragment keeps its
 attributes in the order of its record, and lacks those of empty cells, so each fragment orders some

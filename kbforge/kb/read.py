@@ -1,4 +1,4 @@
-"""Reading a knowledge base: strict, because whatever wrote the file may not have been KBForge.
+"""Reading a knowledge base strictly, because another program may have written the file.
 
 The laws checked are those of `Entity`: types, counts that match provenance, provenance within the
 entity, and every fragment (and every id) in one entity only.

@@ -1,4 +1,4 @@
-"""How probable it is that fragments are one entity, read off a knowledge base.
+"""The probability that fragments are one entity, read from a knowledge base.
 
 Every entity says it of its own fragments (`kbforge.kb.pairs`). Of two fragments in two entities
 both entities know, and each may have dropped groupings that the other kept. So the closer bounds

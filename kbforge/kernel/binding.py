@@ -1,4 +1,4 @@
-"""What the kernel's functions take and give, as ctypes sees it: `src/api.hpp` line by line."""
+"""The signatures of the kernel's functions for ctypes: `src/api.hpp` line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build hook: a wheel, and an editable installation, bring the compiled kernel."""
+"""The build hook: wheels and editable installations contain the compiled kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where neural networks run: asked for by name, refused where there is none."""
+"""Devices for neural networks, by name; a missing device is an error."""
 
 from __future__ import annotations
 

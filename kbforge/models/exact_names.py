@@ -1,4 +1,4 @@
-"""Exact names: what puts fragments together that say the same first name, and nothing else.
+"""Exact names: group fragments whose first names are equal, and no others.
 
 It is what anyone would try first by hand, so every default is measured against it.
 """

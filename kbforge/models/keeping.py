@@ -1,4 +1,4 @@
-"""What was kept, read strictly: each field and array is looked at before a plugin goes on from it.
+"""Reading kept state strictly: every field and array is checked before a plugin continues.
 
 `Parts` puts what several things kept into one, each under a name of its own, and takes it apart
 again. A field or array that is missing, of another type or shape, or out of range is a ModelError

@@ -1,4 +1,4 @@
-"""Scorers: a black box held by workers of an executor, which score sets for a run that stays here.
+"""Scorers: workers with a copy of a black box, which score sets for a local run.
 
     with scorers(likelihood, executor, 2) as elsewhere:
         elsewhere.log_marginal(clusters)

@@ -1,4 +1,4 @@
-"""Logarithms of weights: sums of numbers that are known by them, and a grid that keeps them exact.
+"""Logarithms of weights: sums in log space, and a grid on which they are exact.
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of

@@ -1,4 +1,4 @@
-"""Whose fault it was: an error that a stranger's plugin raised while it ran.
+"""Blame: which plugin raised an error while it ran.
 
 An error belongs to a plugin if, of all the frames that it went through, the innermost one that is
 ours or a loaded plugin's is the plugin's. A library that the plugin called is the plugin's

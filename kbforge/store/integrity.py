@@ -1,4 +1,4 @@
-"""Whether a store is whole: its pages, every row, and what rows say of each other.
+"""Integrity of a store: its pages, every row, and the references between rows.
 
 A small store is examined whenever it is opened, so that a flipped bit anywhere in it is noticed
 before anything is answered. Of a large one every row that is read is verified, and `kbforge check`

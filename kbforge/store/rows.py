@@ -1,4 +1,4 @@
-"""Reading and writing rows of tables, each with the checksum of what it says.
+"""Reading and writing rows of tables, each with a checksum of its content.
 
 All rows are written here, with their checksum, and read here, where it is verified: a bit that has
 flipped on a disk is a sentence, and never another result. The checksum is the CRC-32 of all columns

@@ -1,4 +1,4 @@
-"""The tables of a store, its version, and how an older one becomes one of today.
+"""The tables of a store, its version, and the update of an older store.
 
 | table | a row is |
 |---|---|

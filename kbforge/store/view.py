@@ -1,4 +1,4 @@
-"""A store as exporters, reports and `kbforge show` read it: entities by subproblem.
+"""The view of a store for exporters, reports and `kbforge show`: entities by subproblem.
 
 Subproblems are read many at a time. The confidence of entities is read, too: it is told when a run
 ends (`kbforge.jobs.living.calibrating`). What changed since then is asked for.

@@ -1,4 +1,4 @@
-"""Writing a session into its store: the effects of each step, in transactions, and runs.
+"""Writing a session into its store: the effects of each step in transactions, and the runs.
 
 A transaction holds whole steps, so that the store is always that of a prefix of the stream. What is
 written does not depend on how many steps a transaction holds.

@@ -1,4 +1,4 @@
-"""What every verb of the command line keeps to, as tests."""
+"""The rules of every verb of the command line, as tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contracts of all kinds share: which plugin is tested, and how it is made."""
+"""What the contracts of all kinds share: finding and making the plugin under test."""
 
 from __future__ import annotations
 

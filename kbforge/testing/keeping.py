@@ -1,4 +1,4 @@
-"""What is kept, in tests: through a store and back, compared, and damaged in every way."""
+"""Tests of kept state: through a store and back, compared, and damaged in every way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether chains have met, and how many independent draws theirs are worth.
+"""Convergence of chains, and their effective sample size.
 
 | symbol | meaning |
 |---|---|

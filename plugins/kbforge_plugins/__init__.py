@@ -1,1 +1,1 @@
-"""KBForge's own plugins, one folder a kind, found the same way as anybody's."""
+"""KBForge's own plugins, one folder for each kind, found like any other plugin."""

@@ -1,4 +1,4 @@
-"""Clusterers that go over all fragments again and again: Markov chains and merges.
+"""Offline clusterers: Markov chains and merges, which visit all fragments again and again.
 
 | module | what is in it |
 |---|---|

@@ -1,4 +1,4 @@
-"""One grouping of all fragments, changed move by move: what batch clusterers work on.
+"""One grouping of all fragments, changed move by move, for offline clusterers.
 
 Clusters are addressed by slot. The lowest free slot is used first, so that the slots in use stay
 few and every table that is indexed by them short.

@@ -1,4 +1,4 @@
-"""Bridges, as far as the kernel sees them (`kbforge.clustering.revise.bridge`).
+"""Bridges in the kernel (`kbforge.clustering.revise.bridge`).
 
 Hardly any fragment is one. So the kernel looks which other clusters a fragment would rather join
 than be alone, and what one cluster of both would be worth. Only where it is worth more is the

@@ -1,4 +1,4 @@
-"""What a compiled session holds: its fragments and subproblems, and those that lie elsewhere.
+"""The fragments and subproblems of a compiled session, in memory or elsewhere.
 
 A session opened on pages has here what it has looked at so far, as the reference's `PagedCore`: the
 kernel says when a fragment's keys lead to what is not here, and it is fetched.

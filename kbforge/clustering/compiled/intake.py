@@ -1,4 +1,4 @@
-"""Fragments on their way into a compiled session.
+"""How a compiled session adds fragments.
 
 They come one by one, where the session may be asked anything in between, or together. Either way
 some of the next ones are read ahead: what the likelihood reads of them, their keys, and, where

@@ -1,4 +1,4 @@
-"""A run of the compiled kernel: taking in fragments, and what that did to its state."""
+"""A run of the compiled kernel: it adds fragments and reports what changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bindings: what constraints say of fragments, and of the live clusters, kept up from step to step.
+"""Bindings: the constraints on fragments and live clusters, updated at every step.
 
 A fragment that is bound has *tags*: its component of decisions, and its values of the linking
 attribute. A cluster has the tags of its fragments. So what a new fragment may join is read from its

@@ -1,4 +1,4 @@
-"""What decisions say together: which fragments are one, and which of those are apart.
+"""The closure of decisions: which fragments are the same entity, and which are different ones.
 
 Must-links close transitively into *components*; a cannot-link of two fragments holds of their
 components. A component is named by its smallest id.

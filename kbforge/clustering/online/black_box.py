@@ -1,4 +1,4 @@
-"""A black box as a step sees it: asked for L of whole sets, each distinct content once.
+"""A black box in a step: it scores whole sets, each distinct content once.
 
 The scores are in a cache keyed by content (`ScoreCache`). A surrogate, if there is one, ranks the
 putative particles first, so that only the best M are asked (split-SMC paper, appendix C.1).

@@ -1,4 +1,4 @@
-"""Bounds: which clusters a new fragment may join, as far as constraints say anything of it."""
+"""Bounds: the clusters that constraints allow or forbid a new fragment to join."""
 
 from __future__ import annotations
 

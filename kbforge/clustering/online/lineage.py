@@ -1,4 +1,4 @@
-"""Lineage: how the clusters of a run grew, and a live table that is filled the same way again.
+"""Lineage: how the clusters of a run grew, so that a live table can be rebuilt the same way.
 
 A cluster grew by its fragments in order of arrival, and clusters that began alike share what they
 began with: a tree, of which a node is a cluster, now or once, and its parent the cluster without

@@ -1,4 +1,4 @@
-"""A live table that numbers its clusters itself, for a run of which it holds few of the slots.
+"""A live table with slots of its own, for a run of which it holds few clusters.
 
 A table sizes its arrays to the largest slot that it has seen. A session whose pages lie elsewhere
 has as many slots as all of them, and few clusters here. No score depends on slots, to the last bit,

@@ -1,4 +1,4 @@
-"""Reweigh: the model's own word on what was proposed, and on x alone.
+"""Reweigh: replace the surrogate's scores by the model's, and score x alone.
 
 What a surrogate proposed is weighed by the likelihood itself, without the surrogate's term
 (split-SMC paper, appendix C.1). After this phase no more is asked of the model.

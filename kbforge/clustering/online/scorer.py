@@ -1,4 +1,4 @@
-"""The likelihood as a step sees it: what scorers of every kind answer, and what they are told."""
+"""The likelihood in a step: the questions and updates that every scorer answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring: what the likelihood says of putting the new fragment into each cluster.
+"""Scoring: the likelihood of the new fragment in each cluster.
 
 Two ways behind one interface. A conjugate likelihood scores the fragment against every live
 cluster at once from sufficient statistics. A black box is asked for L of whole sets, through a

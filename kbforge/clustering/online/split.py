@@ -1,4 +1,4 @@
-"""Split: fall apart into blocks that no particle connects.
+"""Split: divide a subproblem into blocks that no particle connects.
 
 Fragments are connected if they share a cluster on any particle. Each connected component is a
 subproblem of its own, with its distinct partial groupings (split-SMC paper, section 3.2, and

@@ -1,4 +1,4 @@
-"""The live table of a run: it scores a fragment, takes it in, and makes clusters from members.
+"""The live table of a run: it scores and adds fragments, and builds clusters from members.
 
 What is asked changes nothing that counts: the answers are in a `Reading` or in what was `Made`,
 and are taken up when the fragment is taken in, or the clusters are.

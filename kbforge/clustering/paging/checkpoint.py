@@ -1,4 +1,4 @@
-"""What of a session is other than at the last checkpoint."""
+"""The changes of a session since its last checkpoint."""
 
 from __future__ import annotations
 

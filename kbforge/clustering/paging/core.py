@@ -1,4 +1,4 @@
-"""A session of which the pages lie elsewhere: it has here what it has looked at so far.
+"""A session whose pages lie elsewhere: it holds those that it has read so far.
 
 A fragment is here if its page is. Where all of the clusters are that a step looks at, the step
 decides what it would if all others were here, too: it looks at none of them.

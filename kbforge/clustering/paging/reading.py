@@ -1,4 +1,4 @@
-"""Pages as what a posterior consists of: plain tuples."""
+"""Pages as the plain tuples of a posterior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session knows beside its subproblems, as plain data, and back."""
+"""The totals of a session (all but its subproblems) as plain data, and back."""
 
 from __future__ import annotations
 

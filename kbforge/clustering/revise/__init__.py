@@ -1,1 +1,1 @@
-"""What changes a session beside new fragments: removal, decisions, revision."""
+"""Changes of a session other than new fragments: removal, decisions, revision."""

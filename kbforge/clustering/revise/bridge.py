@@ -1,4 +1,4 @@
-"""Bridges: a new fragment that belongs to two clusters makes one of them.
+"""Bridges: a new fragment that fits two clusters merges them.
 
 Sequential Monte Carlo adds a fragment to one cluster at a time, and never makes one cluster of two.
 A fragment that shows that two clusters are one entity would be in one of them, and the other would

@@ -1,4 +1,4 @@
-"""Decide: condition particles on constraints that came after their fragments.
+"""Decide: condition particles on constraints that arrive after their fragments.
 
 Particles that violate a constraint go. If a subproblem has none left, or fragments that are to be
 one are in several, then those subproblems are merged, the fragments of the clusters concerned are

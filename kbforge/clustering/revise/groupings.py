@@ -1,4 +1,4 @@
-"""Particles as plain groupings: a form that is easy to change, and how they fall apart.
+"""Particles as plain groupings, which are easy to change and to split.
 
 A row is one particle's clusters, by smallest fragment; rows of one list group the same fragments.
 The arrays of the state are for steps, of which there are as many as fragments. What is here is for

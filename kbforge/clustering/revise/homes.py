@@ -1,4 +1,4 @@
-"""Where a fragment is: its subproblem's name, looked up by its number.
+"""The subproblem of each fragment, by its number.
 
 A step needs no such map. So it is made when it is first asked for, and kept up from then on.
 """

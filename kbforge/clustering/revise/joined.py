@@ -1,4 +1,4 @@
-"""Several subproblems taken together, and what is left of them without some fragments."""
+"""The joint of several subproblems, and what remains of it without some fragments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remove: take fragments out of every particle, as if they had not come.
+"""Remove: take fragments out of every particle, as if they had never come.
 
 A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight is to be its
 target density again, so that

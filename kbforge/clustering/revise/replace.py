@@ -1,4 +1,4 @@
-"""Replace: put other particles in the place of subproblems, whatever they were.
+"""Replace: give subproblems other particles.
 
 A removal, a decision and a revision each end here: with rows (`groupings.Row`) for the fragments
 of some subproblems. The rows' clusters that are not live are made, every row weighs its target

@@ -1,4 +1,4 @@
-"""Revisit: spend time on old mistakes.
+"""Revisit: search for more probable groupings of earlier fragments.
 
 A step takes a few neighbouring clusters of the heaviest particles, of one subproblem or of several,
 and clusters their fragments again, by themselves and in random order. What comes out stands beside

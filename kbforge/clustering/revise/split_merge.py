@@ -1,4 +1,4 @@
-"""Smart splits and merges as a step of revision: a cluster in two, or two in one, by hashes.
+"""Smart splits and merges as a step of revision: hashes propose them.
 
 A run that clusters again puts fragments one after another, and a move takes one out. Neither parts
 a cluster of many in the middle when every part of it holds together. Here its fragments are hashed,

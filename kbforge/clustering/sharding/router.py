@@ -1,4 +1,4 @@
-"""The router: which shard takes in a fragment, and what must be handed over to it before.
+"""The router: which shard adds a fragment, and which subproblems it needs first.
 
 A step looks at the subproblems that hold a family to which one of the fragment's keys leads, and at
 nothing else. So steps with no such subproblem in common may be taken in any order, on any machine.

@@ -1,4 +1,4 @@
-"""A router alone: how many messages, hand-overs and how much skew a file would cost so many shards.
+"""A router alone: the messages, hand-overs and skew that a file would cost.
 
 The router is the one of a real run, and is told what a run told. Nothing is sent, so that one
 process can stand for any number of shards.

@@ -1,1 +1,1 @@
-"""Use cases of a stored knowledge base: it takes in, loses, decides, learns again and tells."""
+"""Use cases of a stored knowledge base: add, remove, decide, learn again, report."""

@@ -1,4 +1,4 @@
-"""How far what came since differs from what the models learned from.
+"""Drift: how far new fragments differ from those that the models learned from.
 
 Two shares an attribute are compared. *Stated* is the share of fragments that have the attribute.
 *New* is the share of values that are new: of what was learned from, the values seen once, which is

@@ -1,4 +1,4 @@
-"""What happens to a stored knowledge base beside new fragments: removal, decisions, revision."""
+"""Changes of a stored knowledge base other than new fragments: removal, decisions, revision."""
 
 from __future__ import annotations
 

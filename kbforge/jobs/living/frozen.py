@@ -1,4 +1,4 @@
-"""What of a store is frozen: what was chosen, and what the models learned when it was made.
+"""The frozen part of a store: its choices, and what the models learned when it was created.
 
 Vocabulary, base counts, rates, alpha and confidence map are those of the fragments that the store
 was made with, or that `kbforge refit` learned from since. Another command makes the same models of

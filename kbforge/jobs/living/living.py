@@ -1,4 +1,4 @@
-"""A stored knowledge base that is open: its session, and what writes it."""
+"""An open stored knowledge base: its session and its writer."""
 
 from __future__ import annotations
 

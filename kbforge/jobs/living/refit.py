@@ -1,4 +1,4 @@
-"""Learning again: models of all that a store holds now, and particles weighed by them.
+"""Refit: learn the models from all fragments of a store, and reweigh its particles.
 
 Nothing is clustered again and no source is read: the groupings stay those that the particles hold,
 each with the target density under the models of today. The index leads where its new keys lead.

@@ -1,4 +1,4 @@
-"""The report of a knowledge base as a page: of a store with its past, of a file without one."""
+"""The report of a knowledge base: for a store with its history, for a file without."""
 
 from __future__ import annotations
 

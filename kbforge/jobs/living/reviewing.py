@@ -1,4 +1,4 @@
-"""A store that is reviewed: what it doubts is asked, and each answer is a decision that it keeps.
+"""Review of a store: questions about uncertain pairs, each answer a decision.
 
     with reviewed("kb.sqlite") as review:
         while evidence := review.asks.question():

@@ -1,4 +1,4 @@
-"""Erasing: fragments leave a store, and nothing that they said stays in its files.
+"""Erasure: remove fragments from a store, and their content from its files.
 
 It takes three steps, each of one transaction, and the fact `ERASING` says which of them are left:
 

@@ -1,4 +1,4 @@
-"""What a store says of itself: how large it is, what is frozen, how far it has drifted."""
+"""The status of a store: its size, what is frozen, and the drift."""
 
 from __future__ import annotations
 

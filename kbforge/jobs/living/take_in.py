@@ -1,4 +1,4 @@
-"""`kbforge cluster --into`: fragments come, and the stored knowledge base follows."""
+"""`kbforge cluster --into`: adds fragments to a stored knowledge base."""
 
 from __future__ import annotations
 

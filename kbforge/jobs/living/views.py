@@ -1,4 +1,4 @@
-"""A knowledge base to read, whether it is a file of entities or a store."""
+"""Reading a knowledge base from a file of entities or a store."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The report: what a knowledge base holds, doubts and went through, as one page of HTML."""
+"""The report: content, uncertainty and history of a knowledge base as one page of HTML."""

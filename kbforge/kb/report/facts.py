@@ -1,4 +1,4 @@
-"""The facts that a report tells: few, and as few of a large knowledge base as of a small one."""
+"""The facts of a report: a bounded number, however large the knowledge base."""
 
 from __future__ import annotations
 

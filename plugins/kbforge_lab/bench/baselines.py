@@ -1,4 +1,4 @@
-"""Groupings that no model makes: what anybody gets by hand, and what nobody can get beyond.
+"""Baselines without a model: equal names, and the ceiling.
 
 | baseline | fragments are together if |
 |---|---|

@@ -1,4 +1,4 @@
-"""What a run costs: seconds on the wall, seconds of the processor, memory."""
+"""The costs of a run: wall time, CPU time, memory."""
 
 from __future__ import annotations
 

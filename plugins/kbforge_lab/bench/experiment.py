@@ -1,4 +1,4 @@
-"""A bench from beginning to end: what is missing is run, then everything is reported.
+"""A bench from beginning to end: run what is missing, then report everything.
 
 plan -> runs -> (finished ones are skipped) -> workers -> results -> table, figures, report
 """

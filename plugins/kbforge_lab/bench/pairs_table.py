@@ -1,4 +1,4 @@
-"""The table of a comparison by examples: how well pairs are told apart, and whether chains met."""
+"""The table of a comparison by examples: scores of pairs, and convergence of chains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A race of samplers: when each of them reached what the slowest of them ended at.
+"""A race of samplers: when each reached the level at which the slowest ended.
 
 Samplers go on for ever, so that neither where they end at a given time nor when they end compares
 them. This asks for the time at which a method's best grouping was first as probable as the one that

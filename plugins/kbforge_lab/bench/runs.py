@@ -1,4 +1,4 @@
-"""Runs: one method on one order of one task, and the key by which a finished one is known.
+"""Runs: one method on one order of one task, and the key of a finished run.
 
 The key is a digest of everything that decides the result: the data in order, the models, the
 method with its setting, the budget, and the version of the program. A run whose key is among the

@@ -1,1 +1,1 @@
-"""Clusterers of other papers, and those that are here to be compared with."""
+"""Clusterers of other papers, for comparison."""

@@ -1,4 +1,4 @@
-"""What clusterers share that group by a model of labelled fragments."""
+"""What clusterers with a model of labelled fragments share."""
 
 from __future__ import annotations
 

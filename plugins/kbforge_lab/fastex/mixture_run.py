@@ -1,4 +1,4 @@
-"""What runs over mixtures share: sweeps until a stop rule holds, then the posterior."""
+"""What runs of mixture samplers share: sweeps until a stop rule holds, then the posterior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster of one grouping is which of another: the two that share most of each other."""
+"""Matching the clusters of two groupings by their overlap."""
 
 from __future__ import annotations
 

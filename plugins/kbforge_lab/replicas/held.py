@@ -1,4 +1,4 @@
-"""The clusters that replicas hold, by slot, and what the likelihood says of one more fragment.
+"""The clusters of replicas, by slot, and the likelihood of one more fragment.
 
 Replicas that hold the same cluster share its slot. There are two ways to score: by a live table of
 a conjugate likelihood, and by whole sets of a black box, each of which is scored once.

@@ -1,4 +1,4 @@
-"""A warm-up in which the data count little at first: what a chain starts from is soon forgotten.
+"""An annealed warm-up, after which a chain forgets its start.
 
 Sweeps of the same model, but of a likelihood to a power that grows to the model's own. At a small
 one publications and types are few and mix; they part as the power grows. It is a burn-in only: none

@@ -1,4 +1,4 @@
-"""Which of several models finds hidden publications best: some labelled ones are to be grouped.
+"""Model choice: which model recovers hidden labelled publications best.
 
 What is left free of a model (the power of its likelihood, its separation) is chosen so. References
 that are really to be grouped have no say in it.

@@ -1,4 +1,4 @@
-"""What model 3 has between the means and the types: a term for each pair of means and each type.
+"""The separation term of model 3, for each pair of means and each type.
 
 | symbol | meaning |
 |---|---|

@@ -1,4 +1,4 @@
-"""New means and types for the clusters as they are.
+"""Draws of means and types, given the clusters.
 
 Without separation both are drawn from their conditionals. With separation, an independence sampler
 draws candidates from those conditionals, has the current value among them, and chooses one by what

@@ -1,4 +1,4 @@
-"""Name variants: the paper's TweetNERD set (appendix D.2.1), made of any labelled fragments.
+"""Name variants: the paper's TweetNERD set (appendix D.2.1), built from any labelled fragments.
 
 Every different name of an entity is one fragment that has nothing else, for the entities that have
 most names. What is left is the hardest part of the problem: "the US" and "Americans" are one.

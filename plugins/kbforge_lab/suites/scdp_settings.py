@@ -1,4 +1,4 @@
-"""With which settings the suite `supervised` runs chains, and between which ones it chooses."""
+"""The settings of chains in the suite `supervised`, and the alternatives that it chooses from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reassignment terms: how well does each fragment fit each gold cluster, with itself taken out?
+"""Reassignment terms: how well each fragment fits each gold cluster without itself.
 
 For fragment i of gold cluster c(i), in nats:
 

@@ -1,4 +1,4 @@
-"""Where an offline clusterer starts: every fragment by itself, all as one, or an earlier run."""
+"""The start of an offline clusterer: every fragment alone, all together, or an earlier run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Candidate indexes: which clusters are worth comparing a fragment with."""
+"""Candidate indexes: the clusters that a fragment is compared with."""

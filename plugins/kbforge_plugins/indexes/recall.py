@@ -1,4 +1,4 @@
-"""How much an index leaves out: measured on labelled fragments.
+"""The recall of an index, measured on labelled fragments.
 
 The fragments are taken in order, as a perfect clusterer would: each is looked up, then added to its
 gold entity. What counts is whether an entity that is there already is found, and how many others

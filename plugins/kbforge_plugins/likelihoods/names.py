@@ -1,4 +1,4 @@
-"""Equal names are one entity: the likelihood of who puts fragments together by hand.
+"""Equal names are one entity: the likelihood `names`.
 
 A fragment says its exact name (`kbforge.models.exact_names`) and nothing else. Two fragments with
 equal names are one entity with the probability q(name): of a cluster with k different names

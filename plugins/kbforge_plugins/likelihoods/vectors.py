@@ -1,4 +1,4 @@
-"""What the numeric likelihoods read: the fragment's `vector`, of one length for all."""
+"""The vectors that numeric likelihoods read, all of one length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tweetnerd source: TweetNERD's annotations, with the tweets' texts where one has them.
+"""The tweetnerd source: TweetNERD's annotations, with the texts of tweets if you have them.
 
 The release is a tab-separated file `tweet_id phrase start end entityId score`, and no texts: these
 come from a file of hydrated tweets (`tweets=FILE`: JSON lines with `id` or `tweet_id`, and `text`;

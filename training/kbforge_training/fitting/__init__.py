@@ -1,1 +1,1 @@
-"""Fitting a network: the loop, its schedule and optimizers, and all that lets a run go on."""
+"""Fitting a network: the loop, its schedule and optimizers, and resumption."""

@@ -1,4 +1,4 @@
-"""The clusters of a grouping as split-merge kernels see them: what splits and merges gain.
+"""The clusters of a grouping for split-merge kernels, with the gain of splits and merges.
 
 A split or a merge asks for L of three sets. A likelihood that has read the fragments once
 (`ConjugateLikelihood.set_marginals`) adds up what it has read of the members, so that a proposal

@@ -1,4 +1,4 @@
-"""What split-merge kernels share: a suggestion, and whether the chain follows it.
+"""What split-merge kernels share: a proposal, and whether the chain accepts it.
 
 A kernel suggests to split a cluster C into {A, B}, or to merge A and B into C, and says how much
 more often the way back is suggested than the way there. By Metropolis and Hastings it is followed

@@ -1,4 +1,4 @@
-"""The way of each sampler: its best log posterior against the processor seconds spent."""
+"""The path of each sampler: its best log posterior against CPU seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines through measurements, and how far beyond them they can be trusted.
+"""Fits of measurements, with intervals for extrapolation.
 
 The interval of a value at x_0 is that of a new observation by ordinary least squares,
 

@@ -1,4 +1,4 @@
-"""One size, from file to knowledge base, in a process of its own: what each part of it costs.
+"""One size, from file to knowledge base, in a process of its own: the cost of each part.
 
     python -m kbforge_lab.bench.scale.measuring < JOB.json
 

@@ -1,4 +1,4 @@
-"""What a router of shards would send for the fragments of a run that is over.
+"""What a router of shards would send for the fragments of a finished run.
 
 Only the end of the run is known: which subproblem every fragment is in. So what was connected for a
 while is left out, and the counts are from below (`kbforge.clustering.sharding.simulation`).

@@ -1,4 +1,4 @@
-"""Groupers that learn nothing: all as one, each by itself, and k-means that is told how many."""
+"""Groupers without training: all together, all apart, and k-means with the true number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a diffusion model of circles learns from: simulated clusters with noise, without end.
+"""Training data of a diffusion model of circles: an endless stream of simulated clusters.
 
 A batch holds clusters of one size n; which n is drawn so that small sets are frequent, because
 online clustering grows every cluster from one point. Batch number k is a function of the seed and

@@ -1,4 +1,4 @@
-"""The different fragments of a file as a table: one row for all fragments that state the same.
+"""The distinct fragments of a file as a table: one row for all that state the same.
 
 A table has what is compared, different names and different values once. Rows of tables with the
 same columns can be taken out and joined. A `Reader` makes tables from statements, with the tokens,
