@@ -188,7 +188,7 @@ def test_in_a_pipeline_too(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a child process")
 def test_a_users_ctrl_c_in_a_plugin_is_an_interruption(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    statement = f"import time; open({str(started)!r}, 'w').close(); time.sleep(60)"
+    statement = f"import time; open({str(started)!r}, 'w').close(); time.sleep(3600)"
     path = odd(tmp_path / "path", statement)
     command = [sys.executable, "-m", "kbforge.cli.main", "load", "odd", "x"]
     with subprocess.Popen(
