@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         undo,
         update,
     )
-    from kbforge.jobs.cluster import KnowledgeBase
-    from kbforge.jobs.live import LiveClustering
+    from kbforge.jobs.cluster import KnowledgeBase, LiveClustering
 
 __all__ = [
     "Entity",
@@ -65,7 +64,7 @@ _MODULES = {
     **dict.fromkeys(("Entity", "Fragment", "Interrupted", "Progress"), "kbforge.contracts"),
     "KBForgeError": "kbforge.errors",
     "KnowledgeBase": "kbforge.jobs.cluster",
-    "LiveClustering": "kbforge.jobs.live",
+    "LiveClustering": "kbforge.jobs.cluster",
     **dict.fromkeys(
         (
             *("cluster", "decide", "evaluate", "export", "load", "open_session"),

@@ -37,7 +37,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.models import Fit
 from kbforge.fit.posterior_queue import PosteriorQueue, Question, Read
-from kbforge.jobs.live import open_live
+from kbforge.jobs.cluster import open_live
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
 from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
 

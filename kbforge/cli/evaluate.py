@@ -112,7 +112,7 @@ def evaluate(
 
 
 def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
-    from kbforge.evaluation.render_scores import render
+    from kbforge.evaluation.render import render_scores
     from kbforge.evaluation.scores import judge
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.living.views import entities_of
@@ -123,7 +123,7 @@ def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
     if as_json:
         console.print_json(judgement.to_json())
     else:
-        console.stdout().print(render(judgement))
+        console.stdout().print(render_scores(judgement))
 
 
 def _measure(
@@ -167,7 +167,7 @@ def bar_of_orders(description: str, shuffles: int) -> Iterator[OnOrder]:
 
 def print_reliability(done: ReliabilityReport, as_json: bool) -> None:
     """Print how often the reported probabilities are right."""
-    from kbforge.evaluation.render_reliability import render
+    from kbforge.evaluation.render import render_reliability
 
     for sentence in done.notes:
         console.note(f"note: {sentence}")
@@ -183,6 +183,8 @@ def print_reliability(done: ReliabilityReport, as_json: bool) -> None:
         screen.print(f"without a label, so not evaluated: {done.unlabelled:,}")
     screen.print()
     title = f"pairs reported above {done.settings.least:.0%}"
-    screen.print(render(title, "truly together", done.pairs.raw, done.pairs.mapped))
+    screen.print(render_reliability(title, "truly together", done.pairs.raw, done.pairs.mapped))
     screen.print()
-    screen.print(render("entities", "exactly right", done.entities.raw, done.entities.mapped))
+    screen.print(
+        render_reliability("entities", "exactly right", done.entities.raw, done.entities.mapped)
+    )

@@ -168,7 +168,7 @@ def device_of(gpu: bool) -> str:
         UsageError: there is no usable GPU.
 
     """
-    from kbforge.models.devices import require_device
+    from kbforge.models.resolve import require_device
 
     device = "cuda" if gpu else "cpu"
     require_device(device)

@@ -35,7 +35,7 @@ from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.judge import JUDGE_FILE, NAMES, Hypothesis, Judgement, Scorer, judge, read_scorer
 from kbforge.fit.models import default_options
 from kbforge.fit.sample import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
-from kbforge.models.defaults import default_folder, read_default
+from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.resolve import make_likelihood
 from kbforge.words import counted
 

@@ -67,7 +67,7 @@ from kbforge.fit.confidence import (
 )
 from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Covariates
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
-from kbforge.models.defaults import default_folder, read_default
+from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.keeping import KeptReader, together
 from kbforge.models.trees import Trees, read_trees
 

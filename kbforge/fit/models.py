@@ -25,8 +25,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
-from kbforge.models.bundle import MANIFEST
-from kbforge.models.defaults import default_folder
+from kbforge.models.bundle import MANIFEST, default_folder
 from kbforge.models.resolve import is_name, make_likelihood, make_surrogate, takes_device
 from kbforge.models.tempering import tempered
 from kbforge.version import __version__

@@ -23,8 +23,7 @@ from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, MonotoneConfidence,
 from kbforge.fit.maps import AuditedConfidence, shipped_confidence
 from kbforge.fit.models import MANY, Fit, Models, make_clusterer, make_models
 from kbforge.models.bundle import bundles_read_once
-from kbforge.models.devices import require_device
-from kbforge.models.resolve import is_name
+from kbforge.models.resolve import is_name, require_device
 
 
 def prepare(

@@ -1,4 +1,4 @@
-"""Likelihoods by name or by bundle, ready to cluster with."""
+"""Likelihoods by name or by bundle, ready to cluster with, and the device that they run on."""
 
 from __future__ import annotations
 
@@ -76,3 +76,24 @@ def _made(plugin: str, name_or_path: str, options: Mapping[str, object], role: s
     bound = bind_options(factory, f"likelihood {plugin}", options)
     made = factory.from_bundle(Path(name_or_path), **bound)
     return made
+
+
+def require_device(device: str) -> None:
+    """Find out before long work that a device is not there.
+
+    Args:
+        device: "cpu" or "cuda".
+
+    Raises:
+        UsageError: no usable GPU; never a silent run on the CPU.
+
+    """
+    if device == "cpu":
+        return
+    import torch  # heavy; only a run that asks for a GPU pays for it
+
+    if not torch.cuda.is_available():
+        raise UsageError(
+            f"no usable GPU: PyTorch {torch.__version__} finds no CUDA "
+            "device (leave out --gpu to run on the CPU)"
+        )

@@ -26,7 +26,7 @@ from kbforge.fit.maps import (
     read_tree_confidence,
     shipped_confidence,
 )
-from kbforge.models.defaults import list_defaults
+from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import create
 from tests.fit.test_covariates import entities_of, pairs_of, people

@@ -11,7 +11,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Problem
 from kbforge.errors import KBForgeError, ModelError, UsageError
-from kbforge.models.defaults import list_defaults
+from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.names import Names

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kbforge.errors import ModelError
 from kbforge.fit.judge import JUDGE_FILE, read_scorer
-from kbforge.models.bundle import MANIFEST
-from kbforge.models.defaults import FILES, default_folder, list_defaults, read_default
+from kbforge.models.bundle import FILES, MANIFEST, default_folder, list_defaults, read_default
 from kbforge.models.trees import read_trees
 from tests.people import write_people
 from tests.profile import examples

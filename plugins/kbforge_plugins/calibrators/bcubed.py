@@ -15,13 +15,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import Clusterer, Problem
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts import CalibrationResult, Calibrator, Clusterer, Fragment, Problem, Search
 from kbforge.errors import UsageError
 from kbforge.evaluation.scores import compare
-from kbforge_plugins.calibrators.clustering import Runs
-from kbforge_plugins.calibrators.gold import labelled_only
+from kbforge_plugins.calibrators.runs import Runs, labelled_only
 
 
 class BCubed(Calibrator):

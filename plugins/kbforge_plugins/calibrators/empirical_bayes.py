@@ -35,13 +35,18 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
-from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import Clusterer, Problem
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray
-from kbforge.contracts.posterior import Posterior
+from kbforge.contracts import (
+    CalibrationResult,
+    Calibrator,
+    Clusterer,
+    FloatArray,
+    Fragment,
+    Posterior,
+    Problem,
+    Search,
+)
 from kbforge.errors import KBForgeError, UsageError
-from kbforge_plugins.calibrators.clustering import Runs
+from kbforge_plugins.calibrators.runs import Runs
 
 _SCAN_STEP = 0.05  # nats of log alpha between the points of a scan of the envelope
 

@@ -1,9 +1,9 @@
-"""Calibrate by the pseudo-likelihood of the gold clustering (Besag 1975, on assignments).
+r"""Calibrate by the pseudo-likelihood of the gold clustering (Besag 1975, on assignments).
 
     f(a) = sum over labelled i of  log p(z_i = gold | all other gold assignments, x),  a = log alpha
 
 each term normalised over all gold clusters plus a new one. (The unnormalised log posterior of the
-gold clustering is linear in a and has no maximum.) With the terms of `reassignment`, and
+gold clustering is linear in a and has no maximum.) With the terms below, and
 r_i = new_i - existing_i the log odds at alpha = 1 that i opens a new cluster,
 
     f(a) = sum over i alone in its cluster of         log sigmoid(a + r_i)
@@ -16,23 +16,217 @@ every or no gold cluster is a singleton; then it lies at that edge.
 Because one fragment at a time is taken out, entities known from one fragment pull alpha up and all
 others down: the fewer singletons the gold clustering has, the smaller the alpha. A calibration set
 should therefore have about as many singletons as the data it is for.
+
+Reassignment terms say how well each fragment fits each gold cluster without itself.
+
+For fragment i of gold cluster c(i), in nats:
+
+    own_i       log |C \ i| + L(C) - L(C \ i)         C = c(i); -inf if i is alone in it
+    existing_i  logsumexp of own_i and, over all other gold clusters C,
+                log |C| + L(C + i) - L(C)
+    new_i       L({i})                                   to which log alpha is added
+
+These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
+
+A conjugate model stands beside the gold grouping as it does beside a sampler's. Only own_i has its
+own way, since it is asked of every fragment at once: the sets C \ i are built by halving. A table
+that holds everything outside a range of members is extended by one half of the range, to serve the
+other half. That takes |C| log2 |C| extensions of any table, where a table that cannot edit clusters
+would take |C|^2.
+
+A black box scores whole sets, each of which is asked for once: in large batches, and not through a
+cache, which would grow by an entry for each fragment and cluster and answer nothing. With a
+surrogate only the `max_evals` other clusters that it likes best are scored for each fragment; the
+rest is left out of existing_i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
-from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import Clusterer, Problem
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.likelihood import FloatArray
+from kbforge.clustering.batch.grouping import Grouping
+from kbforge.clustering.batch.grouping_model import GroupingModel, GrownClusters, table_model
+from kbforge.contracts import (
+    CalibrationResult,
+    Calibrator,
+    Cluster,
+    Clusterer,
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    Observation,
+    Problem,
+    Search,
+)
 from kbforge.errors import LikelihoodError, quoted
-from kbforge_plugins.calibrators.gold import gold_clusters, labelled_only
-from kbforge_plugins.calibrators.reassignment import Terms, reassignment_terms
+from kbforge_plugins.calibrators.runs import gold_clusters, labelled_only
+
+_BATCH = 2_048  # sets that a black box scores in one call
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the pseudo-likelihood needs of each fragment; shape [n] each, in nats."""
+
+    own: FloatArray
+    existing: FloatArray
+    new: FloatArray
+    alone: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def reassignment_terms(
+    fragments: Sequence[Fragment], clusters: Sequence[Cluster], problem: Problem
+) -> Terms:
+    """The terms of every fragment under a gold clustering of them all."""
+    model: Likelihood = problem.likelihood
+    if problem.surrogate is not None and problem.max_evals == 0:
+        model = problem.surrogate
+    cluster_of = np.empty(len(fragments), dtype=np.int64)
+    for number, cluster in enumerate(clusters):
+        cluster_of[list(cluster)] = number
+    sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
+    alone = sizes[cluster_of] == 1
+    if isinstance(model, ConjugateLikelihood):
+        own, existing, new = _by_live_tables(model, fragments, clusters, cluster_of)
+    else:
+        own, existing, new = _by_scoring_sets(model, fragments, clusters, cluster_of, problem)
+    return Terms(own, existing, new, alone)
+
+
+# --- conjugate models -----------------------------------------------------------------------------
+
+
+def _beside(
+    model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
+) -> GroupingModel:
+    """A model beside the gold grouping, of which slot k is cluster k."""
+    grouping = Grouping(len(fragments))
+    grouping.begin(clusters)
+    out = table_model(model, fragments, grouping)
+    out.read(range(len(fragments)))
+    out.fill(range(len(clusters)))
+    return out
+
+
+def _by_live_tables(
+    model: ConjugateLikelihood,
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    beside = _beside(model, fragments, clusters)
+    log_size = np.log([len(cluster) for cluster in clusters])
+    own = _leave_one_out(model, fragments, clusters)
+    existing = np.empty(len(fragments))
+    new = np.empty(len(fragments))
+    for i in range(len(fragments)):
+        terms = beside.joins(i) + log_size
+        terms[cluster_of[i]] = own[i]
+        existing[i] = np.logaddexp.reduce(terms)
+        new[i] = beside.alone(i)
+    return own, existing, new
+
+
+def _leave_one_out(
+    model: ConjugateLikelihood, fragments: Sequence[Fragment], clusters: Sequence[Cluster]
+) -> FloatArray:
+    """log |C \\ i| + L(C) - L(C \\ i) of every fragment, -inf for one that is alone; shape [n]."""
+    table = GrownClusters(model.live_clusters())
+    out = np.full(len(fragments), -np.inf)
+    for cluster in clusters:
+        if len(cluster) > 1:
+            members = [table.table.encode(fragments[i]) for i in cluster]
+            predictive = np.array(list(_each_against_the_rest(table, members, -1)))
+            out[list(cluster)] = np.log(len(cluster) - 1) + predictive
+    return out
+
+
+def _each_against_the_rest(
+    table: GrownClusters, members: Sequence[Observation], outside: int
+) -> Iterator[float]:
+    """Log predictive of each member given the other members and the cluster in slot `outside`."""
+    if len(members) == 1:
+        yield float(table.table.log_predictive(members[0], table.n_slots)[outside])
+        return
+    half = len(members) // 2
+    for part, rest in ((members[:half], members[half:]), (members[half:], members[:half])):
+        slot = table.add_all(rest, outside)
+        yield from _each_against_the_rest(table, part, slot)
+        table.release(slot)
+
+
+# --- black boxes ----------------------------------------------------------------------------------
+
+
+def _by_scoring_sets(
+    model: Likelihood,
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+    problem: Problem,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    sets = [[fragments[i] for i in cluster] for cluster in clusters]
+    marginal = np.array(list(_scores(model, iter(sets))))
+    new = np.array(list(_scores(model, ([fragment] for fragment in fragments))))
+    without = _scores(
+        model,
+        (
+            [f for j, f in zip(clusters[c], sets[c], strict=True) if j != i]
+            for i, c in enumerate(cluster_of)
+        ),
+    )
+    sizes = np.array([len(cluster) for cluster in clusters])
+    own = np.full(len(fragments), -np.inf)
+    for i, rest in enumerate(without):
+        c = cluster_of[i]
+        if sizes[c] > 1 and marginal[c] != -np.inf:
+            own[i] = np.log(sizes[c] - 1) + marginal[c] - rest
+    candidates = _candidates(fragments, clusters, cluster_of, problem)
+    joined = _scores(
+        model, ([*sets[k], fragments[i]] for i, ks in enumerate(candidates) for k in ks)
+    )
+    existing = np.empty(len(fragments))
+    for i, ks in enumerate(candidates):
+        others = np.fromiter(islice(joined, len(ks)), np.float64, len(ks))
+        others += np.log(sizes[ks]) - marginal[ks]
+        existing[i] = np.logaddexp(own[i], np.logaddexp.reduce(others, initial=-np.inf))
+    return own, existing, new
+
+
+def _scores(model: Likelihood, sets: Iterator[list[Fragment]]) -> Iterator[float]:
+    """L of every set, in batches."""
+    while batch := list(islice(sets, _BATCH)):
+        yield from model.log_marginal(batch)
+
+
+def _candidates(
+    fragments: Sequence[Fragment],
+    clusters: Sequence[Cluster],
+    cluster_of: IntArray,
+    problem: Problem,
+) -> list[IntArray]:
+    """The other clusters to score for each fragment."""
+    everything = np.arange(len(clusters))
+    surrogate, most = problem.surrogate, problem.max_evals
+    if surrogate is None or most is None or most >= len(clusters) - 1:
+        return [np.delete(everything, c) for c in cluster_of]
+    beside = _beside(surrogate, fragments, clusters)
+    log_size = np.log([len(cluster) for cluster in clusters])
+    out = []
+    for i, c in enumerate(cluster_of):
+        score = beside.joins(i) + log_size
+        score[c] = -np.inf
+        out.append(np.argsort(-score, kind="stable")[:most])
+    return out
+
 
 _CURVE_POINTS = 36
 _TOLERANCE = 1e-9  # nats of log alpha

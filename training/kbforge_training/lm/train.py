@@ -34,7 +34,7 @@ from kbforge.fit.alpha import CALIBRATION_FILE, fingerprint, to_toml
 from kbforge.fit.calibrate import CalibrationSettings, calibrate
 from kbforge.fit.choices import Choices
 from kbforge.models.bundle import Bundle, add_file, read_bundle, require_place, write_bundle
-from kbforge.models.devices import require_device
+from kbforge.models.resolve import require_device
 from kbforge_plugins.likelihoods.gpt.model import (
     GPT,
     TOKENIZER,

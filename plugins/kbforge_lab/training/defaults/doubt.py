@@ -53,7 +53,7 @@ from kbforge.fit.covariates import (
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.judge import NAMES
 from kbforge.fit.maps import ENTITIES, FACTS, PAIRS, facts_toml, in_order
-from kbforge.models.defaults import list_defaults
+from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, resampled
 from kbforge_lab.training.defaults.trees import fit_trees

@@ -38,7 +38,7 @@ from kbforge.fit.judge import (
 )
 from kbforge.fit.merge_path import merge_path
 from kbforge.fit.statistics import ATTRIBUTES, PairExpectations, agreement, compare_sample
-from kbforge.models.defaults import list_defaults
+from kbforge.models.bundle import list_defaults
 from kbforge.models.resolve import make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge.models.defaults import list_defaults
+from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
 from kbforge_lab.training.defaults.trees import fit_trees

@@ -19,7 +19,7 @@ import torch
 
 from kbforge.files.io import require_writable
 from kbforge.models.bundle import require_place, write_bundle
-from kbforge.models.devices import require_device
+from kbforge.models.resolve import require_device
 from kbforge_lab.models.diffusion.network import SetDenoiser, Shape
 from kbforge_lab.models.diffusion.trained import SetDiffusion, to_bundle
 from kbforge_lab.training.diffusion.recipe import DiffusionRecipe

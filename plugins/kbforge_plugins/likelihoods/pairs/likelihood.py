@@ -47,7 +47,7 @@ from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
-from kbforge.models.defaults import default_folder, read_default
+from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, read_trees
 from kbforge.numerics.arrays import capacity_for
 from kbforge_plugins.likelihoods.pairs.features import AGREEMENT_FEATURES, SOUP_FEATURES

@@ -1,11 +1,13 @@
-"""The gold clustering that labelled fragments state."""
+"""What calibrators share: the gold clusters of labelled fragments, and runs at several alphas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.posterior import Cluster
+import numpy as np
+
+from kbforge.contracts import Cluster, Clusterer, Fragment, Posterior, Problem
 from kbforge.errors import KBForgeError
 
 
@@ -31,3 +33,25 @@ def gold_clusters(labelled: Sequence[Fragment]) -> list[Cluster]:
     for index, fragment in enumerate(labelled):
         members.setdefault(fragment.label, []).append(index)
     return [tuple(cluster) for cluster in members.values()]
+
+
+class Runs:
+    """A problem, ready to be clustered at any alpha with common random numbers.
+
+    Differences between two alphas are then differences of alpha, not of luck.
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        clusterer: Clusterer,
+        rng: np.random.Generator,
+    ) -> None:
+        self._fragments, self._problem, self._clusterer = fragments, problem, clusterer
+        self._seed = int(rng.integers(2**63))
+
+    def cluster(self, log_alpha: float) -> Posterior:
+        """The posterior at this log alpha."""
+        problem = replace(self._problem, alpha=float(np.exp(log_alpha)))
+        return self._clusterer.cluster(self._fragments, problem, np.random.default_rng(self._seed))
