@@ -139,7 +139,7 @@ def calibrate(
 
         kbforge calibrate f.jsonl --calibrator empirical-bayes -o c.toml
 
-        kbforge calibrate train.jsonl --confidence --test-on test.jsonl -o map.toml
+        kbforge calibrate train.jsonl --confidence -o map.toml
 
         kbforge cluster fragments.jsonl --confidence-map map.toml
     """

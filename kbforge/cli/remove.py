@@ -36,13 +36,14 @@ def remove(
 ) -> None:
     """Remove fragments from a store.
 
-    The store then holds what it would hold if they had never been added. Either all of the named
-    fragments are removed or none. Fragments that were removed before are skipped, so the same
-    command can be given again.
+    The stored groupings lose the fragments and get new weights. Either all of the named fragments
+    are removed or none. Fragments that were removed before are skipped, so the same command can be
+    given again.
 
-    With --secure the models learn again from the rest, decisions about the fragments are deleted,
-    and the file is rewritten, so that no trace of the removed fragments remains. If that is
-    interrupted, kbforge status says so, and the next command that writes finishes it.
+    Without --secure the models keep what they learned from the fragments. With it they learn again
+    from the rest, decisions about the fragments are deleted, and the file is rewritten, so that no
+    trace remains. If that is interrupted, kbforge status says so, and the next command that writes
+    finishes it.
 
     Examples:
 

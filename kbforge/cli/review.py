@@ -59,13 +59,13 @@ def review(
 ) -> None:
     """Answer questions about uncertain pairs, most useful first.
 
-    Of a file of fragments, it asks about the pairs on which likely groupings differ most, and about
-    some random pairs. The answers choose likelihood and alpha for kbforge cluster --answers; a
-    dozen are enough. They are evidence, not orders: a grouping may still separate a pair that an
+    For a file of fragments, it asks about the pairs on which likely groupings differ most, and
+    about some random pairs. The answers choose likelihood and alpha for kbforge cluster --answers;
+    a dozen are enough. They are evidence, not orders: a grouping may still separate a pair that an
     answer joins.
 
-    Of a store, it asks first about the pair whose answer is expected to correct most fragments, and
-    shows what speaks for and against. Each answer is a decision, which every later grouping
+    For a store, it asks first about the pair whose answer is expected to correct most fragments,
+    and shows the evidence for and against. Each answer is a decision, which every later grouping
     honours. kbforge decide --list shows the decisions and --undo takes one back.
 
     Each answer is saved before the next question. At a terminal: y (same entity), n (not), s

@@ -36,7 +36,7 @@ def test_a_model_is_learned_without_labels_shown_and_used(program, people, tmp_p
     assert "others" in shown
     assert "others" not in dict(followed), "and comes last"
     assert "without labels" in ran.err
-    assert "index: leads to the right one of 40 entities" in ran.err
+    assert "index: finds the right one of 40 entities" in ran.err
     assert program("cluster", people, "--likelihood", model, "-o", kb).code == 0
     scores = program("evaluate", kb, people, "--json").json
     assert scores["bcubed_f1_harmonic"] > 0.9

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 _SHOWN = 0.03
-"""Weights below this are summed up in the table; the rates file has them all."""
+"""The table sums up weights below this; the rates file has all of them."""
 
 
 @app.command()
@@ -148,14 +148,14 @@ def _print(trained: TrainedAttributes, output: Path) -> None:
     )
     if trained.recall is not None:
         console.note(
-            f"index: leads to the right one of {trained.recall.entities:,} entities for "
+            f"index: finds the right one of {trained.recall.entities:,} entities for "
             f"{trained.recall.recall:.2%} of the fragments that have an earlier one, "
-            f"comparing {trained.recall.candidates:.1f} on average"
+            f"with {trained.recall.candidates:.1f} comparisons on average"
         )
 
 
 def _variants(weights: dict[str, float]) -> str:
-    """The components that matter, most frequent first, and what the others come to."""
+    """The large components, most frequent first, and the sum of the others."""
     ranked = sorted(weights.items(), key=lambda item: -item[1])
     shown = [f"{part} {_share(weight)}" for part, weight in ranked if weight >= _SHOWN]
     rest = sum(weight for weight in weights.values() if weight < _SHOWN)

@@ -158,7 +158,7 @@ def _model(name_or_path: str) -> LanguageModel:
 
 
 def _shown(bar: Any) -> Callable[[Step], None]:
-    """Shows each step on a progress bar, with the speed of the last seconds."""
+    """Show each step on a progress bar, with the speed of the last seconds."""
     import time
     from collections import deque
 
