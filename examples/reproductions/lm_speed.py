@@ -46,7 +46,7 @@ from kbforge.jobs.cluster import cluster
 from kbforge.kernel.build import SWITCH
 from kbforge.models.bundle import read_bundle
 from kbforge_plugins.likelihoods.gpt.likelihood import shipped_model
-from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, Shape, from_bundle
+from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
 from kbforge_plugins.likelihoods.gpt.scoring import SequenceScorer
 from kbforge_training.lm.batches import states_of
 
@@ -124,7 +124,7 @@ def seconds(action: Callable[[], object]) -> float:
 def with_shape_of(model: LanguageModel, **sizes: int) -> LanguageModel:
     """Random weights of another shape, with the same tokenizer."""
     torch.manual_seed(SEED)
-    shape = Shape(model.tokenizer.table.n_tokens, **sizes)
+    shape = GptShape(model.tokenizer.table.n_tokens, **sizes)
     return dataclasses.replace(model, gpt=GPT(shape).eval())
 
 

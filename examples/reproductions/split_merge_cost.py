@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
@@ -54,7 +54,7 @@ def cost(name: str, points: int, seconds: float) -> float:
     prior, grouping = DirichletProcess(problem.alpha), Grouping(points)
     clusterer = registry.create("clusterers", name, {})
     kernel = clusterer.make_kernel(fragments, problem, grouping, prior.log_alpha)
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(1))
+    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(1))
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
     for _ in chain.start([tuple(group.tolist()) for group in groups]):
@@ -62,7 +62,7 @@ def cost(name: str, points: int, seconds: float) -> float:
     return timed(chain, seconds)
 
 
-def timed(chain: Chain, seconds: float) -> float:
+def timed(chain: MarkovChain, seconds: float) -> float:
     """The mean over as many proposals as there is time for; a sweep at most is left unfinished."""
     moves, begin = 0, time.process_time()
     while True:

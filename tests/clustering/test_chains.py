@@ -11,7 +11,7 @@ import pytest
 
 from kbforge.clustering.batch import run as offline
 from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
-from kbforge.clustering.batch.chain import Chain as MarkovChain
+from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress

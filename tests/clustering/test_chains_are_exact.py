@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbforge.clustering.batch.chain import Chain, Kernel
+from kbforge.clustering.batch.chain import Kernel, MarkovChain
 from kbforge.clustering.batch.grouping import NEW
 from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.clustering.batch.grouping_model import Move
@@ -64,11 +64,13 @@ def problem_of(family: str, seed: int, n: int) -> tuple[list[Fragment], Problem]
     return fragments, Problem(likelihood, ALPHA.get(family, 1.0), surrogate)
 
 
-def chain_of(sampler: str, fragments: list[Fragment], problem: Problem) -> tuple[Chain, Kernel]:
+def chain_of(
+    sampler: str, fragments: list[Fragment], problem: Problem
+) -> tuple[MarkovChain, Kernel]:
     prior = DirichletProcess(problem.alpha)
     state = State(len(fragments))
     kernel = SAMPLERS[sampler](fragments, problem, state, prior.log_alpha)
-    chain = Chain(kernel, state, prior, np.random.default_rng(11))
+    chain = MarkovChain(kernel, state, prior, np.random.default_rng(11))
     for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain, kernel
@@ -78,7 +80,7 @@ def groups(state: State) -> Grouping:
     return frozenset(state.cluster(slot) for slot in state.slots())
 
 
-def put(chain: Chain, grouping: Grouping) -> None:
+def put(chain: MarkovChain, grouping: Grouping) -> None:
     """Bring the chain into a state, by moves that its models are told of."""
     for cluster in sorted(grouping):
         first, *others = cluster

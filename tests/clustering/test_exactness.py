@@ -15,7 +15,7 @@ from kbforge.contracts import Clusterer, Fragment, Likelihood, Posterior, Proble
 from kbforge.testing import UniformLikelihood
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
-from kbforge_plugins.likelihoods.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
@@ -77,7 +77,7 @@ def attributes(fragments: list[Fragment]) -> Attributes:
     """With the rates that are assumed before any data are seen."""
     vocabularies = vocabularies_of(fragments)
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
-    return Attributes.trained(Fitted(vocabularies, rates, 1.0, len(fragments)))
+    return Attributes.trained(FittedAttributes(vocabularies, rates, 1.0, len(fragments)))
 
 
 def bigram(fragments: list[Fragment]) -> Bigram:

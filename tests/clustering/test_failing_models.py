@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import Chain, MakeKernel
+from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import SetModel
 from kbforge.clustering.prior import DirichletProcess
@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {
 }
 
 
-def state_of(chain: Chain) -> tuple[Any, ...]:
+def state_of(chain: MarkovChain) -> tuple[Any, ...]:
     """All that a chain is: its grouping, its best, and what its models say, to the last bit."""
     grouping, said = chain.grouping, []
     for model in chain._kernel.models:
@@ -112,7 +112,7 @@ def state_of(chain: Chain) -> tuple[Any, ...]:
     )
 
 
-def exact(chain: Chain, problem: Problem, fragments: list[Fragment]) -> float:
+def exact(chain: MarkovChain, problem: Problem, fragments: list[Fragment]) -> float:
     clusters: list[Cluster] = [chain.grouping.cluster(slot) for slot in chain.grouping.slots()]
     marginal = problem.likelihood.log_marginal([[fragments[i] for i in c] for c in clusters])
     return float(DirichletProcess(problem.alpha).log_terms(clusters, marginal).sum())
@@ -129,7 +129,7 @@ def test_an_error_leaves_everything_as_it_was(case: str, error: Exception) -> No
         fuse = Fuse(error)
         problem, grouping = problem_of(fuse), Grouping(N)
         kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-        chain = Chain(kernel, grouping, prior, np.random.default_rng(question))
+        chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(question))
         for _ in (*chain.start([(i,) for i in range(N)]), *chain.sweep()):
             pass
         before, fuse.left = state_of(chain), question

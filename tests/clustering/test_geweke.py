@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from kbforge.clustering.batch.chain import Chain, MakeKernel
+from kbforge.clustering.batch.chain import MakeKernel, MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
@@ -97,7 +97,7 @@ def resampled(
     fragments = [Fragment(f"f{i}", {}, tuple(map(float, row))) for i, row in enumerate(data)]
     state, prior = Grouping(N), DirichletProcess(problem.alpha)
     kernel = make_kernel(fragments, problem, state, prior.log_alpha)
-    chain = Chain(kernel, state, prior, rng)
+    chain = MarkovChain(kernel, state, prior, rng)
     for _ in (*chain.start([tuple(cluster) for cluster in clusters]), *chain.sweep()):
         pass
     return [list(state.cluster(slot)) for slot in state.slots()]

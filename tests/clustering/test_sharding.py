@@ -14,7 +14,7 @@ from kbforge.clustering.paging.reading import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
-from kbforge.clustering.sharding.router import Counts, Router
+from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import Report, Shard, require_shardable
 from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, steps_of
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
@@ -42,7 +42,7 @@ def sharded(
     shards: int,
     ahead: int,
     rng: random.Random | None = None,
-) -> tuple[Posterior, Counts]:
+) -> tuple[Posterior, KeyCounts]:
     """A run on shards that report late; now and then one goes on from what it had saved."""
     index = problem.index
     assert index is not None

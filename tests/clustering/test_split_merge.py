@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.batch import grouping_model
-from kbforge.clustering.batch.chain import Chain, GibbsKernel, Kernel
+from kbforge.clustering.batch.chain import GibbsKernel, Kernel, MarkovChain
 from kbforge.clustering.batch.grouping import NEW, Grouping
 from kbforge.clustering.batch.grouping_model import (
     STAY,
@@ -124,11 +124,11 @@ def beginning(fragments: list[Fragment], likelihood: Any) -> tuple[Grouping, Any
     return grouping, model_of(likelihood, fragments, grouping)
 
 
-def chain_of(fragments: list[Fragment], likelihood: Any) -> tuple[Chain, SplitMerge]:
+def chain_of(fragments: list[Fragment], likelihood: Any) -> tuple[MarkovChain, SplitMerge]:
     prior = DirichletProcess(ALPHA)
     grouping, model = beginning(fragments, likelihood)
     kernel = SplitMerge(model, prior)
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(5))
+    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(5))
     for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain, kernel
@@ -206,7 +206,7 @@ def test_models_follow_moves_of_any_size(name: str, monkeypatch: pytest.MonkeyPa
     grouping, model = beginning(fragments, likelihood)
     prior = DirichletProcess(ALPHA)
     kernel = Alternating(SplitMerge(model, prior), GibbsKernel(model, prior.log_alpha))
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(5))
+    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(5))
     made: Counter[str] = Counter()
     for _ in chain.start([tuple(range(0, n, 2)), tuple(range(1, n, 2))]):
         pass
@@ -297,6 +297,6 @@ def test_what_is_no_move_is_refused_before_anything_changes(move: Move) -> None:
 def test_a_kernel_that_only_moves_what_has_a_place_cannot_start_sequentially() -> None:
     grouping, model = beginning(fragments_of(POINTS), Gaussian())
     prior = DirichletProcess(ALPHA)
-    chain = Chain(SplitMerge(model, prior), grouping, prior, np.random.default_rng(0))
+    chain = MarkovChain(SplitMerge(model, prior), grouping, prior, np.random.default_rng(0))
     with pytest.raises(UsageError, match="cannot start sequentially"):
         list(chain.start(None))

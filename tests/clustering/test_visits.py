@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.batch.grouping import leaders
-from kbforge.clustering.batch.visits import LogTerms, Sample, Visits, subproblems_of
+from kbforge.clustering.batch.visits import LogTerms, Visits, VisitSample, subproblems_of
 from kbforge.contracts import Subproblem
 from kbforge_plugins.resamplers import Optimal
 from tests.clustering.oracle import partitions
@@ -26,9 +26,9 @@ def log_terms(clusters: Any) -> np.ndarray:
     return np.array([float(len(cluster) ** 2) for cluster in clusters])
 
 
-def sample_of(visits: Sequence[Any]) -> Sample:
+def sample_of(visits: Sequence[Any]) -> VisitSample:
     rows, often = np.unique(np.array(visits, dtype=np.int32), axis=0, return_counts=True)
-    return Sample(rows, often)
+    return VisitSample(rows, often)
 
 
 def parts_of(

@@ -24,7 +24,7 @@ from kbforge.contracts import (
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.binary_hash import BinaryHash
 from kbforge_plugins.indexes.features import (
-    Directions,
+    RandomDirections,
     dense,
     features_of,
     of_vectors,
@@ -208,7 +208,7 @@ def test_repeated_grams_are_counted() -> None:
 def test_sides_are_those_of_the_directions() -> None:
     vectors = np.random.default_rng(2).normal(size=(9, 6))
     found = sides_of(of_vectors(vectors), 4, tables=3, rows=2)
-    assert (found == sides(Directions(4, 6, 3, 2).projected(vectors))).all()
+    assert (found == sides(RandomDirections(4, 6, 3, 2).projected(vectors))).all()
     assert (sides_of(of_vectors(-vectors), 4, 3, 2) == ~found).all()
 
 

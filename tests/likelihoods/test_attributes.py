@@ -22,7 +22,7 @@ from kbforge.testing.keeping import stored
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates, to_toml
-from kbforge_plugins.likelihoods.attributes.fitting import Fitted, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.kinds import stated
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
 from tests.likelihoods.attributes.toys import random_rates, urn_written_out
@@ -58,7 +58,7 @@ def model_of(rng: random.Random, fragments: list[Fragment]) -> Attributes:
     """With rates that data would never teach."""
     vocabularies = vocabularies_of(fragments)
     rates = {a: random_rates(rng, v.kind) for a, v in vocabularies.items()}
-    return Attributes.trained(Fitted(vocabularies, rates, 1.0, len(fragments)))
+    return Attributes.trained(FittedAttributes(vocabularies, rates, 1.0, len(fragments)))
 
 
 def written_out(model: Attributes, cluster: list[Fragment]) -> float:

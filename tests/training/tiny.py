@@ -10,8 +10,8 @@ import torch
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
-from kbforge_training.fitting.loop import Loop, Settings
+from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
+from kbforge_training.fitting.loop import Loop, LoopSettings
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
 from kbforge_training.lm.data import by_entity
 from kbforge_training.lm.recipe import Recipe, read_recipe
@@ -99,7 +99,7 @@ def tokenizer(name: str = "canonical-json", pieces: int = 270) -> SetTokenizer:
 def model(n_tokens: int, seed: int = 0, **sizes: int) -> GPT:
     """A model with weights that are large enough to make a difference."""
     torch.manual_seed(seed)
-    shape = Shape(n_tokens, **{"d_model": 32, "n_layers": 2, "n_heads": 2, "d_ff": 48, **sizes})
+    shape = GptShape(n_tokens, **{"d_model": 32, "n_layers": 2, "n_heads": 2, "d_ff": 48, **sizes})
     gpt = GPT(shape).eval()
     with torch.no_grad():
         for parameter in gpt.parameters():
@@ -113,7 +113,7 @@ def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]
     entities, _ = by_entity(people())
     s, schedule = recipe.shape, recipe.schedule
     torch.manual_seed(schedule.seed)
-    shape = Shape(own.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    shape = GptShape(own.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
     gpt, device = GPT(shape, schedule.dropout), torch.device("cpu")
     return gpt, Loop(
         gpt,
@@ -121,5 +121,5 @@ def loop(folder: Path, recipe: Recipe, seconds: float = 0.0) -> tuple[GPT, Loop]
         dev_batches(entities[:5], own, schedule.batch_tokens, s.context),
         GrammarLoss(own.table, device),
         schedule,
-        Settings(folder, device, seconds, validate_every=5),
+        LoopSettings(folder, device, seconds, validate_every=5),
     )

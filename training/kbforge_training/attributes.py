@@ -23,7 +23,7 @@ from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.distortion import to_toml as rates_to_toml
 from kbforge_plugins.likelihoods.attributes.fitting import (
-    Fitted,
+    FittedAttributes,
     fit_labelled,
     fit_unlabelled,
     vocabularies_of,
@@ -135,7 +135,7 @@ def _recall(index: CandidateIndex, fragments: Sequence[Fragment]) -> IndexRecall
     return recall_of(index, [fragment for fragment in fragments if fragment.label is not None])
 
 
-def _bundle(fitted: Fitted, fragments: Sequence[Fragment], use_labels: bool) -> Bundle:
+def _bundle(fitted: FittedAttributes, fragments: Sequence[Fragment], use_labels: bool) -> Bundle:
     digest = fingerprint(fragments)
     calibration = Calibration(
         alpha=fitted.alpha,

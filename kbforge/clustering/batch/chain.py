@@ -289,7 +289,7 @@ _BETTER = 1e-6
 _FEW_SLOTS = 64
 
 
-class Chain:
+class MarkovChain:
     """The chain's state, and the most probable grouping that it has visited.
 
     Args:
@@ -476,7 +476,7 @@ def run_chain(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments, from the `start` of `Chain.start` on.
+    """Sample groupings of the fragments, from the `start` of `MarkovChain.start` on.
 
     Raises:
         LikelihoodError: NaN, or a fragment has no possible place; the message names it.
@@ -488,7 +488,7 @@ def run_chain(
         prior = DirichletProcess(problem.alpha)
         grouping = Grouping(len(fragments))
         kernel = make_kernel(fragments, problem, grouping, prior.log_alpha)
-        return _ChainRun(Chain(kernel, grouping, prior, rng), rules, start)
+        return _ChainRun(MarkovChain(kernel, grouping, prior, rng), rules, start)
 
     return concluded(begun, fragments, problem, rules.budget, on_step)
 
@@ -496,7 +496,9 @@ def run_chain(
 class _ChainRun:
     """A chain, its visits, and how far it has come."""
 
-    def __init__(self, chain: Chain, rules: ChainRules, start: Sequence[Cluster] | None) -> None:
+    def __init__(
+        self, chain: MarkovChain, rules: ChainRules, start: Sequence[Cluster] | None
+    ) -> None:
         self._chain, self._rules, self._start = chain, rules, start
         self._visits = Visits(chain.n_fragments)
         self._sweeps = 0
@@ -549,5 +551,5 @@ class _ChainRun:
         return Posterior(subproblems, log_posterior, chain.placed, chain.evaluations, ended)
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
-        """See `Chain.log_terms`."""
+        """See `MarkovChain.log_terms`."""
         return self._chain.log_terms(clusters)

@@ -77,17 +77,17 @@ class Visits:
         self._numbers = {}
         self._order = [self._numbers.setdefault(key, len(self._numbers)) for key in kept]
 
-    def after_burn_in(self) -> Sample:
+    def after_burn_in(self) -> VisitSample:
         """The groupings of the second half of the visits that were recorded."""
         keys = list(self._numbers)
         numbers, often = np.unique(self._order[len(self._order) // 2 :], return_counts=True)
         joined = b"".join(keys[int(number)] for number in numbers)
         rows = np.frombuffer(joined, dtype=np.int32).reshape(len(numbers), self._n_fragments)
-        return Sample(rows, often)
+        return VisitSample(rows, often)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class VisitSample:
     """Different groupings, and how often each was visited.
 
     Attributes:
@@ -110,7 +110,7 @@ LogTerms = Callable[[Sequence[Cluster]], FloatArray]
 
 
 def subproblems_of(
-    sample: Sample, best: IntArray, particles: int, resampler: Resampler, log_terms: LogTerms
+    sample: VisitSample, best: IntArray, particles: int, resampler: Resampler, log_terms: LogTerms
 ) -> tuple[tuple[Subproblem, ...], float]:
     """The subproblems, and the log posterior of the point estimate, in nats.
 
@@ -123,7 +123,7 @@ def subproblems_of(
 
     """
     if not sample.visits:
-        sample = Sample(best[None].astype(np.int32), np.ones(1, dtype=np.int64))
+        sample = VisitSample(best[None].astype(np.int32), np.ones(1, dtype=np.int64))
     block = _blocks(sample, best, particles)
     crossed = _crossed(sample.groupings, block)
     tallies = [
@@ -137,7 +137,7 @@ def subproblems_of(
     return tuple(part for part, _ in parts), float(sum(value for _, value in parts))
 
 
-def _blocks(sample: Sample, best: IntArray, particles: int) -> IntArray:
+def _blocks(sample: VisitSample, best: IntArray, particles: int) -> IntArray:
     """The subproblem of each fragment, shape [n]."""
     block = np.unique(best, return_inverse=True)[1]
     while True:
@@ -149,7 +149,7 @@ def _blocks(sample: Sample, best: IntArray, particles: int) -> IntArray:
         block = connected_components(edges, directed=False)[1][block]
 
 
-def _joined(sample: Sample, block: IntArray, particles: int) -> IntArray:
+def _joined(sample: VisitSample, block: IntArray, particles: int) -> IntArray:
     """The pairs of blocks that are to be one, shape [pairs, 2]."""
     pairs, together = _shared(sample, block)
     joined = together * particles >= sample.visits
@@ -164,7 +164,7 @@ def _joined(sample: Sample, block: IntArray, particles: int) -> IntArray:
     return pairs[joined]
 
 
-def _shared(sample: Sample, block: IntArray) -> tuple[IntArray, IntArray]:
+def _shared(sample: VisitSample, block: IntArray) -> tuple[IntArray, IntArray]:
     """Pairs of blocks [pairs, 2] and in how many visits they share a cluster [pairs]."""
     count = int(block.max()) + 1
     row, one, other = _crossings(sample.groupings, block)
@@ -202,7 +202,9 @@ Tally = dict[tuple[Cluster, ...], float]
 """Groupings of a subproblem and how often each was visited; the best first."""
 
 
-def _tally(sample: Sample, whole: NDArray[np.bool_], best: IntArray, members: IntArray) -> Tally:
+def _tally(
+    sample: VisitSample, whole: NDArray[np.bool_], best: IntArray, members: IntArray
+) -> Tally:
     """All groupings of a subproblem that were visited, and one more visit to the best.
 
     Args:

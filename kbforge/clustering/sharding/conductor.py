@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kbforge.clustering.paging.reading import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.sharding.router import Counts, Router
+from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import (
     Handover,
     Report,
@@ -57,7 +57,7 @@ class Request(StrEnum):
     """Its subproblems."""
 
 
-class Addition(NamedTuple):
+class NewFragment(NamedTuple):
     """A fragment to take in: its number, itself, and its keys that lead too far."""
 
     number: int
@@ -80,7 +80,7 @@ class Order:
     """
 
     turn: int
-    adds: tuple[Addition, ...] = ()
+    adds: tuple[NewFragment, ...] = ()
     gives: tuple[int, ...] = ()
     ask: Request = Request.NOTHING
     saved: ShardState | None = None
@@ -96,7 +96,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OrderResult:
     """What came of an order.
 
     Attributes:
@@ -137,7 +137,7 @@ class ShardWorker:
 
     def do(
         self, order: Order, parcels: Sequence[Handover | Refusal]
-    ) -> tuple[Answer, Handover | Refusal | None]:
+    ) -> tuple[OrderResult, Handover | Refusal | None]:
         """Carry out an order. A shard that has refused a fragment hands over that news.
 
         Raises:
@@ -156,11 +156,11 @@ class ShardWorker:
                 self._shard.take(handed)
         reports = self._added(order.adds)
         if self._refused is not None:
-            return Answer(tuple(reports), self._refused), self._refused
+            return OrderResult(tuple(reports), self._refused), self._refused
         parcel = self._shard.give(order.gives) if order.gives else None
         shard = self._shard
         return (
-            Answer(
+            OrderResult(
                 tuple(reports),
                 None,
                 shard.evaluations,
@@ -170,7 +170,7 @@ class ShardWorker:
             parcel,
         )
 
-    def _added(self, adds: Sequence[Addition]) -> list[Report]:
+    def _added(self, adds: Sequence[NewFragment]) -> list[Report]:
         reports: list[Report] = []
         for number, fragment, closed in adds:
             if self._refused is not None:
@@ -249,7 +249,7 @@ class _Desk:
     """
 
     takes: list[_Parcel] = field(default_factory=list)
-    adds: list[Addition] = field(default_factory=list)
+    adds: list[NewFragment] = field(default_factory=list)
     turn: int = 0
     letters: deque[_Letter] = field(default_factory=deque)
     unheard: deque[_Letter] = field(default_factory=deque)
@@ -287,7 +287,7 @@ class Conductor:
         self.letters = self.losses = 0
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> KeyCounts:
         """What the router has asked for."""
         return self._router.counts
 
@@ -316,7 +316,7 @@ class Conductor:
         self._fragments.append(x)
         self._hand_over(route)
         desk = self._desks[route.shard]
-        desk.adds.append(Addition(route.fragment, x, route.closed))
+        desk.adds.append(NewFragment(route.fragment, x, route.closed))
         desk.since += 1
         desk.total += 1
         self._where.append(route.shard)
@@ -399,14 +399,14 @@ class Conductor:
         while desk.unheard:
             letter = desk.unheard[0]
             try:
-                said: tuple[Answer, Any] = self._crew.wait(letter.sent)
+                said: tuple[OrderResult, Any] = self._crew.wait(letter.sent)
             except (WorkerLost, OrderGap):
                 self._recover()
                 continue
             self._take_note(desk, letter, *said)
             return
 
-    def _take_note(self, desk: _Desk, letter: _Letter, answer: Answer, parcel: Any) -> None:
+    def _take_note(self, desk: _Desk, letter: _Letter, answer: OrderResult, parcel: Any) -> None:
         assert desk.unheard.popleft() is letter
         letter.done = True
         self._in_vain = 0

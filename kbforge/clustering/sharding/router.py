@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kbforge.clustering.sharding.shard import Move, Report, Route
+from kbforge.clustering.sharding.shard import Report, Route, Transfer
 from kbforge.errors import UsageError
 
 _BUSY = 1.25
@@ -31,7 +31,7 @@ _FEW = 16
 
 
 @dataclass(slots=True)
-class Counts:
+class KeyCounts:
     """What a router has asked of its shards.
 
     Attributes:
@@ -88,7 +88,7 @@ class Router:
     def __init__(self, shards: int, families: int) -> None:
         if shards < 1:
             raise UsageError(f"workers: expected at least 1, got {shards}")
-        self.counts = Counts([0] * shards)
+        self.counts = KeyCounts([0] * shards)
         self._most = families
         self._pending: dict[int, _Pending] = {}
         self._asking: dict[int, set[int]] = {}  # by key, the pending fragments that have it
@@ -213,7 +213,7 @@ class Router:
             led = self._led[key] = [family for family in led if family in home]
         return led
 
-    def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Move, ...]]:
+    def _placed(self, nodes: Iterable[int]) -> tuple[int, tuple[Transfer, ...]]:
         """The shard that has most of these, or the idlest if that is too busy; and what it lacks.
 
         Nearly every fragment has a key in common with something on a shard that has much. So a
@@ -238,7 +238,7 @@ class Router:
                 moved = whole[source]
                 self._at.update(dict.fromkeys(moved, target))
                 self.counts.moved += len(moved)
-                moves.append(Move(source, target, self._fragments_of(moved)))
+                moves.append(Transfer(source, target, self._fragments_of(moved)))
         return target, tuple(moves)
 
     def _too_busy(self, shard: int) -> bool:

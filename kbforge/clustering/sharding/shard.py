@@ -53,7 +53,7 @@ class Report(NamedTuple):
     closed: tuple[int, ...]
 
 
-class Move(NamedTuple):
+class Transfer(NamedTuple):
     """Subproblems that are to be handed over.
 
     Attributes:
@@ -81,7 +81,7 @@ class Route(NamedTuple):
 
     fragment: int
     shard: int
-    moves: tuple[Move, ...]
+    moves: tuple[Transfer, ...]
     closed: tuple[int, ...]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from kbforge.clustering.rules import Rules
-from kbforge.clustering.sharding.router import Counts, Router
+from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import Report, Shard
 from kbforge.contracts import Fragment, Problem
 
@@ -24,7 +24,7 @@ Step: TypeAlias = tuple[Sequence[int], Report]
 """A fragment's keys, and what taking it in did."""
 
 
-def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> Counts:
+def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> KeyCounts:
     """What a router asks of its shards.
 
     Args:

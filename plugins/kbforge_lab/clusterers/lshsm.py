@@ -6,7 +6,7 @@ from kbforge.clustering.batch.splitmerge.alike import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.published import PublishedOpposite
-from kbforge_plugins.clusterers.minsm import Ground, SplitMerge, require_tables
+from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge, require_tables
 from kbforge_plugins.clusterers.starting import SINGLETONS
 from kbforge_plugins.indexes.features import features_of, sides_of
 
@@ -53,7 +53,7 @@ class LshSm(SplitMerge):
         self._rows, self._tables, self._hashes = rows, tables, hashes
         self._standardised, self._as_published = standardised, as_published
 
-    def splitting(self, ground: Ground) -> OppositeKernel:
+    def splitting(self, ground: KernelInput) -> OppositeKernel:
         """See `SplitMerge`."""
         features = features_of(ground.fragments, ground.likelihood, self._standardised)
         rotation = Rotation(

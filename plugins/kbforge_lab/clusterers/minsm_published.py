@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbforge_lab.splitmerge.published import PublishedAlike
-from kbforge_plugins.clusterers.minsm import Ground, MinSm
+from kbforge_plugins.clusterers.minsm import KernelInput, MinSm
 from kbforge_plugins.clusterers.starting import SINGLETONS
 
 
@@ -36,7 +36,7 @@ class MinSmPublished(MinSm):
             particles, start, patience, sweeps, budget, moves, gibbs, 1, hashes, standardised
         )
 
-    def splitting(self, ground: Ground) -> PublishedAlike:
+    def splitting(self, ground: KernelInput) -> PublishedAlike:
         """See `SplitMerge`."""
         features = self.features(ground)
         return PublishedAlike(ground.clusters, self.tables(features), features, self._moves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
 from kbforge_lab.splitmerge.two_clusters import two_clusters
-from kbforge_plugins.clusterers.minsm import Ground, SplitMerge
+from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge
 from kbforge_plugins.clusterers.starting import SINGLETONS
 
 
@@ -36,7 +36,7 @@ class Rgsm(SplitMerge):
             raise UsageError(f"scans: must not be negative, got {scans}")
         self._scans = scans
 
-    def splitting(self, ground: Ground) -> RestrictedGibbsKernel:
+    def splitting(self, ground: KernelInput) -> RestrictedGibbsKernel:
         """See `SplitMerge`."""
         two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
         return RestrictedGibbsKernel(ground.clusters, two, self._scans, self._moves)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbforge_lab.splitmerge.likelihood_guided import LikelihoodGuidedKernel
 from kbforge_lab.splitmerge.two_clusters import two_clusters
-from kbforge_plugins.clusterers.minsm import Ground, SplitMerge
+from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge
 
 
 class Sdds(SplitMerge):
@@ -15,7 +15,7 @@ class Sdds(SplitMerge):
     number of clusters.
     """
 
-    def splitting(self, ground: Ground) -> LikelihoodGuidedKernel:
+    def splitting(self, ground: KernelInput) -> LikelihoodGuidedKernel:
         """See `SplitMerge`."""
         two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
         return LikelihoodGuidedKernel(ground.clusters, ground.model, two, self._moves)

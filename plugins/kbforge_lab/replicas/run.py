@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from kbforge.clustering.batch.run import Watch, concluded, require_positive
-from kbforge.clustering.batch.visits import Sample, subproblems_of
+from kbforge.clustering.batch.visits import VisitSample, subproblems_of
 from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import (
@@ -147,7 +147,7 @@ class _ReplicaRun:
         groupings, number = np.unique(replicas.groupings(), axis=0, return_inverse=True)
         parts = np.bincount(number.reshape(-1), replicas.weights()) * _PARTS
         kept = parts >= 0.5
-        sample = Sample(groupings[kept], np.round(parts[kept]).astype(np.int64))
+        sample = VisitSample(groupings[kept], np.round(parts[kept]).astype(np.int64))
         best = groupings[number.reshape(-1)[int(replicas.log_target.argmax())]].astype(np.int64)
         subproblems, log_posterior = subproblems_of(
             sample, best, self._rules.particles, self._rules.resampler, self.log_terms

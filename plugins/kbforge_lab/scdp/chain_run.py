@@ -15,7 +15,7 @@ import numpy as np
 
 from kbforge.clustering.batch.grouping import leaders
 from kbforge.clustering.batch.run import Watch, require_positive
-from kbforge.clustering.batch.visits import Sample, subproblems_of
+from kbforge.clustering.batch.visits import VisitSample, subproblems_of
 from kbforge.contracts import (
     Cluster,
     Ending,
@@ -165,13 +165,13 @@ class ScdpRun:
         value = float(self._log_terms(clusters).sum())
         return Posterior(subproblems, value, len(self._best), 0, ended)
 
-    def _sample(self) -> Sample:
+    def _sample(self) -> VisitSample:
         """The second half of each chain's visits."""
         rows = [row for chain in self._groupings for row in chain[len(chain) // 2 :]]
         if not rows:
-            return Sample(np.zeros((0, len(self._best)), np.int32), np.zeros(0, np.int64))
+            return VisitSample(np.zeros((0, len(self._best)), np.int32), np.zeros(0, np.int64))
         different, often = np.unique(np.stack(rows), axis=0, return_counts=True)
-        return Sample(different.astype(np.int32), often)
+        return VisitSample(different.astype(np.int32), often)
 
     def log_terms(self, clusters: Sequence[Cluster]) -> FloatArray:
         """What clusters contribute to the log posterior, nats, shape [len(clusters)]."""

@@ -34,7 +34,7 @@ from scipy.special import gammaln
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel
 from kbforge.clustering.batch.splitmerge.alike import any_parts, any_two, log_dumb_split
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.numerics.logs import log_sum_exp
@@ -54,7 +54,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
 
     def __init__(
         self,
-        clusters: Clusters,
+        clusters: SplitMergeGains,
         model: GroupingModel,
         two: TwoClusters,
         moves: int | None = None,
@@ -62,12 +62,12 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         super().__init__(clusters, model, moves=moves)
         self._model, self._two = model, two
 
-    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         """One of the four moves."""
         moves = self._split_smartly, self._merge_dumbly, self._merge_smartly, self._split_dumbly
         return moves[draws.below(4)](grouping, draws)
 
-    def _split_smartly(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def _split_smartly(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         n = grouping.n_fragments
         u = draws.below(n)
         slot = grouping.slot_of[u]
@@ -83,7 +83,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         log_ratio = self._log_back_there(a, b, n, self._clusters.n + 1) - log_chosen
         return self.splitting(grouping, slot, a, b, log_ratio)
 
-    def _merge_dumbly(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def _merge_dumbly(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         slots = any_two(self._clusters, draws)
         if slots is None:
             return None
@@ -101,7 +101,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         back = -math.log(apart * (apart - 1) * len(a) * len(b))
         return back + math.log(n * (len(a) + len(b) - 1))
 
-    def _merge_smartly(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def _merge_smartly(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         clusters = self._clusters
         if clusters.n < 2:
             return None
@@ -120,7 +120,7 @@ class LikelihoodGuidedKernel(SplitMergeKernel):
         log_back = log_dumb_split(len(a) + len(b), clusters.n - 1)
         return self.merging(grouping, (first, second), (a, b), log_back - float(log_there))
 
-    def _split_dumbly(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def _split_dumbly(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         clusters = self._clusters
         found = any_parts(clusters, draws)
         if found is None:

@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.alike import Parted, Rotation, SmartDumb, pairs_with
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.alike import BucketSplit, Rotation, SmartDumb, pairs_with
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.contracts import FloatArray, IntArray
 
 _LOG_2 = math.log(2)
@@ -98,16 +98,18 @@ class OppositeKernel(SmartDumb[Looked]):
     """
 
     def __init__(
-        self, clusters: Clusters, tables: Rotation[SignTables], moves: int | None = None
+        self, clusters: SplitMergeGains, tables: Rotation[SignTables], moves: int | None = None
     ) -> None:
         super().__init__(clusters, moves=moves)
         self._tables = tables
 
-    def given(self, draws: Draws) -> Looked:
+    def given(self, draws: RandomChoices) -> Looked:
         tables = self._tables.next(draws)
         return Looked(tables, draws.below(tables.tables))
 
-    def smart_split(self, grouping: Grouping, given: Looked, draws: Draws) -> Parted | None:
+    def smart_split(
+        self, grouping: Grouping, given: Looked, draws: RandomChoices
+    ) -> BucketSplit | None:
         u = draws.below(grouping.n_fragments)
         slot = grouping.slot_of[u]
         if len(grouping.members[slot]) < 2:
@@ -123,7 +125,7 @@ class OppositeKernel(SmartDumb[Looked]):
         rest = (members != u) & (members != v)
         with_u[rest] = draws.coins(len(members) - 2)
         with_u |= members == u
-        return Parted(slot, members[with_u], members[~with_u])
+        return BucketSplit(slot, members[with_u], members[~with_u])
 
     def log_split(self, a: IntArray, b: IntArray, given: Looked) -> float:
         share = _both_shares(given, a, b, opposite=True)
@@ -133,7 +135,7 @@ class OppositeKernel(SmartDumb[Looked]):
         return math.log(share / len(given.tables.code)) + (2 - size) * _LOG_2
 
     def smart_merge(
-        self, grouping: Grouping, given: Looked, draws: Draws
+        self, grouping: Grouping, given: Looked, draws: RandomChoices
     ) -> tuple[int, int] | None:
         u = draws.below(grouping.n_fragments)
         bucket = _bucket(given, u, opposite=False)

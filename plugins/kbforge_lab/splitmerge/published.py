@@ -28,7 +28,7 @@ import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import Features, FloatArray, IntArray
 from kbforge_lab.splitmerge.opposite import Looked, OppositeKernel, SignTables, shares
@@ -71,7 +71,7 @@ class PublishedAlike(_OfLikelihoods, AlikeKernel):
 
     def __init__(
         self,
-        clusters: Clusters,
+        clusters: SplitMergeGains,
         tables: Rotation[Buckets],
         features: Features,
         moves: int | None = None,
@@ -114,7 +114,7 @@ class PublishedOpposite(_OfLikelihoods, OppositeKernel):
 
     def __init__(
         self,
-        clusters: Clusters,
+        clusters: SplitMergeGains,
         tables: Rotation[SignTables],
         features: Features,
         rows: int,
@@ -123,7 +123,7 @@ class PublishedOpposite(_OfLikelihoods, OppositeKernel):
         super().__init__(clusters, tables, moves)
         self._features, self._rows = features, rows
 
-    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         """A smart move, and where that leads nowhere the dumb one."""
         given = self.given(draws)
         if draws.below(2):

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import IntArray
 from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
@@ -43,12 +43,12 @@ class RestrictedGibbsKernel(SplitMergeKernel):
     """
 
     def __init__(
-        self, clusters: Clusters, two: TwoClusters, scans: int, moves: int | None = None
+        self, clusters: SplitMergeGains, two: TwoClusters, scans: int, moves: int | None = None
     ) -> None:
         super().__init__(clusters, moves=moves)
         self._two, self._scans = two, scans
 
-    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         """Split or merge the clusters of two fragments."""
         n = grouping.n_fragments
         if n < 2:
@@ -70,7 +70,7 @@ class RestrictedGibbsKernel(SplitMergeKernel):
         log_back = log_dealt(self._two, others, set(a.tolist()))
         return self.merging(grouping, slots, (a, b), log_back)
 
-    def _launch(self, i: int, j: int, others: Sequence[int], draws: Draws) -> None:
+    def _launch(self, i: int, j: int, others: Sequence[int], draws: RandomChoices) -> None:
         heads = draws.coins(len(others)).tolist()
         in_a = [x for x, head in zip(others, heads, strict=True) if head]
         in_b = [x for x, head in zip(others, heads, strict=True) if not head]

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from kbforge.clustering.batch.grouping_model import IMPOSSIBLE, editable
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Observation
 
 Side: TypeAlias = int
@@ -41,7 +41,7 @@ class TwoClusters(Protocol):
 
 
 def two_clusters(
-    likelihood: Likelihood, fragments: Sequence[Fragment], clusters: Clusters
+    likelihood: Likelihood, fragments: Sequence[Fragment], clusters: SplitMergeGains
 ) -> TwoClusters:
     """The faster way for a likelihood."""
     if isinstance(likelihood, ConjugateLikelihood):
@@ -106,7 +106,7 @@ class _InTable(_Sides):
 class _AsSets(_Sides):
     """By L of whole sets."""
 
-    def __init__(self, clusters: Clusters) -> None:
+    def __init__(self, clusters: SplitMergeGains) -> None:
         super().__init__()
         self._clusters = clusters
 
@@ -131,7 +131,9 @@ def _difference(a: float, b: float) -> float:
     return 0.0 if a == b else a - b
 
 
-def dealt(two: TwoClusters, fragments: Sequence[int], draws: Draws) -> tuple[float, list[int]]:
+def dealt(
+    two: TwoClusters, fragments: Sequence[int], draws: RandomChoices
+) -> tuple[float, list[int]]:
     """Deal out fragments one after another, each by its odds given where the others are.
 
     Returns:

@@ -32,7 +32,7 @@ from kbforge_plugins.clusterers.starting import (
 from kbforge_plugins.resamplers import Optimal
 
 
-class Sampler(Clusterer):
+class ChainSampler(Clusterer):
     """A Markov chain over groupings; `start` is each sampler's own to document."""
 
     takes_budget = unindexed = True
@@ -78,7 +78,7 @@ class Sampler(Clusterer):
         return run_chain(fragments, problem, self.make_kernel, self._rules, start, rng, on_step)
 
 
-class Gibbs(Sampler):
+class Gibbs(ChainSampler):
     """Clustering again and again, one fragment at a time, in random order.
 
     Each fragment is taken out and put where the posterior, given all others, draws it. What comes
@@ -102,7 +102,7 @@ class Gibbs(Sampler):
         return GibbsKernel(model, log_alpha)
 
 
-class Metropolis(Sampler):
+class Metropolis(ChainSampler):
     """Sampling for likelihoods that are expensive: one or two sets are scored for each move.
 
     The surrogate proposes another cluster for a fragment, and the likelihood accepts or rejects it.

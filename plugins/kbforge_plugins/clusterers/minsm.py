@@ -10,18 +10,18 @@ from kbforge.clustering.batch.chain import GibbsKernel, Kernel
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import GroupingModel, model_of
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
+from kbforge.clustering.batch.splitmerge.clusters import SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, WithGibbs
 from kbforge.clustering.online.scoring import without_model
 from kbforge.contracts import Features, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.chains import Sampler
+from kbforge_plugins.clusterers.chains import ChainSampler
 from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS
 from kbforge_plugins.indexes.features import features_of
 from kbforge_plugins.indexes.minhash import Amounts
 
 
-class Ground:
+class KernelInput:
     """What a kernel is made of: fragments, their grouping, and models of it.
 
     Args:
@@ -43,7 +43,7 @@ class Ground:
         log_alpha: float,
     ) -> None:
         self.fragments, self.likelihood, self._grouping = fragments, likelihood, grouping
-        self.clusters = Clusters(likelihood, fragments, grouping, log_alpha)
+        self.clusters = SplitMergeGains(likelihood, fragments, grouping, log_alpha)
 
     @cached_property
     def model(self) -> GroupingModel:
@@ -51,7 +51,7 @@ class Ground:
         return model_of(self.likelihood, self.fragments, self._grouping)
 
 
-class SplitMerge(Sampler):
+class SplitMerge(ChainSampler):
     """A chain that splits and merges clusters."""
 
     def __init__(
@@ -92,14 +92,14 @@ class SplitMerge(Sampler):
         self, fragments: Sequence[Fragment], problem: Problem, grouping: Grouping, log_alpha: float
     ) -> Kernel:
         """Splits and merges, and Gibbs sampling where it is asked for or places fragments."""
-        ground = Ground(fragments, without_model(problem).likelihood, grouping, log_alpha)
+        ground = KernelInput(fragments, without_model(problem).likelihood, grouping, log_alpha)
         kernel = self.splitting(ground)
         if not self._gibbs and self._start != SEQUENTIAL:
             return kernel
         return WithGibbs(kernel, GibbsKernel(ground.model, log_alpha), self._gibbs)
 
     @abstractmethod
-    def splitting(self, ground: Ground) -> SplitMergeKernel:
+    def splitting(self, ground: KernelInput) -> SplitMergeKernel:
         """The kernel of the splits and merges."""
 
 
@@ -149,12 +149,12 @@ class MinSm(SplitMerge):
         self._rows, self._hashes = rows, hashes
         self._standardised = standardised
 
-    def splitting(self, ground: Ground) -> AlikeKernel:
+    def splitting(self, ground: KernelInput) -> AlikeKernel:
         """See `SplitMerge`."""
         tables = self.tables(self.features(ground))
         return AlikeKernel(ground.clusters, tables, self._moves)
 
-    def features(self, ground: Ground) -> Features:
+    def features(self, ground: KernelInput) -> Features:
         """What is hashed of the fragments."""
         return features_of(ground.fragments, ground.likelihood, self._standardised)
 

@@ -31,7 +31,7 @@ from scipy.special import ndtri
 
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.errors import UsageError
-from kbforge_plugins.indexes.hashed import Hashes, Parts, mixed, of_owners, seeds
+from kbforge_plugins.indexes.hashed import Hashes, OwnedNumbers, mixed, of_owners, seeds
 from kbforge_plugins.indexes.minhash import MinHash, uniform
 
 _STEPS = 256
@@ -93,7 +93,7 @@ class BinaryHash(MinHash):
         """See `kbforge.contracts.index`; the bounds do not matter."""
         return super().like(other) and isinstance(other, BinaryHash) and other.part == self.part
 
-    def _keys_of(self, features: Parts) -> Parts:
+    def _keys_of(self, features: OwnedNumbers) -> OwnedNumbers:
         """The keys of some fragments, by their features."""
         n, rates = len(features.starts) - 1, self._rates(features.numbers)
         if rates is None:
@@ -105,7 +105,7 @@ class BinaryHash(MinHash):
         read[0] = True
         bands, places = read.nonzero()
         if not len(bands):
-            return Parts(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64))
+            return OwnedNumbers(np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64))
         owners = features.owners[places]
         changes = np.diff(bands * n + owners, prepend=-1)
         begins = changes.nonzero()[0]

@@ -19,7 +19,7 @@ from kbforge_plugins.indexes.hashed import Values, grams_of, mixed, starts_of, t
 _MOST_DIMENSIONS = 4096  # of more, several are added up, with random signs
 
 
-class Directions:
+class RandomDirections:
     """Normal directions, `rows` of them for each of some tables.
 
     Args:
@@ -140,7 +140,7 @@ def gram_counts(fragments: Sequence[Fragment], attributes: Sequence[str], order:
 
 def sides_of(features: Features, seed: int, tables: int, rows: int) -> NDArray[np.bool_]:
     """On which sides of random directions fragments are, shape [n, tables, rows]."""
-    directions = Directions(seed, dimensions_of(features), tables, rows)
+    directions = RandomDirections(seed, dimensions_of(features), tables, rows)
     n = len(features.starts) - 1
     out = np.empty((n, tables, rows), dtype=np.bool_)
     for begin in range(0, n, _AT_ONCE):

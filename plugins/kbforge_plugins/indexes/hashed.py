@@ -30,7 +30,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-class Parts(NamedTuple):
+class OwnedNumbers(NamedTuple):
     """Numbers of several owners, laid end to end.
 
     Attributes:
@@ -68,12 +68,12 @@ def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
     return starts
 
 
-def of_owners(owners: IntArray, numbers: Hashes, n: int) -> Parts:
+def of_owners(owners: IntArray, numbers: Hashes, n: int) -> OwnedNumbers:
     """Numbers whose owners ascend, of `n` owners."""
-    return Parts(np.searchsorted(owners, np.arange(n + 1)), numbers)
+    return OwnedNumbers(np.searchsorted(owners, np.arange(n + 1)), numbers)
 
 
-def distinct(parts: Parts) -> Parts:
+def distinct(parts: OwnedNumbers) -> OwnedNumbers:
     """Every owner's numbers, each once, ascending."""
     owners = parts.owners
     order = np.lexsort((parts.numbers, owners))
@@ -83,7 +83,7 @@ def distinct(parts: Parts) -> Parts:
     return of_owners(owners[new], numbers[new], len(parts.starts) - 1)
 
 
-def counted(parts: Iterable[Parts]) -> tuple[Hashes, IntArray]:
+def counted(parts: Iterable[OwnedNumbers]) -> tuple[Hashes, IntArray]:
     """The different numbers of all owners of all parts, ascending, and how many owners have each.
 
     Args:
@@ -100,23 +100,23 @@ def counted(parts: Iterable[Parts]) -> tuple[Hashes, IntArray]:
     return numbers, counts
 
 
-def first_of_each(parts: Parts, most: int) -> Parts:
+def first_of_each(parts: OwnedNumbers, most: int) -> OwnedNumbers:
     """Of every owner's numbers the first ones, at most so many."""
     kept = np.arange(len(parts.numbers)) - parts.starts[:-1].repeat(np.diff(parts.starts)) < most
     lengths = np.minimum(np.diff(parts.starts), most)
-    return Parts(starts_of(lengths), parts.numbers[kept])
+    return OwnedNumbers(starts_of(lengths), parts.numbers[kept])
 
 
-def taken(parts: Parts, which: Sequence[Sequence[int]]) -> Parts:
+def taken(parts: OwnedNumbers, which: Sequence[Sequence[int]]) -> OwnedNumbers:
     """New owners' numbers: each has those of some owners of `parts`, one after another."""
     flat = np.fromiter((old for of_one in which for old in of_one), np.int64)
     lengths = np.diff(parts.starts)[flat]
     ends = starts_of(lengths)
     places = np.arange(ends[-1]) + (parts.starts[flat] - ends[:-1]).repeat(lengths)
-    return Parts(ends[starts_of([len(of_one) for of_one in which])], parts.numbers[places])
+    return OwnedNumbers(ends[starts_of([len(of_one) for of_one in which])], parts.numbers[places])
 
 
-def grams_of(said: Sequence[Said], order: int, most: int) -> Parts:
+def grams_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     """By value, the hashes of its n-grams, as often as they occur; attributes share none.
 
     Args:
@@ -136,7 +136,7 @@ def grams_of(said: Sequence[Said], order: int, most: int) -> Parts:
     ends = begins[1:].repeat(counts)
     by_name = {name: digest_of(name) for name in {name for name, _ in said}}
     of_attribute = np.array([by_name[name] for name, _ in said], dtype=np.uint64)
-    return Parts(starts, _runs(characters, places, ends, order, of_attribute.repeat(counts)))
+    return OwnedNumbers(starts, _runs(characters, places, ends, order, of_attribute.repeat(counts)))
 
 
 def _runs(units: Hashes, places: IntArray, ends: IntArray, order: int, first: Hashes) -> Hashes:
@@ -158,7 +158,7 @@ def _runs(units: Hashes, places: IntArray, ends: IntArray, order: int, first: Ha
     return hashes
 
 
-def words_of(said: Sequence[Said], order: int, most: int) -> Parts:
+def words_of(said: Sequence[Said], order: int, most: int) -> OwnedNumbers:
     """By value, the hashes of each `order` words in a row; fewer are one, too.
 
     Args:
@@ -179,7 +179,7 @@ def words_of(said: Sequence[Said], order: int, most: int) -> Parts:
     counts = np.where(lengths > 0, np.maximum(lengths - order + 1, 1), 0)
     starts = starts_of(counts)
     places = np.arange(starts[-1]) + (begins[:-1] - starts[:-1]).repeat(counts)
-    return Parts(
+    return OwnedNumbers(
         starts,
         _runs(
             words, places, begins[1:].repeat(counts), order, np.zeros_like(places, dtype=np.uint64)

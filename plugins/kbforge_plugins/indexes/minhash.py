@@ -53,7 +53,7 @@ from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
     Hashes,
-    Parts,
+    OwnedNumbers,
     Values,
     counted,
     distinct,
@@ -257,7 +257,7 @@ class MinHash(CandidateIndex):
         numbers = [np.zeros(0, dtype=np.uint64), *(keys.numbers for keys in found)]
         return starts_of(np.concatenate(lengths)), np.concatenate(numbers).view(np.int64)
 
-    def _keys_of(self, features: Parts) -> Parts:
+    def _keys_of(self, features: OwnedNumbers) -> OwnedNumbers:
         """The keys of some fragments, by their features."""
         having = np.diff(features.starts) > 0
         begins = features.starts[:-1][having]
@@ -268,9 +268,9 @@ class MinHash(CandidateIndex):
         for row in range(1, self.rows):
             several = slice(self.single, None)
             keys[several] = mixed(keys[several] ^ first[row :: self.rows][several])
-        return Parts(starts_of(having * self.bands), keys.T.ravel())
+        return OwnedNumbers(starts_of(having * self.bands), keys.T.ravel())
 
-    def _features_of(self, fragments: Sequence[Fragment]) -> Parts:
+    def _features_of(self, fragments: Sequence[Fragment]) -> OwnedNumbers:
         """The different features of each fragment, a bounded number."""
         values = Values(fragments, self.attributes)
         found = grams_of if self.unit == "character" else words_of
@@ -289,7 +289,7 @@ class MinHash(CandidateIndex):
         return np.asarray(np.log((self._n + 1) / (counts + 0.5)))
 
 
-def _between(parts: Parts, begin: int, end: int) -> Parts:
+def _between(parts: OwnedNumbers, begin: int, end: int) -> OwnedNumbers:
     """Those of some owners."""
     starts = parts.starts[begin : end + 1]
-    return Parts(starts - starts[0], parts.numbers[starts[0] : starts[-1]])
+    return OwnedNumbers(starts - starts[0], parts.numbers[starts[0] : starts[-1]])

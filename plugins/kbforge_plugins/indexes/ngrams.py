@@ -29,7 +29,7 @@ from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.indexes.hashed import (
     Hashes,
-    Parts,
+    OwnedNumbers,
     Said,
     Values,
     counted,
@@ -141,16 +141,16 @@ class Ngrams(CandidateIndex):
         keys = first_of_each(distinct(keys), _MOST_KEYS)
         return keys.starts, keys.numbers.view(np.int64)
 
-    def _grams_of(self, said: Sequence[Said]) -> Parts:
+    def _grams_of(self, said: Sequence[Said]) -> OwnedNumbers:
         return grams_of(said, self.order, _MOST_CHARACTERS)
 
-    def _keys_of(self, said: Sequence[Said]) -> Parts:
+    def _keys_of(self, said: Sequence[Said]) -> OwnedNumbers:
         """The keys of some values."""
         grams = distinct(self._grams_of(said))
         counts = self._values_with(grams.numbers)
         order = np.lexsort((grams.numbers, counts, grams.owners))
         often = counts[order] > self.common
-        grams = Parts(grams.starts, grams.numbers[order])
+        grams = OwnedNumbers(grams.starts, grams.numbers[order])
         kinds = (
             first_of_each(grams, self.rarest),
             _pairs(first_of_each(_those(grams, often), _PAIRED)),
@@ -166,11 +166,11 @@ class Ngrams(CandidateIndex):
         return np.where(self._grams[places] == grams, self._counts[places], 0)
 
 
-def _those(parts: Parts, which: NDArray[np.bool_]) -> Parts:
+def _those(parts: OwnedNumbers, which: NDArray[np.bool_]) -> OwnedNumbers:
     return of_owners(parts.owners[which], parts.numbers[which], len(parts.starts) - 1)
 
 
-def _pairs(parts: Parts) -> Parts:
+def _pairs(parts: OwnedNumbers) -> OwnedNumbers:
     """A key for each two numbers of an owner, who has few."""
     lengths = np.diff(parts.starts)
     owners, keys = [], []
@@ -180,23 +180,23 @@ def _pairs(parts: Parts) -> Parts:
         owners.append(having)
         keys.append(mixed(mixed(first ^ _SALT_OF_PAIRS) + second))
     if not keys:
-        return Parts(np.zeros_like(parts.starts), np.zeros(0, dtype=np.uint64))
+        return OwnedNumbers(np.zeros_like(parts.starts), np.zeros(0, dtype=np.uint64))
     of_all = np.concatenate(owners)
     order = np.argsort(of_all, kind="stable")
     return of_owners(of_all[order], np.concatenate(keys)[order], len(lengths))
 
 
-def _values(grams: Parts) -> Parts:
+def _values(grams: OwnedNumbers) -> OwnedNumbers:
     """A key for each value that has any n-gram, the same for the same n-grams."""
     lengths = np.diff(grams.starts)
     having = lengths > 0
     sums = np.zeros(0, dtype=np.uint64)
     if having.any():
         sums = np.add.reduceat(mixed(grams.numbers), grams.starts[:-1][having])
-    return Parts(starts_of(having.astype(np.int64)), mixed(sums ^ _SALT_OF_VALUES))
+    return OwnedNumbers(starts_of(having.astype(np.int64)), mixed(sums ^ _SALT_OF_VALUES))
 
 
-def _side_by_side(kinds: Iterable[Parts]) -> Parts:
+def _side_by_side(kinds: Iterable[OwnedNumbers]) -> OwnedNumbers:
     """Each owner's numbers of the first kind, then those of the next."""
     several = list(kinds)
     owners = np.concatenate([parts.owners for parts in several])

@@ -37,7 +37,14 @@ from kbforge.contracts.kept import Kept
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
-from kbforge_plugins.indexes.features import LARGEST, Directions, located, ordinary, sides, stacked
+from kbforge_plugins.indexes.features import (
+    LARGEST,
+    RandomDirections,
+    located,
+    ordinary,
+    sides,
+    stacked,
+)
 from kbforge_plugins.indexes.hashed import Hashes, mixed, starts_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
@@ -106,7 +113,7 @@ class Projection(CandidateIndex):
 
     def _use(self, mean: FloatArray, scale: FloatArray, widths: FloatArray, rows: IntArray) -> None:
         self._mean, self._scale, self._widths, self._rows = mean, scale, widths, rows
-        self._directions: dict[int, Directions] = {}
+        self._directions: dict[int, RandomDirections] = {}
         draws = np.random.Generator(np.random.PCG64([self.seed, 1]))
         self._offsets = draws.random((self.tables, _MOST_ROWS))
 
@@ -208,11 +215,11 @@ class Projection(CandidateIndex):
             keys[:, table] = key
         return keys
 
-    def _along(self, dimensions: int) -> Directions:
+    def _along(self, dimensions: int) -> RandomDirections:
         """The directions on which vectors of so many dimensions are projected."""
         held = self._directions.get(dimensions)
         if held is None:
-            held = Directions(self.seed, dimensions, self.tables, int(self._rows.max()))
+            held = RandomDirections(self.seed, dimensions, self.tables, int(self._rows.max()))
             self._directions[dimensions] = held
         return held
 

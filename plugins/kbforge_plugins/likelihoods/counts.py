@@ -402,7 +402,7 @@ class LiveRows(LiveClusters):
         self._sparse.fit_rows(self._rows.size)
         numbers = self._dense.number_of.take(rows)
         sparse = (numbers < 0).nonzero()[0]
-        grouped = _Grouped.by_row(rows.take(sparse), sparse)
+        grouped = _RowGroups.by_row(rows.take(sparse), sparse)
         threshold = max(_DENSE_LEAST, (self._n_cells + len(cells)) // _DENSE_SHARE)
         common = self._sparse.lengths.take(grouped.rows) + grouped.sizes > threshold
         if common.any():
@@ -410,7 +410,7 @@ class LiveRows(LiveClusters):
                 self._dense.add_row(row, *self._sparse.remove_row(row))
             numbers = self._dense.number_of.take(rows)
             sparse = (numbers < 0).nonzero()[0]
-            grouped = _Grouped.by_row(rows.take(sparse), sparse)
+            grouped = _RowGroups.by_row(rows.take(sparse), sparse)
         dense = (numbers >= 0).nonzero()[0]
         self._dense.enter(numbers.take(dense), cells.take(dense), counts.take(dense))
         self._sparse.enter(grouped, cells, counts)
@@ -437,7 +437,7 @@ class LiveRows(LiveClusters):
         self._index(owners + 1, rows, counts)
 
 
-class _Grouped:
+class _RowGroups:
     """Entries grouped by row: which entries, and the groups' rows, first positions and sizes."""
 
     __slots__ = ("entries", "first", "rows", "sizes")
@@ -446,7 +446,7 @@ class _Grouped:
         self.entries, self.rows, self.first, self.sizes = entries, rows, first, sizes
 
     @classmethod
-    def by_row(cls, rows: IntArray, entries: IntArray) -> _Grouped:
+    def by_row(cls, rows: IntArray, entries: IntArray) -> _RowGroups:
         if not len(rows):
             return cls(entries, rows, rows, rows)
         order = rows.argsort()
@@ -544,7 +544,7 @@ class _SparseRows:
         summed: FloatArray = total
         return summed
 
-    def enter(self, grouped: _Grouped, cells: IntArray, counts: IntArray) -> None:
+    def enter(self, grouped: _RowGroups, cells: IntArray, counts: IntArray) -> None:
         """Append the grouped entries to their rows' postings."""
         if not len(grouped.rows):
             return

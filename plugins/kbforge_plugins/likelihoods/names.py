@@ -69,8 +69,8 @@ class Names(ConjugateLikelihood):
                 f"{together:g}"
             )
         self._together = together
-        self._book = _Book(_Rarity.of(()), together)
-        self._by_name = ByName(self._book)
+        self._book = _NameRegistry(_Rarity.of(()), together)
+        self._by_name = NameIndex(self._book)
         self.index: CandidateIndex = self._by_name
 
     def fit(self, fragments: Sequence[Fragment]) -> None:
@@ -87,7 +87,7 @@ class Names(ConjugateLikelihood):
         self._use(_Rarity.taken_up(kept))
 
     def _use(self, rarity: _Rarity) -> None:
-        self._book = self._by_name.book = _Book(rarity, self._together)
+        self._book = self._by_name.book = _NameRegistry(rarity, self._together)
 
     def live_clusters(self) -> NameTable:
         """A new, empty table."""
@@ -178,7 +178,7 @@ class _Rarity:
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _NameFacts:
     """A name: its digest, log base, and what another fragment with it adds, in nats."""
 
     digest: int
@@ -186,7 +186,7 @@ class _Name:
     log_again: float
 
 
-class _Book:
+class _NameRegistry:
     """Names, and how rare they are.
 
     Args:
@@ -200,24 +200,24 @@ class _Book:
 
     def __init__(self, rarity: _Rarity, together: float | None) -> None:
         self.rarity, self._together = rarity, together
-        self._names: dict[str, _Name] = {}
+        self._names: dict[str, _NameFacts] = {}
 
-    def named(self, name: str) -> _Name:
+    def named(self, name: str) -> _NameFacts:
         """The name."""
         found = self._names.get(name)
         if found is None:
             log_base = -math.log(self.rarity.total + 1)
             q = self._together or self.rarity.probability(name)
-            found = self._names[name] = _Name(
+            found = self._names[name] = _NameFacts(
                 digest_of(name), log_base, log_base + math.log(q / (1 - q))
             )
         return found
 
 
-class ByName(CandidateIndex):
+class NameIndex(CandidateIndex):
     """One key: the name. A fragment without any has none."""
 
-    def __init__(self, book: _Book) -> None:
+    def __init__(self, book: _NameRegistry) -> None:
         self.book = book
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
@@ -231,25 +231,25 @@ class NameTable(LiveClusters):
 
     editable = mergeable = True
 
-    def __init__(self, book: _Book) -> None:
+    def __init__(self, book: _NameRegistry) -> None:
         self._book = book
-        self._held: list[dict[_Name, int]] = []
+        self._held: list[dict[_NameFacts, int]] = []
 
-    def encode(self, fragment: Fragment) -> _Name:
+    def encode(self, fragment: Fragment) -> _NameFacts:
         return self._book.named(exact_name(fragment))
 
-    def log_predictive(self, x: _Name, slots: int) -> FloatArray:
+    def log_predictive(self, x: _NameFacts, slots: int) -> FloatArray:
         return self.log_predictive_of(x, np.arange(slots))
 
-    def log_predictive_of(self, x: _Name, slots: IntArray) -> FloatArray:
+    def log_predictive_of(self, x: _NameFacts, slots: IntArray) -> FloatArray:
         other = x.log_base - _ANOTHER_NAME
         held = self._held
         return np.array([x.log_again if x in held[slot] else other for slot in slots.tolist()])
 
-    def log_predictive_new(self, x: _Name) -> float:
+    def log_predictive_new(self, x: _NameFacts) -> float:
         return x.log_base
 
-    def extend(self, x: _Name, parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: _NameFacts, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
         self._held.extend({} for _ in range(top + 1 - len(self._held)))
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
@@ -257,17 +257,17 @@ class NameTable(LiveClusters):
             names[x] = names.get(x, 0) + 1
             self._held[child] = names
 
-    def log_predictive_held(self, x: _Name, slot: int) -> float:
+    def log_predictive_held(self, x: _NameFacts, slot: int) -> float:
         names = self._held[slot]
         if names[x] > 1:
             return x.log_again
         return x.log_base if len(names) == 1 else x.log_base - _ANOTHER_NAME
 
-    def add(self, x: _Name, slot: int) -> None:
+    def add(self, x: _NameFacts, slot: int) -> None:
         names = self._held[slot]
         names[x] = names.get(x, 0) + 1
 
-    def remove(self, x: _Name, slot: int) -> None:
+    def remove(self, x: _NameFacts, slot: int) -> None:
         names = self._held[slot]
         names[x] -= 1
         if not names[x]:

@@ -28,7 +28,7 @@ from kbforge_plugins.sources.encoded import (
     sampled,
     undecodable,
 )
-from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables
+from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames
 
 _MOST_CHARACTERS = 131_072
 _TABBED = (".tsv", ".tab")
@@ -91,11 +91,11 @@ class CsvSource(Source):
         """Yield one fragment a row."""
         self.counts.clear()
         self.taken.clear()
-        tables = Tables()
+        tables = TableNames()
         for path in inputs:
             yield from self._read_table(path, tables.at(path), on_bad)
 
-    def _read_table(self, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         # text of any encoding is read below, and packed tables are named there
         passed = ("table", "utf-16", "utf-16-le", "utf-16-be", "zip", "spreadsheet")
         require_readable_as(path, "a table of comma-separated values", *passed)
@@ -110,7 +110,7 @@ class CsvSource(Source):
             yield from self._read_rows(lines, delimiter, table, on_bad, about)
 
     def _read_rows(
-        self, lines: _Lines, delimiter: str, table: Table, on_bad: OnBad, about: str
+        self, lines: _Lines, delimiter: str, table: TableName, on_bad: OnBad, about: str
     ) -> Iterator[Fragment]:
         header = _header(lines, delimiter)
         row = self._mapping.over(header, lines.where, self.counts)

@@ -59,7 +59,7 @@ def sampled(path: str) -> Iterator[tuple[bytes, BinaryIO]]:
                 sample += data
         except (OSError, EOFError, zlib.error) as error:
             damage = error  # whoever reads on meets it behind the sample
-        raw = _Replayed(bytes(sample), stream, damage)
+        raw = _ReplayStream(bytes(sample), stream, damage)
         yield bytes(sample[:_SAMPLE]), cast(BinaryIO, io.BufferedReader(cast(Any, raw), _STEP))
 
 
@@ -149,7 +149,7 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
     return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
 
 
-class _Replayed(io.RawIOBase):
+class _ReplayStream(io.RawIOBase):
     """A stream with its first bytes ahead of it again, and its damage behind them."""
 
     def __init__(self, sample: bytes, stream: BinaryIO, damage: Exception | None) -> None:
@@ -206,7 +206,9 @@ def lines_in(
 ) -> Iterator[tuple[int, bytes]]:
     """`lines_of` a stream in an encoding: (line number, line as UTF-8)."""
     if encoding != UTF8:
-        stream = cast(BinaryIO, io.BufferedReader(cast(Any, _Recoded(stream, encoding)), _STEP))
+        stream = cast(
+            BinaryIO, io.BufferedReader(cast(Any, _TranscodedStream(stream, encoding)), _STEP)
+        )
     yield from lines_of(stream, name, on_bad)
 
 
@@ -249,7 +251,7 @@ def _mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("kbforge-undecodable", _mark)
 
 
-class _Recoded(io.RawIOBase):
+class _TranscodedStream(io.RawIOBase):
     """A stream of bytes in an encoding, as a stream of UTF-8."""
 
     def __init__(self, stream: BinaryIO, encoding: str) -> None:

@@ -21,7 +21,7 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.files.io import open_input
-from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
+from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames, row_json
 
 _BUILDERS = {
     ".json": "json",
@@ -83,11 +83,11 @@ class HuggingFaceSource(Source):
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
-        tables = Tables()
+        tables = TableNames()
         for name in inputs:
             yield from self._read_dataset(name, tables.at(name), on_bad)
 
-    def _read_dataset(self, name: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_dataset(self, name: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         reader = None
         for number, row in enumerate(self._rows(name), 1):
             self.where = f"{name}:{number}"

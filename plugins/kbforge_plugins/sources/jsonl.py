@@ -23,7 +23,7 @@ from kbforge_plugins.sources.encoded import (
     undecodable,
     with_hint,
 )
-from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, Table, Tables
+from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, TableName, TableNames
 
 _MOST_SHAPES = 256
 
@@ -81,7 +81,7 @@ class JsonlSource(Source):
             on_bad(_advised(with_hint(error, line), line), line)
 
         self.counts.clear()
-        tables = Tables()
+        tables = TableNames()
         unseen = dict.fromkeys(self._mapping.named)
         lines = 0
         for path in inputs:
@@ -105,7 +105,7 @@ class JsonlSource(Source):
             raise KBForgeError(f'{read}: expected the key "{quoted(next(iter(unseen)))}", got none')
 
     def _fragment(
-        self, value: Any, shapes: _Shapes, table: Table, unseen: dict[str, None]
+        self, value: Any, shapes: _Shapes, table: TableName, unseen: dict[str, None]
     ) -> Fragment:
         if not (self._flat and isinstance(value, dict)):
             return Fragment.from_json(value, self.where)

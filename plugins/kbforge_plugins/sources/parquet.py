@@ -15,7 +15,14 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import require_readable_as
-from kbforge_plugins.sources.rows import NULL, RowMapping, RowReader, Table, Tables, row_json
+from kbforge_plugins.sources.rows import (
+    NULL,
+    RowMapping,
+    RowReader,
+    TableName,
+    TableNames,
+    row_json,
+)
 
 _BATCH_ROWS = 1024
 
@@ -65,11 +72,11 @@ class ParquetSource(Source):
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment a row."""
         self.counts.clear()
-        tables = Tables()
+        tables = TableNames()
         for path in inputs:
             yield from self._read_file(path, tables.at(path), on_bad)
 
-    def _read_file(self, path: str, called_as: Table, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_file(self, path: str, called_as: TableName, on_bad: OnBad) -> Iterator[Fragment]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -97,7 +104,7 @@ class ParquetSource(Source):
         self,
         reader: RowReader,
         cells: Sequence[object],
-        table: Table,
+        table: TableName,
         number: int,
         path: str,
         on_bad: OnBad,
@@ -173,11 +180,11 @@ def _cell(column: Any, row: int) -> object:
     except UnicodeDecodeError as error:
         return bytes(error.object)
     except (ValueError, OverflowError):
-        return _Unheard(f"the {column.type} {getattr(column[row], 'value', 'there')}")
+        return _UnreadableValue(f"the {column.type} {getattr(column[row], 'value', 'there')}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Unheard:
+class _UnreadableValue:
     """A value that Python cannot hold, such as a timestamp of the year 146,138,514,283."""
 
     said: str
@@ -186,7 +193,7 @@ class _Unheard:
 def _require_values(reader: RowReader, cells: Sequence[object], where: str) -> None:
     used = {reader.id, reader.label, *reader.vector, *(index for index, _ in reader.attributes)}
     for index, cell in enumerate(cells):
-        if isinstance(cell, _Unheard) and index in used:
+        if isinstance(cell, _UnreadableValue) and index in used:
             expected = "a date from year 1 to 9999, or any other value"
             raise BadRecord(where, expected, quoted(cell.said), reader.columns[index])
 

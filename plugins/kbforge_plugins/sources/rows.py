@@ -161,7 +161,12 @@ class RowReader:
         return ids + [index for index, _ in self.attributes]
 
     def fragment(
-        self, cells: Sequence[object], table: Table, number: int, where: str, row: int | None = None
+        self,
+        cells: Sequence[object],
+        table: TableName,
+        number: int,
+        where: str,
+        row: int | None = None,
     ) -> Fragment:
         """The fragment of one row.
 
@@ -236,7 +241,7 @@ def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableName:
     """What a table is called.
 
     Attributes:
@@ -249,21 +254,21 @@ class Table:
     stem: str
 
 
-class Tables:
+class TableNames:
     """Names for the tables of one reading; of equal names, later ones get `~2`, `~3`."""
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
         self._stems: Counter[str] = Counter()
 
-    def at(self, path: str) -> Table:
+    def at(self, path: str) -> TableName:
         """What the next file is called."""
         name = called(path) if path == "-" else PurePath(path).name or path
         plain = "stdin" if path == "-" else name
         for suffix in _PACKED:
             plain = plain.removesuffix(suffix)
         stem = PurePath(plain).stem or "rows"
-        return Table(_distinct(self._names, name), _distinct(self._stems, stem))
+        return TableName(_distinct(self._names, name), _distinct(self._stems, stem))
 
 
 def _distinct(seen: Counter[str], name: str) -> str:

@@ -24,7 +24,7 @@ from kbforge.errors import BadRecord, quoted
 from kbforge.files.io import called, require_openpyxl
 from kbforge.words import counted
 from kbforge_plugins.sources.parquet import seekable
-from kbforge_plugins.sources.rows import NULL, RowMapping, Table, Tables, row_json
+from kbforge_plugins.sources.rows import NULL, RowMapping, TableName, TableNames, row_json
 
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
 _MOST_ROWS = 1_048_576
@@ -81,15 +81,17 @@ class XlsxSource(Source):
         """Yield one fragment a row."""
         self.counts.clear()
         self.taken.clear()
-        tables = Tables()
+        tables = TableNames()
         for path in inputs:
             table = tables.at(path)
             if self._sheet is not None:
-                table = Table(f"{table.name}/{self._sheet}", table.stem)
+                table = TableName(f"{table.name}/{self._sheet}", table.stem)
             with seekable(path) as file, _opened(file, called(path)) as book:
                 yield from self._read_sheet(book, path, table, on_bad)
 
-    def _read_sheet(self, book: Any, path: str, table: Table, on_bad: OnBad) -> Iterator[Fragment]:
+    def _read_sheet(
+        self, book: Any, path: str, table: TableName, on_bad: OnBad
+    ) -> Iterator[Fragment]:
         sheet = _sheet(book, self._sheet, called(path))
         rows = _rows(sheet, called(path))
         about = f'{quoted(called(path), 400)}: sheet "{quoted(sheet.title, 40)}"'

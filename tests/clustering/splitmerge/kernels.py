@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, RandomDraws
+from kbforge.clustering.batch.splitmerge.clusters import RandomDraws, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
 
-Make = Callable[[Sequence[Fragment], Problem, Grouping, Clusters], SplitMergeKernel]
+Make = Callable[[Sequence[Fragment], Problem, Grouping, SplitMergeGains], SplitMergeKernel]
 
 
 def fixed(table: Any) -> Rotation[Any]:
@@ -32,13 +32,13 @@ def alike(hashes: Sequence[int]) -> Make:
 
 def chain_of(
     make: Make, fragments: Sequence[Fragment], problem: Problem, seed: int = 5
-) -> tuple[Chain, SplitMergeKernel]:
+) -> tuple[MarkovChain, SplitMergeKernel]:
     """A chain that has begun, every fragment by itself."""
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
-    clusters = Clusters(problem.likelihood, fragments, grouping, prior.log_alpha)
+    clusters = SplitMergeGains(problem.likelihood, fragments, grouping, prior.log_alpha)
     kernel = make(fragments, problem, grouping, clusters)
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(seed))
+    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(seed))
     for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain, kernel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.splitmerge.alike import Buckets
-from kbforge.clustering.batch.splitmerge.clusters import Clusters
+from kbforge.clustering.batch.splitmerge.clusters import SplitMergeGains
 from kbforge.contracts import Problem
 from kbforge.testing import UniformLikelihood
 from tests.clustering.splitmerge.kernels import alike
@@ -21,7 +21,7 @@ from tests.profile import examples
 
 def kernel_of(make: Any, n: int) -> Any:
     items, grouping = fragments_of([(float(i),) for i in range(n)]), Grouping(n)
-    clusters = Clusters(UniformLikelihood(), items, grouping, 0.0)
+    clusters = SplitMergeGains(UniformLikelihood(), items, grouping, 0.0)
     return make(items, Problem(UniformLikelihood(), 1.0), grouping, clusters)
 
 
@@ -70,7 +70,7 @@ def test_clusters_follow_the_grouping(seed: int) -> None:
     """Whatever moved: every cluster is drawn by one index, and what splits and merges gain."""
     rng, n = np.random.default_rng(seed), 12
     items, grouping = fragments_of([(float(i),) for i in range(n)]), Grouping(n)
-    clusters = Clusters(UniformLikelihood(), items, grouping, 0.0)
+    clusters = SplitMergeGains(UniformLikelihood(), items, grouping, 0.0)
     grouping.begin([(i,) for i in range(n)])
     clusters.read(range(n))
     clusters.regrouped(())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kbforge import registry
-from kbforge.clustering.batch.chain import Chain
+from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
@@ -22,11 +22,11 @@ from tests.clustering.test_exactness import exact_posterior
 N = 5
 
 
-def chain_of(clusterer: Any, fragments: list[Fragment], problem: Problem) -> Chain:
+def chain_of(clusterer: Any, fragments: list[Fragment], problem: Problem) -> MarkovChain:
     prior = DirichletProcess(problem.alpha)
     grouping = Grouping(len(fragments))
     kernel = clusterer.make_kernel(fragments, problem, grouping, prior.log_alpha)
-    chain = Chain(kernel, grouping, prior, np.random.default_rng(17))
+    chain = MarkovChain(kernel, grouping, prior, np.random.default_rng(17))
     for _ in chain.start([(i,) for i in range(len(fragments))]):
         pass
     return chain

@@ -13,7 +13,7 @@ from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.distortion import AttributeRates
 from kbforge_plugins.likelihoods.attributes.fitting import (
-    Fitted,
+    FittedAttributes,
     concentration_for,
     counted_by_entity,
     fit_labelled,
@@ -25,7 +25,7 @@ from kbforge_plugins.likelihoods.attributes.model import Encoder
 from tests.people import people
 
 
-def fit(fragments: list[Fragment]) -> Fitted:
+def fit(fragments: list[Fragment]) -> FittedAttributes:
     index = Selective()
     index.fit(fragments)
     return fit_unlabelled(fragments, vocabularies_of(fragments), index)

@@ -12,7 +12,13 @@ from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import write_bundle
-from kbforge_plugins.likelihoods.gpt.model import GPT, LanguageModel, SetTokenizer, Shape, to_bundle
+from kbforge_plugins.likelihoods.gpt.model import (
+    GPT,
+    GptShape,
+    LanguageModel,
+    SetTokenizer,
+    to_bundle,
+)
 from kbforge_training.lm.train import train_bpe
 
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart" / "fragments.jsonl"
@@ -29,7 +35,7 @@ def small_model(fragments: Sequence[Fragment], context: int = 256, seed: int = 0
     values = [text for f in fragments for key, of in f.properties.items() for text in (key, *of)]
     tokenizer = SetTokenizer(registry.create("grammars", "canonical-json"), train_bpe(values, 400))
     torch.manual_seed(seed)
-    gpt = GPT(Shape(tokenizer.table.n_tokens, 64, 2, 4, 128, context))
+    gpt = GPT(GptShape(tokenizer.table.n_tokens, 64, 2, 4, 128, context))
     with torch.no_grad():
         for weights in gpt.parameters():
             if weights.dim() > 1:

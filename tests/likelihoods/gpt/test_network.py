@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_plugins.likelihoods.gpt.model import GPT, Shape, rotary, rotate
+from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, rotary, rotate
 from kbforge_training.lm.recipe import read_recipe
 from tests.likelihoods.gpt.reference import Reference
 from tests.profile import examples
@@ -84,7 +84,7 @@ def test_rotary_attention_sees_distances_only() -> None:
 @pytest.mark.parametrize(("name", "count"), [("rebel-8m", 8_833_536), ("small", 2_191_680)])
 def test_recipes_have_the_size_they_promise(name: str, count: int) -> None:
     s = read_recipe(name).shape
-    shape = Shape(1_205, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    shape = GptShape(1_205, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
     with torch.device("meta"):
         counted = sum(p.numel() for p in GPT(shape).parameters())
     assert counted == shape.parameters == count
@@ -99,7 +99,7 @@ def test_embeddings_are_tied_and_there_are_no_biases() -> None:
 
 def test_what_a_block_adds_begins_small_with_depth() -> None:
     torch.manual_seed(0)
-    gpt = GPT(Shape(V, 64, 8, 2, 96))
+    gpt = GPT(GptShape(V, 64, 8, 2, 96))
     for name, p in gpt.named_parameters():
         if p.dim() == 2:
             deep = 4.0 if name.endswith(("attended.weight", "down.weight")) else 1.0
@@ -107,7 +107,7 @@ def test_what_a_block_adds_begins_small_with_depth() -> None:
 
 
 def test_dropout_is_for_training_only() -> None:
-    gpt = GPT(Shape(V, 32, 1, 2, 48), dropout=0.5)
+    gpt = GPT(GptShape(V, 32, 1, 2, 48), dropout=0.5)
     tokens = torch.arange(10).reshape(1, 10)
     assert not torch.equal(gpt.train()(tokens), gpt(tokens))
     assert torch.equal(gpt.eval()(tokens), gpt(tokens))

@@ -22,7 +22,7 @@ from kbforge_training.fitting import run_folder
 from kbforge_training.fitting.run_folder import (
     CHECKPOINT,
     Place,
-    Progress,
+    RunProgress,
     load_checkpoint,
     read_progress,
     save_checkpoint,
@@ -31,7 +31,7 @@ from tests.training.tiny import model
 
 V = 20
 Optimizers = tuple[torch.optim.Optimizer, ...]
-PROGRESS = Progress(3, 1_234, Place(1, 2, 5))
+PROGRESS = RunProgress(3, 1_234, Place(1, 2, 5))
 
 
 def stepped(seed: int, **sizes: int) -> tuple[GPT, Optimizers]:
@@ -73,12 +73,12 @@ def test_everything_comes_back(saved: Path) -> None:
 
 def test_before_the_first_step_there_are_no_moments(tmp_path: Path) -> None:
     gpt = model(V)
-    save_checkpoint(tmp_path, gpt, (torch.optim.AdamW(gpt.parameters()),), Progress())
+    save_checkpoint(tmp_path, gpt, (torch.optim.AdamW(gpt.parameters()),), RunProgress())
     other = model(V, seed=1)
     optimizers = (torch.optim.AdamW(other.parameters()),)
     load_checkpoint(tmp_path, other, optimizers)
     assert same(state(other, optimizers), dict(gpt.named_parameters()))
-    assert read_progress(tmp_path) == Progress()
+    assert read_progress(tmp_path) == RunProgress()
 
 
 def test_a_loaded_optimizer_goes_on_as_the_saved_one(saved: Path) -> None:

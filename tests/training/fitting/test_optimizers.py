@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge_plugins.likelihoods.gpt.model import GPT, Shape
+from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape
 from kbforge_training.fitting.recipes import OPTIMIZERS, make_optimizers, moments
 
-SHAPE = Shape(n_tokens=11, d_model=8, n_layers=2, n_heads=2, d_ff=24, context=16)
+SHAPE = GptShape(n_tokens=11, d_model=8, n_layers=2, n_heads=2, d_ff=24, context=16)
 
 
 def model() -> GPT:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.gpt.model import GPT, SetTokenizer, Shape
+from kbforge_plugins.likelihoods.gpt.model import GPT, GptShape, SetTokenizer
 from kbforge_training.lm.batches import GrammarLoss, cut
 from kbforge_training.lm.data import Entity, SetRule, by_entity
-from kbforge_training.lm.pairs import PairLoss, Pairs
+from kbforge_training.lm.pairs import PairLoss, SetPairs
 from kbforge_training.lm.recipe import read_recipe
 from tests.training import tiny
 from tests.training.tiny import people, read
@@ -42,13 +42,13 @@ def words(part: list[Fragment]) -> set[str]:
 def test_a_part_is_of_one_entity_and_the_pair_says_whether_the_other_is_too(
     entities: list[Entity],
 ) -> None:
-    for pair in Pairs(entities, VIEWS, 1).draw(0, 500):
+    for pair in SetPairs(entities, VIEWS, 1).draw(0, 500):
         assert len(labels(pair.a)) == len(labels(pair.b)) == 1
         assert pair.same == (labels(pair.a) == labels(pair.b))
 
 
 def test_the_parts_of_one_entity_share_no_fragment(entities: list[Entity]) -> None:
-    pairs = [p for p in Pairs(entities, SetRule(), 1).draw(0, 500) if p.same]
+    pairs = [p for p in SetPairs(entities, SetRule(), 1).draw(0, 500) if p.same]
     shared = [p for p in pairs if {f.id for f in p.a} & {f.id for f in p.b}]
     # but where the entity has one fragment only, whose two views they are
     assert all(len(p.a) == len(p.b) == 1 for p in shared)
@@ -56,7 +56,7 @@ def test_the_parts_of_one_entity_share_no_fragment(entities: list[Entity]) -> No
 
 
 def test_half_are_of_one_entity_and_most_others_are_confusable(entities: list[Entity]) -> None:
-    pairs = Pairs(entities, SetRule(), 2).draw(0, 1_000)
+    pairs = SetPairs(entities, SetRule(), 2).draw(0, 1_000)
     others = [p for p in pairs if not p.same]
     assert 420 < len(others) < 580
     confusable = sum(bool(words(p.a) & words(p.b)) for p in others)
@@ -65,22 +65,22 @@ def test_half_are_of_one_entity_and_most_others_are_confusable(entities: list[En
 
 
 def test_a_step_has_its_own_pairs_whenever_they_are_drawn(entities: list[Entity]) -> None:
-    one, other = Pairs(entities, VIEWS, 3), Pairs(entities, VIEWS, 3)
+    one, other = SetPairs(entities, VIEWS, 3), SetPairs(entities, VIEWS, 3)
     other.draw(5, 10)
     assert one.draw(7, 10) == other.draw(7, 10)
     assert one.draw(7, 10) != one.draw(8, 10)
-    assert one.draw(7, 10) != Pairs(entities, VIEWS, 4).draw(7, 10)
+    assert one.draw(7, 10) != SetPairs(entities, VIEWS, 4).draw(7, 10)
 
 
 def test_a_single_entity_has_only_pairs_of_itself(entities: list[Entity]) -> None:
-    assert all(pair.same for pair in Pairs(entities[:1], VIEWS, 0).draw(0, 50))
+    assert all(pair.same for pair in SetPairs(entities[:1], VIEWS, 0).draw(0, 50))
 
 
 def test_gains_are_those_of_the_sets_one_by_one(
     entities: list[Entity], tokenizer: SetTokenizer
 ) -> None:
     torch.manual_seed(0)
-    gpt = GPT(Shape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
+    gpt = GPT(GptShape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
     loss = GrammarLoss(tokenizer.table, CPU)
 
     def log_marginal(fragments: list[Fragment]) -> float:
@@ -88,7 +88,7 @@ def test_gains_are_those_of_the_sets_one_by_one(
         (batch,) = cut([(tokens, 1)], 4_096)
         return -float(loss(gpt, batch).detach())
 
-    pairs = Pairs(entities, VIEWS, 4).draw(0, 40)
+    pairs = SetPairs(entities, VIEWS, 4).draw(0, 40)
     expected = [log_marginal([*p.a, *p.b]) - log_marginal(p.a) - log_marginal(p.b) for p in pairs]
     with torch.inference_mode():
         found = PairLoss(loss, tokenizer, 5.0, 96).gains(gpt, pairs)
@@ -105,9 +105,9 @@ def test_its_gradient_learns_pairs_by_heart(
     entities: list[Entity], tokenizer: SetTokenizer
 ) -> None:
     torch.manual_seed(0)
-    gpt = GPT(Shape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
+    gpt = GPT(GptShape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
     loss = PairLoss(GrammarLoss(tokenizer.table, CPU), tokenizer, 0.0, 96)
-    pairs = Pairs(entities, SetRule(), 5).draw(0, 16)
+    pairs = SetPairs(entities, SetRule(), 5).draw(0, 16)
     optimizer = torch.optim.AdamW(gpt.parameters(), lr=1e-2)
     values = []
     for _ in range(60):

@@ -27,7 +27,7 @@ from kbforge.interrupts import deferred
 from kbforge_training.fitting.recipes import Schedule, learning_rate, make_optimizers
 from kbforge_training.fitting.run_folder import (
     Place,
-    Progress,
+    RunProgress,
     load_checkpoint,
     read_progress,
     save_checkpoint,
@@ -63,7 +63,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LoopSettings:
     """What a run does beside learning; changing it does not change the weights.
 
     Attributes:
@@ -142,7 +142,7 @@ class Loop(Generic[M, B]):
         dev: Sequence[B],
         loss: Callable[[M, B], Tensor],
         schedule: Schedule,
-        settings: Settings,
+        settings: LoopSettings,
         pairs: SideLoss[M] | None = None,
     ) -> None:
         self._model = model
@@ -157,7 +157,7 @@ class Loop(Generic[M, B]):
         )
         on_gpu = settings.device.type == "cuda"
         self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
-        self._done = Progress()
+        self._done = RunProgress()
 
     def run(self, on_step: Callable[[Step], None] | None = None) -> Step:
         """Train to the end of the schedule, from the checkpoint in the folder if there is one.
@@ -209,7 +209,7 @@ class Loop(Generic[M, B]):
                 group["lr"] = rate
         torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
         nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
-        self._done = Progress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
+        self._done = RunProgress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
         due = self._done.step % self._settings.validate_every == 0
         over = self._done.tokens >= self._schedule.tokens
         return Step(

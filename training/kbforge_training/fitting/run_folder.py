@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run has come.
 
     Attributes:
@@ -63,7 +63,10 @@ class Progress:
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Progress
+    folder: Path,
+    model: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    progress: RunProgress,
 ) -> None:
     """Write a checkpoint.
 
@@ -91,7 +94,7 @@ def save_checkpoint(
         ) from error
 
 
-def read_progress(folder: Path) -> Progress | None:
+def read_progress(folder: Path) -> RunProgress | None:
     """How far the checkpoint in a folder had come, None if there is none.
 
     Raises:
@@ -108,7 +111,7 @@ def read_progress(folder: Path) -> Progress | None:
         raise _damaged(path, str(error)) from error
     try:
         found = json.loads(metadata.get("progress", "null"))
-        progress = Progress(found["step"], found["tokens"], Place(**found["place"]))
+        progress = RunProgress(found["step"], found["tokens"], Place(**found["place"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(path, "it does not say how far its run had come") from error
     numbers = (progress.step, progress.tokens, *dataclasses.astuple(progress.place))
@@ -181,7 +184,7 @@ def _foreign(path: Path, what: str) -> ModelError:
     return ModelError(f"{quoted(str(path), 400)} belongs to another model: {what}")
 
 
-def going_on(progress: Progress, total: int, unit: str) -> str:
+def going_on(progress: RunProgress, total: int, unit: str) -> str:
     """That a run goes on from its checkpoint.
 
     Args:

@@ -48,7 +48,7 @@ class PairRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SetPair:
     """Two sets and whether they are of one entity."""
 
     a: list[Fragment]
@@ -56,7 +56,7 @@ class Pair:
     same: bool
 
 
-class Pairs:
+class SetPairs:
     """Pairs of a run, each step's a function of the seed and the step's number.
 
     Args:
@@ -76,12 +76,12 @@ class Pairs:
             for word in _words(entity):
                 self._words.setdefault(word, []).append(number)
 
-    def draw(self, step: int, n: int) -> list[Pair]:
+    def draw(self, step: int, n: int) -> list[SetPair]:
         """The n pairs of a step."""
         rng = np.random.default_rng([self._seed, step, n])
         return [self._pair(rng) for _ in range(n)]
 
-    def _pair(self, rng: np.random.Generator) -> Pair:
+    def _pair(self, rng: np.random.Generator) -> SetPair:
         from_several = bool(self._several) and rng.random() < 0.5
         first = (
             self._several[rng.integers(len(self._several))]
@@ -92,15 +92,17 @@ class Pairs:
             return self._one(self._entities[first], rng)
         second = self._other(first, rng)
         # equal parts say nothing, whoever they are of
-        return Pair(self._part(first, rng), self._part(second, rng), second == first)
+        return SetPair(self._part(first, rng), self._part(second, rng), second == first)
 
-    def _one(self, entity: Entity, rng: np.random.Generator) -> Pair:
+    def _one(self, entity: Entity, rng: np.random.Generator) -> SetPair:
         if len(entity) == 1:  # two views of it
-            return Pair(self._views(entity, rng), self._views(entity, rng), same=True)
+            return SetPair(self._views(entity, rng), self._views(entity, rng), same=True)
         size = int(rng.integers(2, min(len(entity), 2 * _LARGEST_PART) + 1))
         chosen = [entity[i] for i in rng.permutation(len(entity))[:size]]
         middle = int(rng.integers(1, len(chosen)))
-        return Pair(self._views(chosen[:middle], rng), self._views(chosen[middle:], rng), same=True)
+        return SetPair(
+            self._views(chosen[:middle], rng), self._views(chosen[middle:], rng), same=True
+        )
 
     def _part(self, number: int, rng: np.random.Generator) -> list[Fragment]:
         entity = self._entities[number]
@@ -144,13 +146,13 @@ class PairLoss:
         self._offset = offset
         self._context = context
 
-    def __call__(self, model: GPT, pairs: Sequence[Pair]) -> Tensor:
+    def __call__(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
         """A scalar, in nats a pair."""
         gains = self.gains(model, pairs)
         same = torch.tensor([float(pair.same) for pair in pairs], device=gains.device)
         return F.binary_cross_entropy_with_logits(gains - self._offset, same)
 
-    def gains(self, model: GPT, pairs: Sequence[Pair]) -> Tensor:
+    def gains(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
         """L(A + B) - L(A) - L(B), in nats, [pairs]."""
         sets = [part for pair in pairs for part in ([*pair.a, *pair.b], pair.a, pair.b)]
         rows = [
@@ -170,7 +172,7 @@ class PairLoss:
 class LearnPairs:
     """The pairs of a run with their loss, as a training loop asks for it."""
 
-    pairs: Pairs
+    pairs: SetPairs
     loss: PairLoss
     rule: PairRule
 

@@ -33,7 +33,7 @@ from kbforge_training.lm.pairs import PairRule
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class ModelSizes:
     """Sizes of the model; see `gpt.Shape`."""
 
     d_model: int
@@ -50,7 +50,7 @@ class Recipe:
     description: str
     grammar: str
     pieces: int
-    shape: Sizes
+    shape: ModelSizes
     sets: SetRule
     schedule: Schedule
     pairs: PairRule = dataclasses.field(default_factory=PairRule)
@@ -71,7 +71,7 @@ def read_recipe(name_or_path: str) -> Recipe:
 
 
 def _recipe(table: Mapping[str, Any], where: str) -> Recipe:
-    sections: dict[str, type[Any]] = {"shape": Sizes, "sets": SetRule, "schedule": Schedule}
+    sections: dict[str, type[Any]] = {"shape": ModelSizes, "sets": SetRule, "schedule": Schedule}
     if "pairs" in table:
         sections["pairs"] = PairRule
     recipe = from_table(Recipe, table, sections, where)

@@ -38,15 +38,15 @@ from kbforge.models.resolve import require_device
 from kbforge_plugins.likelihoods.gpt.model import (
     GPT,
     TOKENIZER,
+    GptShape,
     LanguageModel,
     SetTokenizer,
-    Shape,
     to_bundle,
     untrained,
 )
 from kbforge_plugins.likelihoods.ngram import COUNTS_FILE, NgramCounts
 from kbforge_plugins.likelihoods.weights import weights_of
-from kbforge_training.fitting.loop import Loop, Settings, Step
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture
 from kbforge_training.fitting.recipes import Schedule
 from kbforge_training.fitting.run_folder import (
@@ -59,8 +59,8 @@ from kbforge_training.fitting.run_folder import (
 )
 from kbforge_training.lm.batches import Batches, GrammarLoss, dev_batches
 from kbforge_training.lm.data import Data, Entity, Examples, examples_of
-from kbforge_training.lm.pairs import LearnPairs, PairLoss, Pairs
-from kbforge_training.lm.recipe import Recipe, Sizes
+from kbforge_training.lm.pairs import LearnPairs, PairLoss, SetPairs
+from kbforge_training.lm.recipe import ModelSizes, Recipe
 
 
 def train_bpe(values: Iterable[str], size: int) -> Tokenizer:
@@ -199,7 +199,7 @@ def train_lm(
             say(going_on(progress, recipe.schedule.tokens, "tokens"))
         tokenizer = _tokenizer(work, data.start, examples.fragments, recipe)
         on = torch.device(device)
-        settings = Settings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
+        settings = LoopSettings(work, on, checkpoint_seconds, _validate_every(recipe.schedule))
         gpt = _first_weights(data.start, tokenizer, recipe).to(on)
         last = _fit(gpt, examples, tokenizer, recipe, settings, on_step)
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
@@ -250,7 +250,7 @@ def _shaped_like(start: LanguageModel, recipe: Recipe) -> Recipe:
     """The recipe with what a model to begin with has decided: sizes and grammar."""
     sizes = dataclasses.asdict(start.gpt.shape)
     del sizes["n_tokens"]
-    return replace(recipe, shape=Sizes(**sizes), grammar=start.tokenizer.grammar.name)
+    return replace(recipe, shape=ModelSizes(**sizes), grammar=start.tokenizer.grammar.name)
 
 
 def _tokenizer(
@@ -278,7 +278,7 @@ def _tokenizer(
 
 def _first_weights(start: LanguageModel | None, tokenizer: SetTokenizer, recipe: Recipe) -> GPT:
     s, schedule = recipe.shape, recipe.schedule
-    shape = Shape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
+    shape = GptShape(tokenizer.table.n_tokens, s.d_model, s.n_layers, s.n_heads, s.d_ff, s.context)
     torch.manual_seed(schedule.seed)
     gpt = GPT(shape, schedule.dropout)
     if start is not None:
@@ -291,7 +291,7 @@ def _fit(
     examples: Examples,
     tokenizer: SetTokenizer,
     recipe: Recipe,
-    settings: Settings,
+    settings: LoopSettings,
     on_step: Callable[[Step], None] | None,
 ) -> Step:
     """Train the model in place; returns the last step."""
@@ -301,7 +301,7 @@ def _fit(
     learn = None
     if recipe.pairs.weight:
         learn = LearnPairs(
-            Pairs(examples.entities, recipe.sets, seed),
+            SetPairs(examples.entities, recipe.sets, seed),
             PairLoss(loss, tokenizer, recipe.pairs.offset, context),
             recipe.pairs,
         )

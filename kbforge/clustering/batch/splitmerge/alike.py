@@ -87,7 +87,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.batch.grouping import Grouping
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import IntArray
 
@@ -140,7 +140,7 @@ class Rotation(Generic[Table]):
         self._tables: deque[Table] = deque(maxlen=kept)
         self._moves = 0
 
-    def next(self, draws: Draws) -> Table:
+    def next(self, draws: RandomChoices) -> Table:
         """The table of the next move."""
         if self._moves % self._every == 0:
             self._tables.append(self._make(draws.below(_SEEDS)))
@@ -153,7 +153,7 @@ Given = TypeVar("Given")
 _LOG_2 = math.log(2)
 
 
-class Parted(NamedTuple):
+class BucketSplit(NamedTuple):
     """A smart split: the cluster's slot, and its parts."""
 
     slot: int
@@ -165,11 +165,13 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
     """A kernel with these four moves; whoever subclasses it writes the smart ones."""
 
     @abstractmethod
-    def given(self, draws: Draws) -> Given:
+    def given(self, draws: RandomChoices) -> Given:
         """What the next move depends on; it must not depend on the grouping."""
 
     @abstractmethod
-    def smart_split(self, grouping: Grouping, given: Given, draws: Draws) -> Parted | None:
+    def smart_split(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> BucketSplit | None:
         """A cluster that could be two; None: there is none."""
 
     @abstractmethod
@@ -177,20 +179,24 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
         """log of the probability that `smart_split` gives these parts of C, -inf if never."""
 
     @abstractmethod
-    def smart_merge(self, grouping: Grouping, given: Given, draws: Draws) -> tuple[int, int] | None:
+    def smart_merge(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> tuple[int, int] | None:
         """The slots of two clusters that could be one; None: there are none."""
 
     @abstractmethod
     def log_merge(self, a: IntArray, b: IntArray, given: Given) -> float:
         """log of the probability that `smart_merge` gives these clusters, -inf if never."""
 
-    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         """One of the four moves."""
         given = self.given(draws)
         moves = self._split_smartly, self._merge_dumbly, self._merge_smartly, self._split_dumbly
         return moves[draws.below(4)](grouping, given, draws)
 
-    def _split_smartly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+    def _split_smartly(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> Suggestion | None:
         found = self.smart_split(grouping, given, draws)
         if found is None:
             return None
@@ -198,7 +204,9 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
         there = self.log_split(found.a, found.b, given)
         return self.splitting(grouping, *found, back - there)
 
-    def _merge_dumbly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+    def _merge_dumbly(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> Suggestion | None:
         slots = any_two(self._clusters, draws)
         if slots is None:
             return None
@@ -208,7 +216,9 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
             return None
         return self.merging(grouping, slots, (a, b), back - log_dumb_merge(self._clusters.n))
 
-    def _merge_smartly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+    def _merge_smartly(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> Suggestion | None:
         slots = self.smart_merge(grouping, given, draws)
         if slots is None:
             return None
@@ -216,7 +226,9 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
         back = log_dumb_split(len(a) + len(b), self._clusters.n - 1)
         return self.merging(grouping, slots, (a, b), back - self.log_merge(a, b, given))
 
-    def _split_dumbly(self, grouping: Grouping, given: Given, draws: Draws) -> Suggestion | None:
+    def _split_dumbly(
+        self, grouping: Grouping, given: Given, draws: RandomChoices
+    ) -> Suggestion | None:
         found = any_parts(self._clusters, draws)
         if found is None:
             return None
@@ -227,7 +239,7 @@ class SmartDumb(SplitMergeKernel, Generic[Given]):
         return self.splitting(grouping, *found, back - log_dumb_split(size, self._clusters.n))
 
 
-def any_two(clusters: Clusters, draws: Draws) -> tuple[int, int] | None:
+def any_two(clusters: SplitMergeGains, draws: RandomChoices) -> tuple[int, int] | None:
     """The slots of two clusters, any pair as likely; None if there is but one."""
     if clusters.n < 2:
         return None
@@ -235,14 +247,14 @@ def any_two(clusters: Clusters, draws: Draws) -> tuple[int, int] | None:
     return clusters.slot(first), clusters.slot(second + (second >= first))
 
 
-def any_parts(clusters: Clusters, draws: Draws) -> Parted | None:
+def any_parts(clusters: SplitMergeGains, draws: RandomChoices) -> BucketSplit | None:
     """A cluster and a coin for each of its fragments; None if all of these fall alike."""
     slot = clusters.slot(draws.below(clusters.n))
     members = clusters.members(slot)
     if len(members) < 2:
         return None
     heads = draws.coins(len(members))
-    parted = Parted(slot, members[heads], members[~heads])
+    parted = BucketSplit(slot, members[heads], members[~heads])
     return parted if len(parted.a) and len(parted.b) else None
 
 
@@ -267,15 +279,17 @@ class AlikeKernel(SmartDumb[Buckets]):
     """
 
     def __init__(
-        self, clusters: Clusters, tables: Rotation[Buckets], moves: int | None = None
+        self, clusters: SplitMergeGains, tables: Rotation[Buckets], moves: int | None = None
     ) -> None:
         super().__init__(clusters, moves=moves)
         self._tables = tables
 
-    def given(self, draws: Draws) -> Buckets:
+    def given(self, draws: RandomChoices) -> Buckets:
         return self._tables.next(draws)
 
-    def smart_split(self, grouping: Grouping, given: Buckets, draws: Draws) -> Parted | None:
+    def smart_split(
+        self, grouping: Grouping, given: Buckets, draws: RandomChoices
+    ) -> BucketSplit | None:
         u = draws.below(grouping.n_fragments)
         slot = grouping.slot_of[u]
         if len(grouping.members[slot]) < 2:
@@ -283,7 +297,7 @@ class AlikeKernel(SmartDumb[Buckets]):
         members = self._clusters.members(slot)
         inside = given.number[members] == given.number[u]
         a, b = members[inside], members[~inside]
-        return Parted(slot, a, b) if len(b) else None
+        return BucketSplit(slot, a, b) if len(b) else None
 
     def log_split(self, a: IntArray, b: IntArray, given: Buckets) -> float:
         in_a, in_b = given.number[a], given.number[b]
@@ -292,7 +306,7 @@ class AlikeKernel(SmartDumb[Buckets]):
         return math.log(leading / len(given.number)) if leading else -np.inf
 
     def smart_merge(
-        self, grouping: Grouping, given: Buckets, draws: Draws
+        self, grouping: Grouping, given: Buckets, draws: RandomChoices
     ) -> tuple[int, int] | None:
         u = draws.below(grouping.n_fragments)
         others = int(given.size[given.number[u]]) - 1

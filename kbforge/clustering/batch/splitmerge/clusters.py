@@ -39,7 +39,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.models.score_cache import SetScores
 
 
-class Draws(Protocol):
+class RandomChoices(Protocol):
     """Choices, each independent of all others."""
 
     def below(self, n: int) -> int:
@@ -70,30 +70,30 @@ class RandomDraws:
         self._rng = rng
 
     def below(self, n: int) -> int:
-        """See `Draws`; a double is random enough, and much faster than an exact draw."""
+        """See `RandomChoices`; a double is random enough, and much faster than an exact draw."""
         return int(self._rng.random() * n)
 
     def happens(self, p: float) -> bool:
-        """See `Draws`."""
+        """See `RandomChoices`."""
         return bool(self._rng.random() < p)
 
     def coins(self, n: int) -> NDArray[np.bool_]:
-        """See `Draws`."""
+        """See `RandomChoices`."""
         return self._rng.random(n) < 0.5
 
     def index(self, log_weights: FloatArray) -> int:
-        """See `Draws`."""
+        """See `RandomChoices`."""
         cumulative = np.exp(log_weights - log_weights.max()).cumsum()
         u = self._rng.random() * cumulative[-1]
         return int(cumulative.searchsorted(u, side="right"))
 
     def shuffled(self, items: Sequence[int]) -> list[int]:
-        """See `Draws`."""
+        """See `RandomChoices`."""
         order: list[int] = self._rng.permutation(np.asarray(items, dtype=np.int64)).tolist()
         return order
 
 
-class Clusters:
+class SplitMergeGains:
     """L of the clusters and of parts of them, and a cluster drawn at random.
 
     It follows the grouping as any model does (`grouping_model.Follower`).

@@ -26,7 +26,7 @@ import numpy as np
 from kbforge.clustering.batch.chain import GibbsKernel, Kernel
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import STAY, Follower, Move, merge, split
-from kbforge.clustering.batch.splitmerge.clusters import Clusters, Draws, RandomDraws
+from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, RandomDraws, SplitMergeGains
 from kbforge.contracts import IntArray
 
 
@@ -76,19 +76,21 @@ class SplitMergeKernel(Kernel):
 
     """
 
-    def __init__(self, clusters: Clusters, *others: Follower, moves: int | None = None) -> None:
+    def __init__(
+        self, clusters: SplitMergeGains, *others: Follower, moves: int | None = None
+    ) -> None:
         super().__init__(clusters, *others)
         self._clusters, self._moves = clusters, moves
 
     @abstractmethod
-    def suggest(self, grouping: Grouping, draws: Draws) -> Suggestion | None:
+    def suggest(self, grouping: Grouping, draws: RandomChoices) -> Suggestion | None:
         """A split or a merge; None: there is none this time, and everything stays."""
 
     def propose(self, grouping: Grouping, rng: np.random.Generator) -> Move:
         """A suggestion, if it is followed."""
         return self.decided(grouping, RandomDraws(rng))
 
-    def decided(self, grouping: Grouping, draws: Draws) -> Move:
+    def decided(self, grouping: Grouping, draws: RandomChoices) -> Move:
         """A suggestion, if it is followed; else STAY."""
         suggestion = self.suggest(grouping, draws)
         if suggestion is None or suggestion.log_ratio == -np.inf:

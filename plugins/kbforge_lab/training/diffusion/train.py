@@ -29,7 +29,7 @@ from kbforge_lab.training.diffusion.simulated_sets import (
     standard_of,
     truth,
 )
-from kbforge_training.fitting.loop import Loop, Settings, Step
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step
 from kbforge_training.fitting.loss_plot import metrics_and_picture
 from kbforge_training.fitting.run_folder import (
     alone_in,
@@ -98,7 +98,7 @@ def train_diffusion(
     with alone_in(work):
         if progress := read_progress(work):
             say(going_on(progress, recipe.schedule.tokens, "points"))
-        settings = Settings(work, torch.device(device), checkpoint_seconds, _every(recipe))
+        settings = LoopSettings(work, torch.device(device), checkpoint_seconds, _every(recipe))
         model, last, entropy = _fit(recipe, settings, on_step, say)
         write_bundle(
             folder, to_bundle(model, {"simulated": "circles"}, metrics_and_picture(work, say))
@@ -114,7 +114,10 @@ def train_diffusion(
 
 
 def _fit(
-    recipe: DiffusionRecipe, settings: Settings, on_step: Callable[[Step], None] | None, say: Say
+    recipe: DiffusionRecipe,
+    settings: LoopSettings,
+    on_step: Callable[[Step], None] | None,
+    say: Say,
 ) -> tuple[SetDiffusion, Step, float]:
     """The trained model, the last step, and the entropy of what it was validated on."""
     schedule, s, circles = recipe.schedule, recipe.shape, recipe.circles

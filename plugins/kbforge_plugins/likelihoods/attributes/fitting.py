@@ -332,7 +332,7 @@ _START_SIZE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedAttributes:
     """What was learned.
 
     Attributes:
@@ -373,7 +373,7 @@ def fit_unlabelled(
     vocabularies: dict[str, Vocabulary],
     index: CandidateIndex,
     given: Rates | None = None,
-) -> Fitted:
+) -> FittedAttributes:
     """Learn from the fragments that will be clustered.
 
     Args:
@@ -409,21 +409,21 @@ def fit_unlabelled(
         alpha = concentration_for(len(fragments), entities)
         if abs(entities - before) < _SETTLED * before:
             break
-    return Fitted(vocabularies, rates, alpha, len(sample))
+    return FittedAttributes(vocabularies, rates, alpha, len(sample))
 
 
 def fit_labelled(
     fragments: Sequence[Fragment],
     clusters: Sequence[Cluster],
     vocabularies: dict[str, Vocabulary],
-) -> Fitted:
+) -> FittedAttributes:
     """Learn from gold clusters of the fragments."""
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in fragments]
     vocabularies = counted_by_entity(vocabularies, records, clusters)
     rates = rates_of(vocabularies, records, clusters)
     n = sum(map(len, clusters))
-    return Fitted(vocabularies, rates, concentration_for(n, len(clusters)), n)
+    return FittedAttributes(vocabularies, rates, concentration_for(n, len(clusters)), n)
 
 
 def most_entities(contents: Contents) -> float:

@@ -28,7 +28,11 @@ from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader, together
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.attributes.distortion import Rates, from_toml, to_toml
-from kbforge_plugins.likelihoods.attributes.fitting import Fitted, fit_unlabelled, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.fitting import (
+    FittedAttributes,
+    fit_unlabelled,
+    vocabularies_of,
+)
 from kbforge_plugins.likelihoods.attributes.kinds import counts_of, normalised
 from kbforge_plugins.likelihoods.attributes.model import (
     AttributeModel,
@@ -78,7 +82,7 @@ class Attributes(ConjugateLikelihood):
         self._model = AttributeModel(vocabularies, self.rates)
 
     @classmethod
-    def trained(cls, fitted: Fitted) -> Self:
+    def trained(cls, fitted: FittedAttributes) -> Self:
         """A model of which `fit` leaves the rates as they are."""
         model = cls()
         model.default_alpha = fitted.alpha

@@ -70,7 +70,7 @@ class Encoder:
         return known[raw]
 
 
-class Seen:
+class EncodedRecord:
     """A fragment, and its record once somebody asks for it.
 
     Args:
@@ -93,7 +93,7 @@ class Seen:
         return self._record
 
 
-class _Held:
+class _ClusterUrns:
     """A cluster: its urns, or what it grew from, until somebody asks for them.
 
     Most clusters that a step makes are in no question afterwards, and few of a subproblem that is
@@ -105,8 +105,8 @@ class _Held:
     def __init__(
         self,
         urns: list[Urn | None] | None,
-        grown_from: _Held | None = None,
-        x: Seen | None = None,
+        grown_from: _ClusterUrns | None = None,
+        x: EncodedRecord | None = None,
     ) -> None:
         self._urns, self._from, self._x = urns, grown_from, x
 
@@ -114,7 +114,7 @@ class _Held:
         """By attribute; None where no fragment states it."""
         if self._urns is None:
             records: list[Record] = []
-            below: _Held | None = self
+            below: _ClusterUrns | None = self
             while below is not None and below._urns is None:
                 assert below._x is not None, "a cluster without urns has grown"
                 records.append(below._x.record)
@@ -142,46 +142,46 @@ class AttributeTable(LiveClusters):
 
     def __init__(self, encoder: Encoder, urns: Sequence[Urns]) -> None:
         self._encoder, self._urns = encoder, urns
-        self._clusters: list[_Held | None] = []
+        self._clusters: list[_ClusterUrns | None] = []
         self._out: FloatArray = np.zeros(0)
 
-    def encode(self, fragment: Fragment) -> Seen:
-        return Seen(self._encoder, fragment)
+    def encode(self, fragment: Fragment) -> EncodedRecord:
+        return EncodedRecord(self._encoder, fragment)
 
-    def log_predictive(self, x: Seen, slots: int) -> FloatArray:
+    def log_predictive(self, x: EncodedRecord, slots: int) -> FloatArray:
         if len(self._out) < slots:
             self._out = np.zeros(capacity_for(slots, len(self._out)))
         live = [s for s, held in enumerate(self._clusters[:slots]) if held is not None]
         self._out[live] = self._gains(x.record, live)
         return self._out[:slots]
 
-    def log_predictive_of(self, x: Seen, slots: IntArray) -> FloatArray:
+    def log_predictive_of(self, x: EncodedRecord, slots: IntArray) -> FloatArray:
         return np.array(self._gains(x.record, slots.tolist()))
 
-    def log_predictive_new(self, x: Seen) -> float:
+    def log_predictive_new(self, x: EncodedRecord) -> float:
         return _log_marginal(self.joined(None, x.record))
 
-    def extend(self, x: Seen, parents: IntArray, children: IntArray) -> None:
+    def extend(self, x: EncodedRecord, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
         if top >= len(self._clusters):
             self._clusters.extend([None] * (top + 1 - len(self._clusters)))
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
             below = self._clusters[parent] if parent >= 0 else None
-            self._clusters[child] = _Held(None, below, x)
+            self._clusters[child] = _ClusterUrns(None, below, x)
 
     def release(self, slots: IntArray) -> None:
         for slot in slots.tolist():
             self._clusters[slot] = None
 
-    def log_predictive_held(self, x: Seen, slot: int) -> float:
+    def log_predictive_held(self, x: EncodedRecord, slot: int) -> float:
         held = self._held(slot)
         return _log_marginal(held) - _log_marginal(_left(held, x.record))
 
-    def add(self, x: Seen, slot: int) -> None:
-        self._clusters[slot] = _Held(self.joined(self._held(slot), x.record))
+    def add(self, x: EncodedRecord, slot: int) -> None:
+        self._clusters[slot] = _ClusterUrns(self.joined(self._held(slot), x.record))
 
-    def remove(self, x: Seen, slot: int) -> None:
-        self._clusters[slot] = _Held(_left(self._held(slot), x.record))
+    def remove(self, x: EncodedRecord, slot: int) -> None:
+        self._clusters[slot] = _ClusterUrns(_left(self._held(slot), x.record))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         own = self._held(slot)
@@ -196,7 +196,7 @@ class AttributeTable(LiveClusters):
         return np.array([self._merge_ratio(own, self._held(s)) for s in slots.tolist()])
 
     def merge(self, slot: int, into: int) -> None:
-        self._clusters[into] = _Held(self._together(self._held(slot), self._held(into)))
+        self._clusters[into] = _ClusterUrns(self._together(self._held(slot), self._held(into)))
         self._clusters[slot] = None
 
     def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
@@ -215,11 +215,11 @@ class AttributeTable(LiveClusters):
             for urns, urn, other in zip(self._urns, held, others, strict=True)
         ]
 
-    def log_marginal(self, seen: Sequence[Seen]) -> float:
+    def log_marginal(self, seen: Sequence[EncodedRecord]) -> float:
         """L of a set of fragments, in nats; nothing in the table changes."""
         return _log_marginal(self.holding([x.record for x in seen]))
 
-    def contributions(self, x: Seen, cluster: Sequence[Seen]) -> dict[int, float]:
+    def contributions(self, x: EncodedRecord, cluster: Sequence[EncodedRecord]) -> dict[int, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by index of each attribute that both have."""
         held, alone = self.holding([y.record for y in cluster]), self.joined(None, x.record)
         joined = self.joined(held, x.record)

@@ -59,7 +59,7 @@ _LAST_LETTER = 0x10FFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class VocabularyTotals:
     """What base probabilities are made of.
 
     Attributes:
@@ -77,7 +77,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tables:
+class VocabularyTables:
     """Values and their features by digest.
 
     Attributes:
@@ -106,7 +106,7 @@ class Tables:
         return held
 
 
-NO_TABLES = Tables(
+NO_TABLES = VocabularyTables(
     nowhere(),
     np.zeros(0, np.int32),
     np.zeros(0),
@@ -128,7 +128,7 @@ def tables_of(
     base: Sequence[float],
     features: Mapping[tuple[int, str], float],
     holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
-) -> Tables:
+) -> VocabularyTables:
     """The tables of a vocabulary.
 
     Args:
@@ -148,7 +148,7 @@ def tables_of(
         lists = [sorted(holders.get(known[i], ())) for i in ranked.tolist()]
         starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         held = np.fromiter((u for part in lists for u in part), np.int32, int(starts[-1]))
-    return Tables(
+    return VocabularyTables(
         Places(digests[order]),
         order.astype(np.int32),
         np.array(base, np.float64),
@@ -159,7 +159,7 @@ def tables_of(
     )
 
 
-def to_kept(totals: Totals, tables: Tables) -> Kept:
+def to_kept(totals: VocabularyTotals, tables: VocabularyTables) -> Kept:
     """Totals and tables as they are stored."""
     letters = sorted(totals.letters.items())
     return Kept(
@@ -178,7 +178,7 @@ def to_kept(totals: Totals, tables: Tables) -> Kept:
     )
 
 
-def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[Totals, Tables]:
+def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[VocabularyTotals, VocabularyTables]:
     """What `to_kept` made.
 
     Args:
@@ -210,13 +210,13 @@ def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[Totals, Tables]:
     total = int(starts[-1]) if titles else 0
     holders = read.array("holders", np.int32, total, least=0, most=n - 1)
     return (
-        Totals(
+        VocabularyTotals(
             dict(zip(map(chr, letters.tolist()), letter_counts.tolist(), strict=True)),
             n,
             fields.within("observed", 0.0, 2.0**53),
             fields.within("discounted", 0.0, 2.0**53),
         ),
-        Tables(Places(values), number, base, Places(features), mass, starts, holders),
+        VocabularyTables(Places(values), number, base, Places(features), mass, starts, holders),
     )
 
 
@@ -339,7 +339,7 @@ class Vocabulary:
     _names: dict[str, int]
     _number: dict[str, int]
     _spelling: array[float]
-    _stated: _Stated
+    _stated: _FeatureMasses
     _pairs: list[tuple[int, int]]
 
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
@@ -353,7 +353,7 @@ class Vocabulary:
             self.words = list(map(self._words_among, self.features))
         self._spelling = array("d", map(self._spelled, self.values))
         self.base = list(map(self._counted_base, self.counts.values(), self._spelling))
-        self._stated = _Stated.of(self.features)
+        self._stated = _FeatureMasses.of(self.features)
         self.mass = self._stated.masses(self.base, len(self._feature_number))
         if kind == "title":
             word = self._names["word"]
@@ -432,7 +432,7 @@ class Vocabulary:
             tables = tables_of(self.values[:n], self.base[:n], counted, holders)
         return to_kept(self._totals, tables)
 
-    def _begin(self, kind: Kind, totals: Totals, tables: Tables) -> None:
+    def _begin(self, kind: Kind, totals: VocabularyTotals, tables: VocabularyTables) -> None:
         self.kind, self._totals, self._tables = kind, totals, tables
         self.values = []
         self.base = []
@@ -441,7 +441,7 @@ class Vocabulary:
         self.mass = []
         self.titles = None
         self._number = {}
-        self._spelling, self._stated = array("d"), _Stated.of(())
+        self._spelling, self._stated = array("d"), _FeatureMasses.of(())
         self._pairs = []
         self._feature_number: dict[tuple[int, str], int] = {}
         self._place: list[int] = []
@@ -549,7 +549,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Stated:
+class _FeatureMasses:
     """The features of counted values, value after value.
 
     Attributes:
@@ -562,7 +562,7 @@ class _Stated:
     sizes: NDArray[np.int32]
 
     @classmethod
-    def of(cls, features: Sequence[tuple[tuple[int, int], ...]]) -> _Stated:
+    def of(cls, features: Sequence[tuple[tuple[int, int], ...]]) -> _FeatureMasses:
         sizes = np.fromiter(map(len, features), np.int32, len(features))
         flat = (number for of_value in features for _, number in of_value)
         return cls(np.fromiter(flat, np.int32, int(sizes.sum())), sizes)
@@ -575,6 +575,6 @@ class _Stated:
         return masses
 
 
-def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> Totals:
+def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> VocabularyTotals:
     discounts = (min(n, 1.0) * _DISCOUNT for n in counts.values())
-    return Totals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))
+    return VocabularyTotals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))

@@ -192,7 +192,7 @@ _EPSILON = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GptShape:
     """Sizes of a model.
 
     Attributes:
@@ -222,11 +222,11 @@ class Shape:
 class GPT(nn.Module):
     """Hidden states and next-token logits of token sequences."""
 
-    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+    def __init__(self, shape: GptShape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape = shape
         self.embedding = nn.Embedding(shape.n_tokens, shape.d_model)
-        self.blocks = nn.ModuleList(Block(shape, dropout) for _ in range(shape.n_layers))
+        self.blocks = nn.ModuleList(DecoderBlock(shape, dropout) for _ in range(shape.n_layers))
         self.norm = nn.RMSNorm(shape.d_model, eps=_EPSILON)
         self.dropout = dropout
         self.apply(self._initialise)
@@ -256,10 +256,10 @@ class Addition(nn.Linear):
     """The last layer of what a block adds to the stream."""
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """x + attention(norm(x)), then x + feed_forward(norm(x))."""
 
-    def __init__(self, shape: Shape, dropout: float) -> None:
+    def __init__(self, shape: GptShape, dropout: float) -> None:
         super().__init__()
         d, f = shape.d_model, shape.d_ff
         self.n_heads = shape.n_heads
@@ -383,11 +383,11 @@ def _digest(grammar: Grammar) -> str:
     return hashlib.sha256(grammar.rules.encode()).hexdigest()
 
 
-def _shape(found: Any, where: str) -> Shape:
+def _shape(found: Any, where: str) -> GptShape:
     if not isinstance(found, dict) or set(found) != set(_LARGEST):
         raise ModelError(f"{where}: its recipe should give {', '.join(_LARGEST)} as its shape")
     require_sizes(found, _LARGEST, where)
-    shape = Shape(**found)
+    shape = GptShape(**found)
     if shape.d_model % (2 * shape.n_heads):
         raise ModelError(
             f"{where}: shape: d_model {shape.d_model} is not a multiple of twice its "
@@ -416,7 +416,7 @@ def _grammar(found: Any, where: str) -> Grammar:
     return grammar
 
 
-def _gpt(shape: Shape, content: bytes, where: str) -> GPT:
+def _gpt(shape: GptShape, content: bytes, where: str) -> GPT:
     """The model with its weights; a shape that they do not fit costs nothing, however large."""
     stored = read_weights(content, where)
     n = sum(tensor.numel() for tensor in stored.values())

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.grammar.token_table import START, TokenTable
-from kbforge_plugins.likelihoods.gpt.model import GPT, Block, LanguageModel, rotary
+from kbforge_plugins.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
 from kbforge_plugins.likelihoods.score_memory import BoundedMemory
 
 
@@ -110,7 +110,7 @@ class _Layer:
     down: Tensor
 
 
-class Reader:
+class PrefixReader:
     """Hidden states of token sequences, given the keys and values of what precedes them."""
 
     def __init__(self, gpt: GPT, device: torch.device, dtype: torch.dtype) -> None:
@@ -207,7 +207,7 @@ class Head:
         return out
 
 
-def _layer(block: Block, device: torch.device, dtype: torch.dtype) -> _Layer:
+def _layer(block: DecoderBlock, device: torch.device, dtype: torch.dtype) -> _Layer:
     def placed(weights: Tensor) -> Tensor:
         return weights.detach().to(device, dtype).contiguous()
 
@@ -296,7 +296,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class UnreadPassage:
     """A passage that is to be read: its key, the key before, and its place in a window."""
 
     before: bytes | None
@@ -337,7 +337,7 @@ class SequenceScorer:
         self._context = model.gpt.shape.context
         self.precision = faster_precision(device) if precision == "auto" else precision
         dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
-        self._reader = Reader(model.gpt, device, dtype)
+        self._reader = PrefixReader(model.gpt, device, dtype)
         self._head = Head(model.gpt, self._table.legal, device)
         self._memory: BoundedMemory[bytes, Passage] = BoundedMemory(memory_bytes)
         self.tokens_read = 0
@@ -365,14 +365,14 @@ class SequenceScorer:
     def _passages(self, windows: Sequence[Window]) -> dict[bytes, Passage]:
         """All passages of some windows, by key."""
         known: dict[bytes, Passage] = {}
-        missing: dict[bytes, Missing] = {}
+        missing: dict[bytes, UnreadPassage] = {}
         for window in windows:
             before: bytes | None = None
             for key, (begin, end) in zip(window.keys, pairwise((0, *window.ends)), strict=True):
                 if key not in known and key not in missing:
                     held = self._memory.get(key) if before not in missing else None
                     if held is None:
-                        missing[key] = Missing(before, window, begin, end)
+                        missing[key] = UnreadPassage(before, window, begin, end)
                     else:
                         known[key] = held
                 before = key
@@ -479,7 +479,7 @@ def _passages(
         yield key, passage
 
 
-def _stretches(missing: dict[bytes, Missing], known: dict[bytes, Passage]) -> list[Stretch]:
+def _stretches(missing: dict[bytes, UnreadPassage], known: dict[bytes, Passage]) -> list[Stretch]:
     """What can be read now: from a passage that is known to where the ways part."""
     followers = Counter(one.before for one in missing.values())
     only = {one.before: key for key, one in missing.items() if followers[one.before] == 1}

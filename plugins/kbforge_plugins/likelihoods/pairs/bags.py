@@ -19,9 +19,9 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge_plugins.likelihoods.pairs.keeping import (
-    Reading,
+    PartReader,
+    PartWriter,
     Strings,
-    Writing,
     sizes_of,
     spread,
     starts_of,
@@ -68,14 +68,14 @@ class Weights:
         """Have no place for tokens that were looked up, now that all of the file are."""
         self._found = {}
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.value("texts", self._n)
         into.strings("tokens", self._tokens)
         into.array("counts", self._counts.astype(np.int32))
 
     @classmethod
-    def taken(cls, kept: Reading) -> Weights:
+    def taken(cls, kept: PartReader) -> Weights:
         """What `keep` has written.
 
         Raises:
@@ -154,13 +154,13 @@ class Bags:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("sizes", sizes_of(self.starts).astype(np.int32))
         into.array("columns", self.columns)
 
     @classmethod
-    def taken(cls, kept: Reading, weights: Weights, rows: int) -> Bags:
+    def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
         """What `keep` has written.
 
         Raises:
@@ -212,7 +212,7 @@ class Bags:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Overlap:
     """What pairs of rows have in common, and what not, each of shape [pairs].
 
     Attributes:
@@ -227,11 +227,11 @@ class Compared:
     unmatched: tuple[FloatArray, FloatArray]
 
 
-def compared(a: Bags, i: IntArray, b: Bags, j: IntArray) -> Compared:
+def compared(a: Bags, i: IntArray, b: Bags, j: IntArray) -> Overlap:
     """Rows i of one and j of another that has the same columns."""
     pair, place, both = _both(a, i, b, j)
     weights = a.weight[a.columns[place[0][both[0]]]]
-    return Compared(
+    return Overlap(
         _cosines(a, i, b, j, pair[0][both[0]], weights),
         _sums(weights, pair[0][both[0]], len(i)),
         (

@@ -19,9 +19,9 @@ from rapidfuzz.distance import JaroWinkler
 from rapidfuzz.process import cpdist
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_plugins.likelihoods.pairs.bags import Compared, compared, cosine
-from kbforge_plugins.likelihoods.pairs.keeping import Reading, Writing, spread
-from kbforge_plugins.likelihoods.pairs.table import Column, Names, Table
+from kbforge_plugins.likelihoods.pairs.bags import Overlap, compared, cosine
+from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter, spread
+from kbforge_plugins.likelihoods.pairs.table import Column, NameForms, RecordTable
 
 NAME_FEATURES = (
     *("name equal", "name words equal", "name compact equal", "name sounds equal"),
@@ -37,7 +37,7 @@ _Texts: TypeAlias = tuple[list[str], list[str]]
 DIGIT_FEATURES = ("digits shared", "digits unmatched least", "digits unmatched most")
 
 
-def name_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArray]:
+def name_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
     """`NAME_FEATURES` and `DIGIT_FEATURES` of rows i of one table and j of another.
 
     Of rows with several names, the two names that are nearest are described.
@@ -59,7 +59,9 @@ def name_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArr
     return list(features[:, whole])
 
 
-def _named(a: Table, i: IntArray, b: Table, j: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _named(
+    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
     """Every name of each i with every name of its j: places of the pair and of the names."""
     of_a, pair_a = spread(a.called, i)
     x, y = a.which[of_a], b.which[b.called[j]]
@@ -71,7 +73,7 @@ def _named(a: Table, i: IntArray, b: Table, j: IntArray) -> tuple[IntArray, IntA
     return pair_a[place], x[place], b.which[of_b]
 
 
-def _features(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
+def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
     words = compared(a.bags["words"], i, b.bags["words"], j)
     mass = np.stack([a.bags["words"].mass[i], b.bags["words"].mass[j]])
     digits = compared(a.bags["digits"], i, b.bags["digits"], j)
@@ -90,7 +92,7 @@ def _features(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
     ]
 
 
-def masses(mass: FloatArray, common: Compared) -> list[FloatArray]:
+def masses(mass: FloatArray, common: Overlap) -> list[FloatArray]:
     """How much of the lighter and heavier is covered, what is shared, and what is unmatched.
 
     Args:
@@ -107,13 +109,13 @@ def ordered(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.minimum(x, y), np.maximum(x, y)
 
 
-def _equal(a: Names, i: IntArray, b: Names, j: IntArray, form: str) -> FloatArray:
+def _equal(a: NameForms, i: IntArray, b: NameForms, j: IntArray, form: str) -> FloatArray:
     x, y = a.numbers[form][i], b.numbers[form][j]
     return np.where((x == 0) | (y == 0), np.nan, x == y).astype(np.float64)
 
 
 def _similarities(
-    a: Names, i: IntArray, b: Names, j: IntArray, one: _Texts, other: _Texts
+    a: NameForms, i: IntArray, b: NameForms, j: IntArray, one: _Texts, other: _Texts
 ) -> list[FloatArray]:
     (text_a, sorted_a), (text_b, sorted_b) = one, other
     # a measure that has a direction is given both names of each pair in an order of their own
@@ -134,7 +136,7 @@ def _compared(scorer: Any, x: Sequence[str], y: Sequence[str]) -> FloatArray:
     return np.asarray(cpdist(x, y, scorer=scorer, workers=1), dtype=np.float64)
 
 
-def _initials(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
+def _initials(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
     out = [_equal(a, i, b, j, "first"), _equal(a, i, b, j, "last")]
     met, unmet = np.zeros(len(i)), np.zeros(len(i))
     for one, x, other, y in ((a, i, b, j), (b, j, a, i)):
@@ -154,7 +156,12 @@ def _initials(a: Names, i: IntArray, b: Names, j: IntArray) -> list[FloatArray]:
 
 
 def _sizes(
-    a: Names, i: IntArray, b: Names, j: IntArray, text_a: Sequence[str], text_b: Sequence[str]
+    a: NameForms,
+    i: IntArray,
+    b: NameForms,
+    j: IntArray,
+    text_a: Sequence[str],
+    text_b: Sequence[str],
 ) -> list[FloatArray]:
     contained = [
         float(bool(x) and bool(y) and (x in y or y in x))
@@ -230,14 +237,14 @@ class Worth:
             float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0)),
         )
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("values", self._values)
         into.array("counts", self._count.astype(np.int64))
         into.array("told", np.append(self.log_ratio, self.functional))
 
     @classmethod
-    def taken(cls, kept: Reading) -> Worth:
+    def taken(cls, kept: PartReader) -> Worth:
         """What `keep` has written.
 
         Raises:
@@ -297,7 +304,7 @@ def nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
 
 
 def agreement_features(
-    a: Table, i: IntArray, b: Table, j: IntArray, worths: Mapping[str, Worth]
+    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, worths: Mapping[str, Worth]
 ) -> list[FloatArray]:
     """`AGREEMENT_FEATURES` of rows i of one table and j of another."""
     n = len(i)
@@ -342,7 +349,7 @@ def _add(
     sums["functional conflict"][at] += conflict
 
 
-def soup_features(a: Table, i: IntArray, b: Table, j: IntArray) -> list[FloatArray]:
+def soup_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
     """`SOUP_FEATURES`: what the words of all values have in common, wherever they stand."""
     common = compared(a.soup, i, b.soup, j)
     return [common.cosine, *masses(np.stack([a.soup.mass[i], b.soup.mass[j]]), common)]
@@ -375,13 +382,13 @@ class Standings:
             np.concatenate([one.words for one in some]),
         )
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("letters", self.letters)
         into.array("words", self.words)
 
     @classmethod
-    def taken(cls, kept: Reading, rows: int, nearest: int) -> Standings:
+    def taken(cls, kept: PartReader, rows: int, nearest: int) -> Standings:
         """What `keep` has written.
 
         Raises:

@@ -34,8 +34,13 @@ from kbforge_plugins.likelihoods.pairs.features import (
     soup_features,
     standing_features,
 )
-from kbforge_plugins.likelihoods.pairs.keeping import Reading, Writing
-from kbforge_plugins.likelihoods.pairs.table import Reader, Statement, Table, statement_of
+from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter
+from kbforge_plugins.likelihoods.pairs.table import (
+    RecordTable,
+    Statement,
+    StatementReader,
+    statement_of,
+)
 
 
 class Statements:
@@ -71,12 +76,12 @@ class Statements:
             at += 1
         return None
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("statements", self._digests)
 
     @classmethod
-    def taken(cls, kept: Reading) -> Statements:
+    def taken(cls, kept: PartReader) -> Statements:
         """What `keep` has written.
 
         Raises:
@@ -95,7 +100,7 @@ def _digest(said: Statement) -> tuple[int, int]:
     )
 
 
-class Called:
+class NameCounts:
     """How many fragments and rows of a file have a name.
 
     Args:
@@ -108,7 +113,7 @@ class Called:
         self._numbers, self._counts = numbers, counts
 
     @classmethod
-    def fitted(cls, table: Table, counts: IntArray) -> Called:
+    def fitted(cls, table: RecordTable, counts: IntArray) -> NameCounts:
         """Those of a table.
 
         Args:
@@ -124,7 +129,7 @@ class Called:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def of(self, table: Table) -> FloatArray:
+    def of(self, table: RecordTable) -> FloatArray:
         """Fragments and rows with the name of each row, shape [2, rows]."""
         wanted = table.numbers("name")
         if not len(self):
@@ -133,13 +138,13 @@ class Called:
         found = np.where(self._numbers[at] == wanted, self._counts[:, at], 0)
         return found.astype(np.float64)
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("numbers", self._numbers)
         into.array("counts", self._counts)
 
     @classmethod
-    def taken(cls, kept: Reading) -> Called:
+    def taken(cls, kept: PartReader) -> NameCounts:
         """What `keep` has written.
 
         Raises:
@@ -221,14 +226,14 @@ class EqualForms:
 
     """
 
-    def __init__(self, table: Table, form: str) -> None:
+    def __init__(self, table: RecordTable, form: str) -> None:
         keys = table.names.numbers[form][table.which]
         # names in the order of the table where several rows have one
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
         self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
 
-    def equal_in(self, table: Table, mine: str) -> Iterator[tuple[int, int]]:
+    def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
         """Pairs of different rows of the table: this form of the one is a form of the other.
 
         Of a form that many rows share, each is compared with the next ones only.
@@ -288,7 +293,7 @@ class Rows:
 
     """
 
-    table: Table
+    table: RecordTable
     standings: Standings
     named: FloatArray
     seen: FloatArray
@@ -306,7 +311,7 @@ class Rows:
     def joined(cls, some: Sequence[Rows]) -> Rows:
         """All of these, one after the other."""
         return cls(
-            Table.joined([one.table for one in some]),
+            RecordTable.joined([one.table for one in some]),
             Standings.joined([one.standings for one in some]),
             np.concatenate([one.named for one in some], axis=1),
             np.concatenate([one.seen for one in some]),
@@ -326,11 +331,11 @@ class File:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: StatementReader,
         statements: Statements,
         counts: IntArray,
         rows: Rows,
-        called: Called,
+        called: NameCounts,
         facts: FloatArray,
         worths: Mapping[str, Worth],
     ) -> None:
@@ -344,8 +349,8 @@ class File:
         counted = Counter(map(statement_of, fragments))
         said = sorted(counted)
         counts = np.array([counted[one] for one in said], dtype=np.int64)
-        reader, table = Reader.fitted(said)
-        called = Called.fitted(table, counts)
+        reader, table = StatementReader.fitted(said)
+        called = NameCounts.fitted(table, counts)
         standings, pairs = _compared(table)
         rows = Rows(table, standings, called.of(table), counts.astype(np.float64))
         facts = np.array(
@@ -364,7 +369,7 @@ class File:
         """The attributes that say what a fragment is called."""
         return self._reader.naming
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         self._reader.keep(into.part("reader"))
         self.statements.keep(into)
@@ -377,21 +382,21 @@ class File:
             worth.keep(into.part(f"worths/{at}"))
 
     @classmethod
-    def taken(cls, kept: Reading) -> File:
+    def taken(cls, kept: PartReader) -> File:
         """What `keep` has written.
 
         Raises:
             ModelError: it is damaged.
 
         """
-        reader = Reader.taken(kept.part("reader"))
+        reader = StatementReader.taken(kept.part("reader"))
         statements = Statements.taken(kept)
         counts = kept.array("fragments", np.int64, len(statements), low=1)
-        table = Table.taken(kept.part("table"), reader.weights, reader.columns)
+        table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
         if len(table) != len(statements):
             raise kept.damaged("table", f"expected {len(statements):,} rows, got {len(table):,}")
         standings = Standings.taken(kept.part("standings"), len(table), NEAREST)
-        called = Called.taken(kept.part("called"))
+        called = NameCounts.taken(kept.part("called"))
         rows = Rows(table, standings, called.of(table), counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
@@ -468,7 +473,7 @@ class File:
         return [*out, np.minimum(x, y), np.maximum(x, y)]
 
 
-def _compared(table: Table) -> tuple[Standings, IntArray]:
+def _compared(table: RecordTable) -> tuple[Standings, IntArray]:
     """What each row is near to, and the candidate pairs."""
     n = len(table)
     keys: list[IntArray] = [np.zeros(0, np.int64)]

@@ -98,7 +98,7 @@ def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
 _AGAIN = "kbforge refit fits it again"
 
 
-class Writing:
+class PartWriter:
     """Values and arrays by name.
 
     Args:
@@ -107,14 +107,14 @@ class Writing:
 
     """
 
-    def __init__(self, within: str = "", into: Writing | None = None) -> None:
+    def __init__(self, within: str = "", into: PartWriter | None = None) -> None:
         self._within = within
         self._values: dict[str, Any] = {} if into is None else into._values
         self._arrays: dict[str, NDArray[Any]] = {} if into is None else into._arrays
 
-    def part(self, name: str) -> Writing:
+    def part(self, name: str) -> PartWriter:
         """What is written to it is read from the part of that name."""
-        return Writing(f"{self._within}{name}/", self)
+        return PartWriter(f"{self._within}{name}/", self)
 
     def value(self, name: str, value: Any) -> None:
         """Write what JSON can say."""
@@ -135,7 +135,7 @@ class Writing:
         return Kept(self._values, self._arrays)
 
 
-class Reading:
+class PartReader:
     """What was written, by name.
 
     Args:
@@ -148,9 +148,9 @@ class Reading:
         self._kept, self._within = kept, within
         self._read: set[str] = set() if read is None else read
 
-    def part(self, name: str) -> Reading:
+    def part(self, name: str) -> PartReader:
         """The part of that name."""
-        return Reading(self._kept, f"{self._within}{name}/", self._read)
+        return PartReader(self._kept, f"{self._within}{name}/", self._read)
 
     def value(self, name: str) -> Any:
         """What JSON said.

@@ -52,14 +52,14 @@ from kbforge.models.trees import Trees, read_trees
 from kbforge.numerics.arrays import capacity_for
 from kbforge_plugins.likelihoods.pairs.features import AGREEMENT_FEATURES, SOUP_FEATURES
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, Rows
-from kbforge_plugins.likelihoods.pairs.keeping import Reading, Writing, starts_of
+from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter, starts_of
 from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
     MODEL,
     MOST,
     UNITS,
-    Nearby,
     Odds,
+    PairIndex,
     Row,
     leading_of,
 )
@@ -331,7 +331,7 @@ _SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
 _ZERO = np.zeros(1, dtype=np.int64)
 
 
-class Explanation:
+class PairExplanation:
     """Splits what trees say over attributes.
 
     Args:
@@ -450,9 +450,9 @@ class Pairs(ConjugateLikelihood):
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
         self._odds = Odds.fitted((), self._trees)
-        self._nearby = Nearby(self._odds)
+        self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
-        self._explanation: Explanation | None = None
+        self._explanation: PairExplanation | None = None
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Read the file: how rare its names and values are, and what agreement in them is worth.
@@ -472,7 +472,7 @@ class Pairs(ConjugateLikelihood):
 
     def kept(self) -> Kept:
         """What was read of the file, and the log odds of its pairs; not the model, but which."""
-        into = Writing()
+        into = PartWriter()
         into.value("format", _FORMAT)
         into.value("model", self._digest)
         self._odds.keep(into)
@@ -486,7 +486,7 @@ class Pairs(ConjugateLikelihood):
             ModelError: it is damaged, of another format, or of another model.
 
         """
-        reading = Reading(kept)
+        reading = PartReader(kept)
         for name, mine in (("format", _FORMAT), ("model", self._digest)):
             if reading.value(name) != mine:
                 raise reading.damaged(name, f"expected {mine}, got {reading.value(name)}")
@@ -532,10 +532,10 @@ class Pairs(ConjugateLikelihood):
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.
 
-        The sum over attributes is L(C + x) - L(C) - L({x}). See `Explanation`.
+        The sum over attributes is L(C + x) - L(C) - L({x}). See `PairExplanation`.
         """
         if self._explanation is None:
-            self._explanation = Explanation(self._odds, self._trees)
+            self._explanation = PairExplanation(self._odds, self._trees)
         return self._explanation.of(fragment, cluster)
 
 

@@ -22,20 +22,20 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.models.trees import Trees
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
-from kbforge_plugins.likelihoods.pairs.keeping import Reading, Writing, spread, starts_of
+from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter, spread, starts_of
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 _NEAR_COSINE = 0.25
 _FEW = 64
 
 
-class Met:
+class LaterRows:
     """The rows met so far, numbered in the order in which they came."""
 
     def __init__(self) -> None:
         self._joined: Rows | None = None
         self._single: list[Rows] = []
-        self._ways = (_Near(), _Near())
+        self._ways = (_TokenPostings(), _TokenPostings())
         self._n = 0
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Met:
         return singles if self._joined is None else [self._joined, *singles]
 
 
-class _Near:
+class _TokenPostings:
     """By token, the rows that have it, and how much of a unit row it is."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ def asked(counts: IntArray, pairs: IntArray) -> IntArray:
     return np.concatenate([pairs, np.stack([own, own], axis=1)])
 
 
-class Links:
+class OddsLinks:
     """The candidate pairs of a file, and their log odds.
 
     Args:
@@ -170,7 +170,7 @@ class Links:
         self._back, self._back_first = there.data, there.indices.astype(np.int32)
 
     @classmethod
-    def fitted(cls, pairs: IntArray, above: IntArray, own: IntArray) -> Links:
+    def fitted(cls, pairs: IntArray, above: IntArray, own: IntArray) -> OddsLinks:
         """Links of pairs i < j, ascending, shape [pairs, 2]."""
         sizes = np.bincount(pairs[:, 0], minlength=len(own)).astype(np.int64)
         return cls(sizes, *(some.astype(np.int32) for some in (pairs[:, 1], above, own)))
@@ -210,7 +210,7 @@ class Links:
             np.concatenate([self._back_first[there], self.second[here]]),
         )
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("sizes", np.diff(self._starts).astype(np.int32))
         into.array("second", self.second)
@@ -218,7 +218,7 @@ class Links:
         into.array("own", self.own)
 
     @classmethod
-    def taken(cls, kept: Reading, rows: int) -> Links:
+    def taken(cls, kept: PartReader, rows: int) -> OddsLinks:
         """What `keep` has written.
 
         Raises:
@@ -242,9 +242,9 @@ class Odds:
 
     """
 
-    def __init__(self, file: File, trees: Trees, links: Links) -> None:
+    def __init__(self, file: File, trees: Trees, links: OddsLinks) -> None:
         self.file, self._trees, self.links = file, trees, links
-        self._met = Met()
+        self._met = LaterRows()
         self._row_of: dict[Statement, Row] = {}
         self._looked_up: dict[Statement, Row] = {}  # of the file, lately
         self._near_met: list[dict[Row, int]] = []
@@ -258,15 +258,15 @@ class Odds:
         file, pairs = File.fitted(fragments)
         own = np.arange(len(file.counts))
         above, alone = (_above(file, trees, file.rows, *at) for at in (pairs.T, (own, own)))
-        return cls(file, trees, Links.fitted(pairs, above, alone))
+        return cls(file, trees, OddsLinks.fitted(pairs, above, alone))
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         self.file.keep(into)
         self.links.keep(into.part("links"))
 
     @classmethod
-    def taken(cls, kept: Reading, trees: Trees) -> Odds:
+    def taken(cls, kept: PartReader, trees: Trees) -> Odds:
         """What `keep` has written.
 
         Raises:
@@ -274,7 +274,7 @@ class Odds:
 
         """
         file = File.taken(kept)
-        return cls(file, trees, Links.taken(kept.part("links"), len(file.counts)))
+        return cls(file, trees, OddsLinks.taken(kept.part("links"), len(file.counts)))
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of what a fragment states; one not met before is placed against the file."""
@@ -407,7 +407,7 @@ _SHIFT = 32
 _NAMES = ("name", "bare")
 
 
-class Nearby(CandidateIndex):
+class PairIndex(CandidateIndex):
     """Keys by pairs of the file that may be one entity.
 
     Args:
@@ -431,7 +431,7 @@ class Nearby(CandidateIndex):
         self._known = len(odds.file.counts)
         self._leading = _leading(odds.links) if leading is None else leading
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `leading_of` reads; the odds are kept by themselves."""
         into.array("leading", np.packbits(self._leading))
 
@@ -481,8 +481,8 @@ class Nearby(CandidateIndex):
         return sorted(-other for _, other in sorted(near)[-_BEST:])
 
 
-def leading_of(kept: Reading, links: Links) -> NDArray[np.bool_]:
-    """What `Nearby.keep` has written.
+def leading_of(kept: PartReader, links: OddsLinks) -> NDArray[np.bool_]:
+    """What `PairIndex.keep` has written.
 
     Raises:
         ModelError: it is damaged.
@@ -492,7 +492,7 @@ def leading_of(kept: Reading, links: Links) -> NDArray[np.bool_]:
     return np.unpackbits(bits, count=len(links)).astype(np.bool_)
 
 
-def _leading(links: Links) -> NDArray[np.bool_]:
+def _leading(links: OddsLinks) -> NDArray[np.bool_]:
     """By link, whether the one row is among the likeliest rows of the other, which are bounded."""
     likely = np.flatnonzero(links.above + APART >= _LEAST)
     first, second, above = links.first[likely], links.second[likely], links.above[likely]

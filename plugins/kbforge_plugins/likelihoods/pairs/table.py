@@ -1,10 +1,10 @@
 """The distinct fragments of a file as a table: one row for all that state the same.
 
 A table has what is compared, different names and different values once. Rows of tables with the
-same columns can be taken out and joined. A `Reader` makes tables from statements, with the tokens,
-weights and attributes of one file. The names of a fragment are the values of `name`; in a file
-without that attribute, those of the attributes that are called like names, or else of the attribute
-with the most different values.
+same columns can be taken out and joined. A `StatementReader` makes tables from statements, with the
+tokens, weights and attributes of one file. The names of a fragment are the values of `name`; in a
+file without that attribute, those of the attributes that are called like names, or else of the
+attribute with the most different values.
 
 *Forms of a string* that survive another spelling, another script, or a cut:
 
@@ -34,9 +34,9 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge_plugins.likelihoods.attributes.kinds import normalised, stated, words_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Weights
 from kbforge_plugins.likelihoods.pairs.keeping import (
-    Reading,
+    PartReader,
+    PartWriter,
     Strings,
-    Writing,
     sizes_of,
     spread,
     starts_of,
@@ -170,7 +170,7 @@ class Column:
         values: IntArray = self.numbers[self.which[rows]]
         return values
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.array("which", self.which.astype(np.int32))
         into.array("numbers", self.numbers)
@@ -178,7 +178,7 @@ class Column:
         self.bags.keep(into.part("bags"))
 
     @classmethod
-    def taken(cls, kept: Reading, weights: Weights, rows: int) -> Column:
+    def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
         """What `keep` has written.
 
         Raises:
@@ -216,7 +216,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameForms:
     """Different names, in the forms that are compared.
 
     Attributes:
@@ -242,7 +242,7 @@ class Names:
     def __len__(self) -> int:
         return len(self.count)
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.strings("text", self.text)
         into.strings("bare", self.bare)
@@ -254,7 +254,7 @@ class Names:
             bags.keep(into.part(name))
 
     @classmethod
-    def taken(cls, kept: Reading, weights: Mapping[str, Weights]) -> Names:
+    def taken(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
         """What `keep` has written.
 
         Raises:
@@ -275,9 +275,9 @@ class Names:
             bags={name: Bags.taken(kept.part(name), weights[name], n) for name in BAGS},
         )
 
-    def take(self, places: IntArray) -> Names:
+    def take(self, places: IntArray) -> NameForms:
         """Some of them, or the same ones again."""
-        return Names(
+        return NameForms(
             text=Strings.of(self.text.many(places)),
             bare=Strings.of(self.bare.many(places)),
             sorted=Strings.of(self.sorted.many(places)),
@@ -288,7 +288,7 @@ class Names:
         )
 
     @classmethod
-    def joined(cls, some: Sequence[Names]) -> Names:
+    def joined(cls, some: Sequence[NameForms]) -> NameForms:
         """The names of all, one after the other."""
         return cls(
             text=Strings.joined([one.text for one in some]),
@@ -302,7 +302,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RecordTable:
     """Rows of statements in the forms that are compared.
 
     Attributes:
@@ -317,7 +317,7 @@ class Table:
 
     """
 
-    names: Names
+    names: NameForms
     called: IntArray
     which: IntArray
     trigrams: Bags
@@ -336,7 +336,7 @@ class Table:
         """The number that stands for a form of each row's first name."""
         return self.names.numbers[form][self.which[self.called[:-1]]]
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         self.names.keep(into.part("names"))
         into.array("called", sizes_of(self.called).astype(np.int32))
@@ -349,8 +349,8 @@ class Table:
 
     @classmethod
     def taken(
-        cls, kept: Reading, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
-    ) -> Table:
+        cls, kept: PartReader, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
+    ) -> RecordTable:
         """What `keep` has written.
 
         Args:
@@ -362,7 +362,7 @@ class Table:
             ModelError: it is damaged.
 
         """
-        names = Names.taken(kept.part("names"), weights)
+        names = NameForms.taken(kept.part("names"), weights)
         stated = kept.array("stated", np.int32, -1, low=0)
         n = len(stated)
         called = starts_of(kept.array("called", np.int32, n, low=1).astype(np.int64))
@@ -380,10 +380,10 @@ class Table:
             },
         )
 
-    def take(self, rows: IntArray) -> Table:
+    def take(self, rows: IntArray) -> RecordTable:
         """Some of the rows, each with names of its own."""
         at, _ = spread(self.called, rows)
-        return Table(
+        return RecordTable(
             names=self.names.take(self.which[at]),
             called=starts_of(self.called[rows + 1] - self.called[rows]),
             which=np.arange(len(at)),
@@ -394,10 +394,10 @@ class Table:
         )
 
     @classmethod
-    def joined(cls, some: Sequence[Table]) -> Table:
+    def joined(cls, some: Sequence[RecordTable]) -> RecordTable:
         """The rows of all, one after the other."""
         return cls(
-            names=Names.joined([one.names for one in some]),
+            names=NameForms.joined([one.names for one in some]),
             called=starts_of(np.concatenate([sizes_of(one.called) for one in some])),
             which=_shifted([one.which for one in some], [len(one.names) for one in some]),
             trigrams=Bags.joined([one.trigrams for one in some]),
@@ -425,7 +425,7 @@ _LETTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _NameParts:
     """One name, taken apart."""
 
     name: str
@@ -436,7 +436,7 @@ class _Name:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _StatementParts:
     """Statements, taken apart.
 
     Attributes:
@@ -449,7 +449,7 @@ class _Read:
 
     """
 
-    names: list[_Name]
+    names: list[_NameParts]
     which: list[list[int]]
     soups: list[list[str]]
     values: Mapping[str, list[str]]
@@ -457,7 +457,7 @@ class _Read:
     attributes: IntArray
 
 
-class Reader:
+class StatementReader:
     """Makes tables of statements, all with the columns of one file.
 
     Args:
@@ -481,7 +481,7 @@ class Reader:
         self.naming, self.weights, self.columns = naming, weights, columns
 
     @classmethod
-    def fitted(cls, statements: Sequence[Statement]) -> tuple[Reader, Table]:
+    def fitted(cls, statements: Sequence[Statement]) -> tuple[StatementReader, RecordTable]:
         """The reader of a file, and its table.
 
         Args:
@@ -510,7 +510,7 @@ class Reader:
             weights.settle()
         return made, table
 
-    def keep(self, into: Writing) -> None:
+    def keep(self, into: PartWriter) -> None:
         """Write what `taken` reads."""
         into.value("naming", list(self.naming))
         into.value("attributes", list(self.columns))
@@ -520,7 +520,7 @@ class Reader:
             weights.keep(into.part(f"columns/{at}"))
 
     @classmethod
-    def taken(cls, kept: Reading) -> Reader:
+    def taken(cls, kept: PartReader) -> StatementReader:
         """What `keep` has written.
 
         Raises:
@@ -536,16 +536,16 @@ class Reader:
             },
         )
 
-    def table(self, statements: Sequence[Statement]) -> Table:
+    def table(self, statements: Sequence[Statement]) -> RecordTable:
         """The table of some statements, of the file or others."""
         return self._table(_read(statements, self.naming, list(self.columns)))
 
-    def _table(self, read: _Read) -> Table:
+    def _table(self, read: _StatementParts) -> RecordTable:
         trigrams = [
             list(dict.fromkeys(t for at in some for t in read.names[at].trigrams))
             for some in read.which
         ]
-        return Table(
+        return RecordTable(
             names=self._names(read.names),
             called=starts_of(np.array(list(map(len, read.which)), dtype=np.int64)),
             which=np.array([at for some in read.which for at in some], dtype=np.int64),
@@ -563,7 +563,7 @@ class Reader:
             },
         )
 
-    def _names(self, read: Sequence[_Name]) -> Names:
+    def _names(self, read: Sequence[_NameParts]) -> NameForms:
         acronyms = [acronyms_of(n.words) for n in read]
         ordered = [" ".join(sorted(n.words)) for n in read]
         numbers = {
@@ -576,7 +576,7 @@ class Reader:
             "acronym": [a for a, _ in acronyms],
             "short acronym": [b for _, b in acronyms],
         }
-        return Names(
+        return NameForms(
             text=_texts([n.name for n in read]),
             bare=_texts([" ".join(n.sounds) for n in read]),
             sorted=_texts(ordered),
@@ -592,7 +592,7 @@ class Reader:
 
 def _read(
     statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
-) -> _Read:
+) -> _StatementParts:
     called = [_called(said, naming) for said in statements]
     distinct = sorted({name for names in called for name in names})
     place = {name: at for at, name in enumerate(distinct)}
@@ -604,7 +604,7 @@ def _read(
         values[attribute] = sorted(set(all_values))
         at = {value: k for k, value in enumerate(values[attribute])}
         stated[attribute] = np.array([at[value] for value in all_values], dtype=np.int64)
-    return _Read(
+    return _StatementParts(
         names=[_read_name(name) for name in distinct],
         which=[[place[name] for name in names] for names in called],
         soups=[_soup(one) for one in statements],
@@ -625,9 +625,9 @@ def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
 
 
-def _read_name(name: str) -> _Name:
+def _read_name(name: str) -> _NameParts:
     words = tokens_of(name)
-    return _Name(
+    return _NameParts(
         name=name,
         words=words,
         trigrams=trigrams_of(name) if name else [],
