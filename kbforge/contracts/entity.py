@@ -17,7 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct, to_builtins
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1, description="a non-empty string")]
+Ids: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1, description="a non-empty list")]
+Natural: TypeAlias = Annotated[int, Meta(ge=0, description="a whole number from 0")]
+Probability: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="a probability from 0 to 1")]
+Scalar: TypeAlias = Annotated[str | int | float | bool, Meta(description="a string or a number")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +48,19 @@ class Value:
         return {"value": self.value, "fragments": list(self.fragments), "count": self.count}
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """A competing grouping of an entity's fragments.
+class Alternative(Struct, frozen=True, forbid_unknown_fields=True):
+    """A competing grouping of an entity's fragments; its JSON object has the same fields.
 
     `probability` is the posterior probability that these are the groups; `groups` are fragment ids
     and may reach beyond the entity.
     """
 
-    probability: float
-    groups: tuple[tuple[str, ...], ...]
+    probability: Probability
+    groups: Annotated[tuple[Ids, ...], Meta(min_length=1, description="a non-empty list")]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this alternative."""
-        return {
-            "probability": self.probability,
-            "groups": [list(group) for group in self.groups],
-        }
+        return {"probability": self.probability, "groups": [list(group) for group in self.groups]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,8 @@ class Explanation:
         return {"prior": self.prior, "attributes": dict(self.attributes), "total": self.total}
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a knowledge base was made.
+class Made(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a knowledge base was made; its JSON object has the same fields, without empty ones.
 
     `kbforge` is the version, `alpha` the concentration before tempering, `likelihood` a name or the
     path of a bundle. `model` is the SHA-256 of the bundle's manifest or of the default model, None
@@ -90,28 +93,17 @@ class Made:
     `options` those of plugins, by kind, as texts.
     """
 
-    kbforge: str
-    likelihood: str
-    alpha: float
-    seed: int
-    model: str | None = None
-    choices: Mapping[str, str | float] = field(default_factory=dict)
-    options: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
+    kbforge: Annotated[str, Meta(description="a string")]
+    likelihood: Annotated[str, Meta(description="a string")]
+    alpha: Annotated[float, Meta(gt=0, description="a number above 0")]
+    seed: Natural
+    model: Annotated[str | None, Meta(description="a string")] = None
+    choices: Mapping[str, Scalar] = {}
+    options: Mapping[str, Mapping[str, Scalar]] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object; what is empty is left out."""
-        out: dict[str, Any] = {
-            "kbforge": self.kbforge,
-            "likelihood": self.likelihood,
-            "alpha": self.alpha,
-            "seed": self.seed,
-        }
-        if self.model is not None:
-            out["model"] = self.model
-        if self.choices:
-            out["choices"] = dict(self.choices)
-        if self.options:
-            out["options"] = {kind: dict(given) for kind, given in self.options.items()}
+        """The JSON object."""
+        out: dict[str, Any] = to_builtins(self)
         return out
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import math
 import tomllib
+import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.files.kinds import KINDS, kind_of_bytes
 from kbforge.words import did_you_mean
+
+T = TypeVar("T")
 
 _ESCAPED = b"\\u003"  # how an escaped colon begins; what else begins so only costs a closer look
 
@@ -30,7 +34,74 @@ Wrong: TypeAlias = Callable[[str, str, str], KBForgeError]
 
 _MAX_BYTES = 1 << 20
 _WHOLE = 1 << 63
+_EXPECTED = {dict: "an object", Mapping: "an object", list: "a list", tuple: "a list"}
 _KIND = {str: "a string", int: "a whole number", dict: "a table", list: "an array"}
+
+
+def convert(value: Any, kind: type[T], where: str, field: str = "", expected: str = "") -> T:
+    """A parsed JSON value as a record of a msgspec type.
+
+    Args:
+        value: as parsed.
+        kind: a structure, whose fields may have descriptions of what is expected.
+        where: `file:line`, for the error.
+        field: the path of the value in the line.
+        expected: what the value should be.
+
+    Raises:
+        BadRecord: about the innermost field that breaks its type.
+
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise _broken(value, kind, where, field, expected) from None
+
+
+def _broken(value: Any, kind: Any, where: str, field: str, expected: str = "") -> BadRecord:
+    if msgspec.UnsetType in typing.get_args(kind):
+        kind = next(one for one in typing.get_args(kind) if one is not msgspec.UnsetType)
+    if typing.get_origin(kind) is typing.Annotated:
+        kind, *notes = typing.get_args(kind)
+        expected = next((n.description for n in notes if n.description), expected)
+    origin, inner = typing.get_origin(kind) or kind, field + "." if field else ""
+    parts: list[tuple[Any, Any, str]] = []
+    if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+        known = {one.name: one for one in msgspec.structs.fields(origin)}
+        keys = value.keys() if isinstance(value, dict) else set()
+        missing = [one.name for one in known.values() if one.required and one.name not in keys]
+        unknown = sorted(keys - known.keys())
+        expected = expected or f"an object of {', '.join(known)}"
+        if (missing or unknown) and (field or not keys):
+            return BadRecord(where, expected, _shown(value), field)
+        if missing:
+            return BadRecord(where, expected, "no such key", missing[0])
+        if unknown:
+            return BadRecord(where, f"only the keys {', '.join(known)}", quoted(unknown[0]))
+        parts = [(value[name], known[name].type, inner + name) for name in keys]
+    elif isinstance(value, dict) and origin in (dict, Mapping):
+        of_value = typing.get_args(kind)[-1]
+        parts = [(one, of_value, inner + quoted(key, 40)) for key, one in value.items()]
+    elif isinstance(value, list) and origin in (list, tuple):
+        parts = [(one, typing.get_args(kind)[0], field) for one in value]
+    for part, of_part, name in parts:
+        try:
+            msgspec.convert(part, of_part)
+        except msgspec.ValidationError:
+            return _broken(part, of_part, where, name)
+    got = "[]" if value == [] and origin in (list, tuple) else _shown(value)
+    return BadRecord(where, expected or _EXPECTED.get(origin, "another value"), got, field)
+
+
+def _shown(value: object) -> str:
+    """What an error says it got: an object's keys, other values themselves, cut short."""
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return f"an object of {quoted(', '.join(map(str, value)), 60) or 'nothing'}"
+    if isinstance(value, list):
+        return "a list"
+    return f'"{quoted(value, 40)}"' if isinstance(value, str) else quoted(value, 40).lower()
 
 
 def json_value(content: bytes, where: str) -> Any:

@@ -57,7 +57,7 @@ from kbforge.fit.models import Fit, made_of
 from kbforge.fit.prepare import prepare
 from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble
-from kbforge.kb.made import with_made
+from kbforge.kb.read import with_made
 from kbforge.kb.view import EntitiesView, export
 from kbforge.models.scorers import scorers
 from kbforge.words import counted

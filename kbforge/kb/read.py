@@ -7,18 +7,69 @@ entity, and every fragment (and every id) in one entity only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, TypeAlias
 
-from kbforge.contracts import Alternative, Entity, Explanation, Value
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from kbforge.contracts import Alternative, Entity, Explanation, Made, Value
+from kbforge.contracts.entity import Ids, Natural, Probability, Text
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.digests import DigestSet
 from kbforge.files.fragments import mistaken, read_json_lines, stop
-from kbforge.kb.made import made_from_json
+from kbforge.files.records import convert
 
-_REQUIRED = ("id", "name", "properties", "fragments", "confidence", "subproblem")
-_OPTIONAL = ("reported", "alternatives", "vector", "explanations", "made")
 _TOLERANCE = 1e-6
+_Number: TypeAlias = Annotated[float, Meta(description="a finite number")]
+
+
+class _Value(Struct, forbid_unknown_fields=True):
+    value: Text
+    fragments: Ids
+    count: Any
+
+
+class _Explanation(Struct, forbid_unknown_fields=True):
+    prior: _Number
+    attributes: Annotated[dict[str, _Number], Meta(description="an object of numbers")]
+    total: _Number
+
+
+class _Entity(Struct, forbid_unknown_fields=True):
+    """A line of the file; `Entity` has the laws that types cannot state."""
+
+    id: Text
+    name: Text
+    properties: Annotated[
+        dict[
+            str,
+            Annotated[
+                list[Annotated[_Value, Meta(description="objects of value, fragments and count")]],
+                Meta(min_length=1, description="a non-empty list"),
+            ],
+        ],
+        Meta(description="an object of lists of values"),
+    ]
+    fragments: Ids
+    confidence: Probability
+    subproblem: Natural
+    reported: Probability | UnsetType = UNSET
+    alternatives: Annotated[
+        tuple[Annotated[Alternative, Meta(description="objects of probability and groups")], ...],
+        Meta(description="a list"),
+    ] = ()
+    vector: (
+        Annotated[
+            tuple[Annotated[float, Meta(description="finite numbers")], ...],
+            Meta(min_length=1, description="a non-empty list"),
+        ]
+        | UnsetType
+    ) = UNSET
+    explanations: Annotated[dict[str, _Explanation], Meta(description="an object")] | UnsetType = (
+        UNSET
+    )
+    made: Made | UnsetType = UNSET
 
 
 def read_entities(path: str) -> Iterator[Entity]:
@@ -58,157 +109,97 @@ def entity_from_json(record: object, where: str) -> Entity:
         BadRecord: at the first law that the record breaks.
 
     """
-    if not isinstance(record, dict):
-        raise BadRecord(where, "a JSON object", _kind(record))
-    for key in _REQUIRED:
-        if key not in record:
-            raise BadRecord(where, "an entity, as kbforge cluster writes", "no such key", key)
-    unknown = sorted(set(record) - {*_REQUIRED, *_OPTIONAL})
-    if unknown:
-        known = ", ".join((*_REQUIRED, *_OPTIONAL))
-        raise BadRecord(where, f"only the keys {known}", quoted(unknown[0]))
-    fragments = _ids(record["fragments"], where, "fragments")
+    expected = (
+        "an entity, as kbforge cluster writes" if isinstance(record, dict) else "a JSON object"
+    )
+    read = convert(record, _Entity, where, expected=expected)
+    ids = frozenset(read.fragments)
+    _require_distinct(read.fragments, where, "fragments")
+    for alternative in read.alternatives:
+        for group in alternative.groups:
+            _require_distinct(group, where, "alternatives.groups")
+    explanations = None
+    if read.explanations is not UNSET:
+        explanations = _explanations(read.explanations, ids, where)
     return Entity(
-        id=_text(record["id"], where, "id"),
-        name=_text(record["name"], where, "name"),
-        properties=_properties(record["properties"], frozenset(fragments), where),
-        fragments=fragments,
-        confidence=_probability(record["confidence"], where, "confidence"),
-        subproblem=_number(record["subproblem"], where, "subproblem"),
-        alternatives=_alternatives(record.get("alternatives", []), where),
-        vector=_vector(record["vector"], where) if "vector" in record else None,
-        reported=(
-            _probability(record["reported"], where, "reported") if "reported" in record else None
-        ),
-        explanations=(
-            _explanations(record["explanations"], frozenset(fragments), where)
-            if "explanations" in record
-            else None
-        ),
-        made=made_from_json(record["made"], where) if "made" in record else None,
+        id=read.id,
+        name=read.name,
+        properties={
+            attribute: tuple(_value(one, attribute, ids, where) for one in values)
+            for attribute, values in read.properties.items()
+        },
+        fragments=read.fragments,
+        confidence=read.confidence,
+        subproblem=read.subproblem,
+        alternatives=read.alternatives,
+        vector=None if read.vector is UNSET else read.vector,
+        reported=None if read.reported is UNSET else read.reported,
+        explanations=explanations,
+        made=None if read.made is UNSET else _checked(read.made, where),
     )
 
 
-def _properties(
-    value: object, fragments: frozenset[str], where: str
-) -> dict[str, tuple[Value, ...]]:
-    if not isinstance(value, dict):
-        raise BadRecord(where, "an object of lists of values", _kind(value), "properties")
-    out = {}
-    for attribute, values in value.items():
-        field = f"properties.{quoted(attribute, 40)}"
-        items = _items(values, where, field)
-        out[attribute] = tuple(_value(item, fragments, where, field) for item in items)
-    return out
+def made_from_json(record: object, where: str) -> Made:
+    """Check one parsed JSON value; the inverse of `Made.to_json`.
+
+    Raises:
+        BadRecord: at the first law that the record breaks.
+
+    """
+    return _checked(convert(record, Made, where, "made"), where)
 
 
-def _value(item: object, fragments: frozenset[str], where: str, field: str) -> Value:
-    if not isinstance(item, dict) or item.keys() != {"value", "fragments", "count"}:
-        raise BadRecord(where, "objects of value, fragments and count", _kind(item), field)
-    value = Value(_text(item["value"], where, field), _ids(item["fragments"], where, field))
-    if type(item["count"]) is not int or item["count"] != value.count:
-        got = quoted(item["count"], 40)
+def _checked(made: Made, where: str) -> Made:
+    warmth = made.choices.get("temperature", 1.0)
+    if isinstance(warmth, str):
+        raise BadRecord(where, "a number", quoted(warmth, 40), "made.choices.temperature")
+    return made
+
+
+def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:
+    value = Value(read.value, read.fragments)
+    field = f"properties.{quoted(attribute, 40)}"
+    if type(read.count) is not int or read.count != value.count:
+        got = quoted(read.count, 40)
         raise BadRecord(where, f"count {value.count}, the number of fragments", got, field)
+    _require_distinct(value.fragments, where, field)
     strangers = [fragment for fragment in value.fragments if fragment not in fragments]
     if strangers:
         raise BadRecord(where, "fragments of this entity", quoted(strangers[0]), field)
     return value
 
 
-def _alternatives(value: object, where: str) -> tuple[Alternative, ...]:
-    field = "alternatives"
-    if not isinstance(value, list):
-        raise BadRecord(where, "a list", _kind(value), field)
-    out = []
-    for item in value:
-        if not isinstance(item, dict) or item.keys() != {"probability", "groups"}:
-            raise BadRecord(where, "objects of probability and groups", _kind(item), field)
-        groups = _items(item["groups"], where, f"{field}.groups")
-        out.append(
-            Alternative(
-                _probability(item["probability"], where, f"{field}.probability"),
-                tuple(_ids(group, where, f"{field}.groups") for group in groups),
-            )
-        )
-    return tuple(out)
-
-
-def _explanations(value: object, fragments: frozenset[str], where: str) -> dict[str, Explanation]:
+def _explanations(
+    read: dict[str, _Explanation], fragments: frozenset[str], where: str
+) -> dict[str, Explanation]:
     field = "explanations"
-    if not isinstance(value, dict):
-        raise BadRecord(where, "an object", _kind(value), field)
     out = {}
-    for fragment, item in value.items():
+    for fragment, item in read.items():
         if fragment not in fragments:
             raise BadRecord(where, "fragments of this entity", quoted(fragment), field)
-        if not isinstance(item, dict) or item.keys() != {"prior", "attributes", "total"}:
-            raise BadRecord(where, "objects of prior, attributes and total", _kind(item), field)
-        attributes = item["attributes"]
-        if not isinstance(attributes, dict):
-            raise BadRecord(where, "an object of numbers", _kind(attributes), field)
-        explanation = Explanation(
-            _nats(item["prior"], where, field),
-            {name: _nats(nats, where, field) for name, nats in attributes.items()},
-        )
-        total = _nats(item["total"], where, field)
-        if not math.isclose(explanation.total, total, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
-            got = quoted(total, 40)
+        explanation = Explanation(item.prior, item.attributes)
+        if not math.isclose(explanation.total, item.total, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+            got = quoted(item.total, 40)
             raise BadRecord(where, f"a total of {explanation.total:.6g}", got, field)
         out[fragment] = explanation
     return out
 
 
-def _nats(value: object, where: str, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadRecord(where, "a finite number", _kind(value), field)
-    return float(value)
-
-
-def _ids(value: object, where: str, field: str) -> tuple[str, ...]:
-    ids = tuple(_text(item, where, field) for item in _items(value, where, field))
+def _require_distinct(ids: Sequence[str], where: str, field: str) -> None:
     if len(set(ids)) < len(ids):
         raise BadRecord(where, "distinct fragment ids", "one twice", field)
-    return ids
 
 
-def _items(value: object, where: str, field: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise BadRecord(where, "a non-empty list", "[]" if value == [] else _kind(value), field)
-    return value
+def with_made(entities: Iterable[Entity], made: Made | None) -> Iterator[Entity]:
+    """The entities, the first of which says how all of them were made."""
+    for number, entity in enumerate(entities):
+        yield entity if number or made is None else replace(entity, made=made)
 
 
-def _text(value: object, where: str, field: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise BadRecord(where, "a non-empty string", _kind(value), field)
-    return value
-
-
-def _probability(value: object, where: str, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise BadRecord(where, "a probability from 0 to 1", _kind(value), field)
-    return float(value)
-
-
-def _number(value: object, where: str, field: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadRecord(where, "a whole number from 0", _kind(value), field)
-    return value
-
-
-def _vector(value: object, where: str) -> tuple[float, ...]:
-    numbers = _items(value, where, "vector")
-    for item in numbers:
-        if isinstance(item, bool) or not isinstance(item, int | float) or not math.isfinite(item):
-            raise BadRecord(where, "finite numbers", _kind(item), "vector")
-    return tuple(float(item) for item in numbers)
-
-
-def _kind(value: object) -> str:
-    """What the error says it got: an object's keys, other values themselves, cut short."""
-    if value is None:
-        return "null"
-    if isinstance(value, dict):
-        return f"an object of {quoted(', '.join(map(str, value)), 60) or 'nothing'}"
-    if isinstance(value, list):
-        return "a list"
-    return f'"{quoted(value, 40)}"' if isinstance(value, str) else quoted(value, 40).lower()
+def made_by(entities: Iterable[Entity]) -> list[Made]:
+    """How entities were made: each way once; several if files were joined, none if nothing says."""
+    found: list[Made] = []
+    for entity in entities:
+        if entity.made is not None and entity.made not in found:
+            found.append(entity.made)
+    return found

@@ -22,7 +22,7 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.kb.made import made_from_json
+from kbforge.kb.read import made_from_json
 from kbforge.store.database import Database
 from kbforge.store.pages import (
     StoredPages,

@@ -14,7 +14,7 @@ from kbforge.contracts import Entity, Fragment, View
 from kbforge.contracts.fragment import Shared
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
-from kbforge.kb.made import with_made
+from kbforge.kb.read import with_made
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes, page_from_bytes
 from kbforge.store.rows import ask, damaged, read_rows, rows_of
 from kbforge.store.store import Store

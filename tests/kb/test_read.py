@@ -61,7 +61,11 @@ WRONG = [
     (("properties", "name"), "Ada", 'properties.name: expected a non-empty list, got "Ada"'),
     (("properties", "name", 0), "Ada", "properties.name: expected objects of value, fragments"),
     (("properties", "name", 0, "x"), 1, "properties.name: expected objects of value, fragments"),
-    (("properties", "name", 0, "value"), 3, "properties.name: expected a non-empty string, got 3"),
+    (
+        ("properties", "name", 0, "value"),
+        3,
+        "properties.name.value: expected a non-empty string, got 3",
+    ),
     (("properties", "name", 0, "count"), 3, "properties.name: expected count 2, .* got 3"),
     (("properties", "name", 0, "count"), 2.0, "properties.name: expected count 2"),
     (("properties", "name", 0, "fragments"), ["a", "z"], "expected fragments of this entity, .*z"),
