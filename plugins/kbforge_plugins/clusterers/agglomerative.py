@@ -12,20 +12,20 @@ from kbforge_plugins.clusterers.starting import SINGLETONS, groups_from, require
 
 
 class Agglomerative(Clusterer):
-    """The merge that makes the grouping most probable, again and again, until none does.
+    """Make the merge with the largest gain of probability, until no merge has a gain.
 
-    Looks at all pairs of clusters, of which only those that the last merge touched are scored
-    again, and keeps 8 bytes for each pair of fragments. With a surrogate, only the --max-evals
-    pairs that gain most by the surrogate are scored by the likelihood each time. Finds one
-    grouping and says nothing of its alternatives.
+    All pairs of clusters are compared; only those that the last merge changed are scored again.
+    This takes 8 bytes for each pair of fragments. With a surrogate, the likelihood scores only the
+    --max-evals pairs with the largest gain by the surrogate. The result is one grouping without
+    alternatives.
 
     Args:
-        batch: look at so many pairs at a time, drawn at random, and stop when 100 draws in a row
-            gain nothing; `none` looks at all pairs. A surrogate is then of no use.
-        start: `singletons` starts with every fragment by itself; a file that `kbforge cluster`
-            wrote, be it of an interrupted run, starts with its groups.
-        budget: stop after so many seconds, which makes the result depend on the machine; `none`
-            never does.
+        batch: compare this many random pairs at a time, and stop after 100 batches in a row without
+            a gain; by default compare all pairs. With batches, a surrogate is not used.
+        start: `singletons` starts with every fragment by itself; a file from `kbforge cluster`,
+            even of an interrupted run, starts with its groups.
+        budget: stop after this many seconds (the result then depends on the machine); by default
+            there is no limit.
 
     """
 

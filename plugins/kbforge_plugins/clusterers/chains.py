@@ -79,17 +79,17 @@ class ChainSampler(Clusterer):
 
 
 class Gibbs(ChainSampler):
-    """Clustering again and again, one fragment at a time, in random order.
+    """Gibbs sampling: move one fragment at a time, in random order.
 
-    Each fragment is taken out and put where the posterior, given all others, draws it. What comes
-    out is the sample that the second half of the sweeps is; its most probable grouping is the
-    point estimate. A black box scores every cluster with every fragment; a surrogate is of no use
-    here (`metropolis` uses it), except that --max-evals 0 clusters by it alone.
+    Each fragment is taken out and placed by a draw from the posterior given all others. The second
+    half of the sweeps is the sample; its most probable grouping is the point estimate. A black box
+    scores every cluster with every fragment; a surrogate is not used (`metropolis` uses it), except
+    that --max-evals 0 clusters by the surrogate alone.
 
     Args:
-        start: `singletons` starts with every fragment by itself; `sequential` draws each one's
-            place given those before it; `one` starts with one cluster; a file that `kbforge
-            cluster` wrote, be it of an interrupted run, starts with its groups.
+        start: `singletons` starts with every fragment by itself; `sequential` draws each fragment's
+            place given the ones before; `one` starts with one cluster; a file from `kbforge
+            cluster`, even of an interrupted run, starts with its groups.
 
     """
 
@@ -103,17 +103,17 @@ class Gibbs(ChainSampler):
 
 
 class Metropolis(ChainSampler):
-    """Sampling for likelihoods that are expensive: one or two sets are scored for each move.
+    """Sampling for expensive likelihoods: each move scores one or two sets.
 
     The surrogate proposes another cluster for a fragment, and the likelihood accepts or rejects it.
-    Without a surrogate the prior proposes, which is correct and, with many clusters, slow to get
-    anywhere: name a surrogate, or use `gibbs`. Every proposal is a single one, so that --max-evals
-    limits nothing, except that 0 clusters by the surrogate alone.
+    Without a surrogate the prior proposes, which is correct but slow with many clusters: name a
+    surrogate, or use `gibbs`. --max-evals has no effect, except that 0 clusters by the surrogate
+    alone.
 
     Args:
-        start: `singletons` starts with every fragment by itself; `sequential` puts each one where
-            the surrogate draws it given those before it; `one` starts with one cluster; a file that
-            `kbforge cluster` wrote, be it of an interrupted run, starts with its groups.
+        start: `singletons` starts with every fragment by itself; `sequential` places each fragment
+            by a draw from the surrogate given the ones before; `one` starts with one cluster; a
+            file from `kbforge cluster`, even of an interrupted run, starts with its groups.
 
     """
 

@@ -116,16 +116,16 @@ def require_tables(**options: int) -> None:
 
 
 class MinSm(SplitMerge):
-    """Splits off what has the same hash, and merges clusters that share one.
+    """Split off fragments with the same hash, and merge clusters that share a hash.
 
-    Fragments have the same hash as often as their features are alike. A proposal costs as much as
-    the clusters that it concerns are large, whatever else there is. What is hashed are vectors, or
-    the n-grams that a likelihood of text reads.
+    Similar fragments often have the same hash. The cost of a proposal grows with the clusters that
+    it changes, and with nothing else. Hashes are of vectors, or of the n-grams that a likelihood of
+    text reads.
 
     Args:
-        rows: K, MinHashes that are one hash together. More tell many clusters apart better.
-        hashes: how many hash functions are kept to choose from; a new one comes, and the oldest
-            goes, after as many moves as there are fragments.
+        rows: K, MinHashes of a hash. More of them separate many clusters better.
+        hashes: number of hash functions to choose from; a new one replaces the oldest after as many
+            moves as there are fragments.
         standardised: whether vectors are taken from their median, and each dimension is divided by
             the spread of its values, before they are hashed.
 

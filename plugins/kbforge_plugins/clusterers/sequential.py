@@ -22,10 +22,10 @@ class Smc(SequentialMonteCarlo):
     fragments.
 
     Args:
-        particles: P, the number of particles.
-        resampler: how a pool of putative particles is cut to P.
-        floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
-            none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
+        particles: P, the maximum number of particles.
+        resampler: how a pool of putative particles is reduced to P.
+        floor: drop putative particles below this fraction of the heaviest; 0 drops none. The
+            default is 1e-3 with a candidate index and the greedy resampler, else 0.
 
     """
 
@@ -44,12 +44,12 @@ class Smc(SequentialMonteCarlo):
 
 
 class GreedyClusterer(SequentialMonteCarlo):
-    """The fastest clusterer, and the one that cannot change its mind.
+    """The fastest clusterer: each fragment joins its best cluster, and no choice is revised.
 
     Args:
-        wave: with a network or another black box for its likelihood, score at once what so many
-            fragments will ask for, at most; fewer where too much of that would be in vain. The
-            result is that of 1, which asks for each by itself.
+        wave: with a black-box likelihood, such as a network, score the sets of up to this many
+            fragments in one batch; fewer where too many scores would be wasted. The result is the
+            same as with 1, which scores each fragment by itself.
 
     """
 
@@ -70,24 +70,24 @@ class SplitSmc(SequentialMonteCarlo):
     """Online clustering that keeps many competing groupings alive (Trojan et al.).
 
     Args:
-        particles: P, the most particles a subproblem keeps.
-        resampler: how a pool of putative particles is cut to P. `greedy` keeps the heaviest and
+        particles: P, maximum particles per subproblem.
+        resampler: how a pool of putative particles is reduced to P. `greedy` keeps the heaviest and
             is optimal in reverse KL divergence; the others are unbiased.
-        weights: how partial groupings are weighed after a split: `target` by the posterior's own
-            value, `marginal` by the sum over the particles that showed them, as published.
-            Resamplers other than greedy need `marginal`, which is then the default.
+        weights: how partial groupings are weighted after a split: `target` by the posterior,
+            `marginal` by the sum over their particles, as published. Resamplers other than greedy
+            need `marginal`, which is their default.
         merge: `exact` keeps the heaviest P of the joint of merging subproblems; `multinomial`
-            samples it when more than two of them have several particles, as published; the
-            block then keeps the draws' frequencies as weights until it splits.
-        floor: putative particles below this fraction of the heaviest are dropped, 0 drops none;
-            none is 1e-3 if there is a candidate index and the resampler is greedy, else 0.
-        revise: when all fragments are in, go over the clusters so many times, each time clustering
-            every one again together with its neighbours, in random order; 0 does not. The log
-            posterior never falls. A pass takes some two to four times as long as the run itself,
-            and the first one finds most; it needs the greedy resampler.
-        wave: with a network or another black box for its likelihood, score at once what so many
-            fragments will ask for, at most; fewer where too much of that would be in vain. The
-            result is that of 1, which asks for each by itself.
+            samples it when more than two of them have several particles, as published; the weights
+            are then the frequencies of the draws until the block splits.
+        floor: drop putative particles below this fraction of the heaviest; 0 drops none. The
+            default is 1e-3 with a candidate index and the greedy resampler, else 0.
+        revise: passes over the clusters after the last fragment; a pass clusters each cluster again
+            together with its neighbours, in random order. The log posterior never falls. A pass
+            takes two to four times as long as the run itself, and the first pass finds most; it
+            needs the greedy resampler.
+        wave: with a black-box likelihood, such as a network, score the sets of up to this many
+            fragments in one batch; fewer where too many scores would be wasted. The result is the
+            same as with 1, which scores each fragment by itself.
 
     """
 

@@ -92,14 +92,14 @@ _STARTS = 5
 
 
 class Ray(Executor):
-    """Workers as actors of Ray, which this machine or a cluster runs.
+    """Workers as actors of Ray, on this machine or on a cluster.
 
     Args:
-        address: of a cluster, such as ray://head:10001, or auto for the one that this machine is
-            part of; none starts Ray on this machine, and ends it afterwards.
-        cpus: cores that a worker takes.
-        gpus: GPUs that a worker takes, perhaps a part of one.
-        patience: seconds in which the cluster at the address must answer.
+        address: of a cluster, such as ray://head:10001, or auto for the cluster of this machine; by
+            default Ray is started on this machine for the run.
+        cpus: cores per worker.
+        gpus: GPUs per worker, perhaps a fraction.
+        patience: seconds to wait for an answer from the cluster.
 
     Raises:
         UsageError: a number below 0.

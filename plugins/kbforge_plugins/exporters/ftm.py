@@ -28,7 +28,7 @@ _NOTES = "notes"
 
 
 class FtmExporter(Exporter):
-    """FollowTheMoney statements: what each fragment says, and which entity it belongs to."""
+    """FollowTheMoney statements: what each fragment says, and its entity."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class FtmExporter(Exporter):
 
         Args:
             schema: of the entities, such as Person, Company or LegalEntity.
-            properties: attributes with the property that each becomes, as born=birthDate.
-            dataset: what the statements' dataset is called.
+            properties: attributes and their properties, such as born=birthDate.
+            dataset: name of the statements' dataset.
 
         Raises:
             KBForgeError: followthemoney is not installed.

@@ -24,13 +24,13 @@ from kbforge.files.io import open_output
 
 
 class KBLaMExporter(Exporter):
-    """Facts with questions and answers, one an attribute, as KBLaM is trained on."""
+    """Questions and answers, one fact an attribute: KBLaM's training data."""
 
     def __init__(self, separator: str = "; ") -> None:
         """Set the options.
 
         Args:
-            separator: stands between several values of an attribute.
+            separator: text between several values of an attribute.
 
         Raises:
             UsageError: an empty separator.
@@ -66,7 +66,7 @@ class KBLaMExporter(Exporter):
 
 
 class JsonlExporter(Exporter):
-    """One entity a line, with all that is known of it."""
+    """One entity a line, complete."""
 
     endings: ClassVar = (".jsonl", ".ndjson", ".json")
 

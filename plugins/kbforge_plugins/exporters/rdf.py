@@ -67,7 +67,7 @@ class JsonLdExporter(Exporter):
 
         Args:
             type: of the entities, from schema.org, such as Person.
-            base: what the IRIs of entities, fragments and attributes begin with.
+            base: prefix of the IRIs of entities, fragments and attributes.
 
         Raises:
             UsageError: a type that is no name, or a base that is no beginning of an IRI.
@@ -148,7 +148,7 @@ class NQuadsExporter(Exporter):
         """Set the options.
 
         Args:
-            base: what the IRIs of entities, fragments, attributes and sources begin with.
+            base: prefix of the IRIs of entities, fragments, attributes and sources.
 
         Raises:
             UsageError: a base that is no beginning of an IRI.

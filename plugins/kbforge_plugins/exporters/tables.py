@@ -93,11 +93,11 @@ class CsvExporter(Exporter):
         """Set the options.
 
         Args:
-            separator: one character between the fragment ids of a cell; within an id it and the
-                backslash are written behind a backslash.
+            separator: one character between the fragment ids of a cell; within an id a backslash
+                escapes it, and the backslash.
             guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
-                formula (one that begins with = + - @, full-width ones included, and is no number
-                and no phone number). Set it to false for programs that want the values unchanged.
+                formula (it begins with = + - @, full-width ones included, and is no number and no
+                phone number). Set it to false for programs that want the values unchanged.
 
         Raises:
             UsageError: a separator that is not one character, or that is the backslash.
@@ -142,7 +142,7 @@ MEMBER_COLUMNS = ("fragment", "entity_id", "name", "confidence", "reported")
 
 
 class MembersExporter(Exporter):
-    """One row a fragment: which entity it belongs to."""
+    """One row a fragment, with its entity."""
 
     def __init__(self, guard_formulas: bool = True) -> None:
         """Set the options.
@@ -180,7 +180,7 @@ class PairsExporter(Exporter):
         """Set the options.
 
         Args:
-            threshold: pairs must be more probable than this, from 0 to below 1.
+            threshold: export pairs that are more probable than this, from 0 to below 1.
             guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
                 formula. Set it to false for programs that want ids unchanged.
 
@@ -266,8 +266,8 @@ class WideExporter(Exporter):
         """Set the options.
 
         Args:
-            separator: one character between several values; within a value it and the backslash
-                are written behind a backslash.
+            separator: one character between several values; within a value a backslash escapes it,
+                and the backslash.
             guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a
                 formula. Set it to false for programs that want the values unchanged.
 

@@ -46,8 +46,8 @@ class XlsxExporter(Exporter):
         """Set the options.
 
         Args:
-            separator: one character between several values; within a value it and the backslash
-                are written behind a backslash.
+            separator: one character between several values; within a value a backslash escapes it,
+                and the backslash.
 
         Raises:
             UsageError: a separator that is not one character, or that is the backslash.

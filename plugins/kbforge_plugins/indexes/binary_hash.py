@@ -44,20 +44,19 @@ class BinaryHash(MinHash):
     """Keys of the signs of random projections of a fragment's words or n-grams.
 
     Args:
-        families: most families of clusters that a key may lead to; one that leads to more is
-            closed: it is followed only for fragments that no other key leads anywhere.
-        shared: keys that must lead to a family of clusters, if any family is led to by so many.
-        compared: most families that a fragment is compared with, those that most of its keys lead
-            to; 0 is no bound.
-        rows: bits that are a key together: the more, the more alike two fragments must be.
-        bands: keys of a fragment, at most: the more, the fewer are missed.
-        part: share of a fragment's rarest features that a key reads, on average; of what is more
-            common it reads less. The smaller, the less two fragments need to have in common; 1
-            reads all.
-        order: words in a row, or characters, that are one feature.
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
+        rows: bits of a key: with more bits, two fragments must be more similar.
+        bands: maximum keys of a fragment: with more keys, fewer pairs are missed.
+        part: average share of a fragment's rarest features that a key reads; it reads less of more
+            common features. With a smaller share, two fragments need less in common; 1 reads all.
+        order: consecutive words, or characters, of one feature.
         unit: whether features are of words or of characters.
-        weighted: whether features that few fragments have count for more.
-        attributes: the attributes to read; none reads all.
+        weighted: whether rare features count for more.
+        attributes: the attributes to read; by default all.
         seed: of the projections.
 
     Raises:

@@ -147,19 +147,19 @@ class MinHash(CandidateIndex):
     """Keys by the minima of random orders of a fragment's words or n-grams.
 
     Args:
-        families: most families of clusters that a key may lead to; one that leads to more is
-            closed: it is followed only for fragments that no other key leads anywhere.
-        shared: keys that must lead to a family of clusters, if any family is led to by so many.
-        compared: most families that a fragment is compared with, those that most of its keys lead
-            to; 0 is no bound.
-        rows: K, minima that are a key together: the more, the more alike two fragments must be.
-        bands: L, keys of a fragment: the more, the fewer are missed.
-        single: how many of them are one minimum each, whatever `rows` says: the more, the fewer
-            are missed that have little in common, and the more are compared.
-        order: words in a row, or characters, that are one feature.
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
+        rows: K, minima of a key: with more minima, two fragments must be more similar.
+        bands: L, keys of a fragment: with more keys, fewer pairs are missed.
+        single: number of keys with one minimum each, whatever `rows` is: with more of them, fewer
+            pairs with little in common are missed, and more are compared.
+        order: consecutive words, or characters, of one feature.
         unit: whether features are of words or of characters.
-        weighted: whether features that few fragments have count for more.
-        attributes: the attributes to read; none reads all.
+        weighted: whether rare features count for more.
+        attributes: the attributes to read; by default all.
         seed: of the orders.
 
     Raises:

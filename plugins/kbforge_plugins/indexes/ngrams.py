@@ -57,15 +57,15 @@ class Ngrams(CandidateIndex):
     """Keys by a text's rarest character n-grams.
 
     Args:
-        families: most families of clusters that a key may lead to; one that leads to more is
-            closed: it is followed only for fragments that no other key leads anywhere.
-        shared: keys that must lead to a family of clusters, if any family is led to by so many.
-        compared: most families that a fragment is compared with, those that most of its keys lead
-            to; 0 is no bound.
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
         order: n; from 2 to 8.
-        rarest: most n-grams of a value that are keys, the rarest ones.
-        common: values that have an n-gram before it is paired with others.
-        attributes: the attributes to read; none reads all.
+        rarest: maximum n-grams of a value that become keys, the rarest first.
+        common: number of values from which an n-gram is paired with others.
+        attributes: the attributes to read; by default all.
 
     Raises:
         UsageError: a number out of range.

@@ -63,13 +63,13 @@ class Projection(CandidateIndex):
     """Keys by cells of random projections of a fragment's vector.
 
     Args:
-        families: most families of clusters that a key may lead to; one that leads to more is
-            closed: it is followed only for fragments that no other key leads anywhere.
-        shared: keys that must lead to a family of clusters, if any family is led to by so many.
-        compared: most families that a fragment is compared with, those that most of its keys lead
-            to; 0 is no bound.
-        tables: L, keys of a fragment; with widths, each of four widths has a fourth of them.
-        rows: K, directions of a table; 0 finds out, from the file.
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
+        tables: L, keys of a fragment; with distances, a quarter of them for each of four widths.
+        rows: K, directions of a table; 0 chooses a number for the file.
         angles: whether only the angle counts, not the distance.
         standardised: whether each dimension is divided by the spread of its values in the file.
         seed: of the directions.

@@ -161,15 +161,15 @@ class Selective(CandidateIndex):
     """Keys by value, by feature, and by pairs of common ones.
 
     Args:
-        families: most families of clusters that a key may lead to; one that leads to more is
-            closed: it is followed only for fragments that no other key leads anywhere.
-        shared: keys that must lead to a family of clusters, if any family is led to by so many.
-        compared: most families that a fragment is compared with, those that most of its keys lead
-            to; 0 is no bound.
-        common: fragments that share a value or feature before it is paired with others.
-        rules: further keys, each some attributes joined by "+": fragments with the same values
-            of all of them, the first where there are several, are compared.
-        attributes: the attributes to read, but for rules; none reads all.
+        families: maximum families of clusters that a key leads to; a key with more is closed: it
+            counts only for fragments without any other key that leads to a family.
+        shared: minimum keys in common with a family of clusters, if any family has that many.
+        compared: maximum families that a fragment is compared with, those with the most keys in
+            common; 0 sets no limit.
+        common: number of fragments from which a shared value or feature is paired with others.
+        rules: additional keys, each a list of attributes joined by "+": fragments with equal
+            (first) values of all of them are compared.
+        attributes: the attributes to read (rules aside); by default all.
 
     Raises:
         UsageError: a number below 1, or a rule without attributes.

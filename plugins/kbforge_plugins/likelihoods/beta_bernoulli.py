@@ -40,12 +40,12 @@ _UNKNOWN = -1
 
 
 class BetaBernoulli(ConjugateLikelihood):
-    """Clusters that show the same features.
+    """Fragments of a cluster have the same features.
 
     Args:
         a: pseudo-observations of presence, > 0.
         b: pseudo-observations of absence, > 0.
-        attributes: the attributes to read; none named reads all.
+        attributes: the attributes to read; by default all.
         reads: "values" of attributes, or the "vector".
 
     Raises:

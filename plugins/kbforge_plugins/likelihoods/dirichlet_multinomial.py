@@ -50,11 +50,11 @@ Known: TypeAlias = frozenset[str] | Places
 
 
 class DirichletMultinomial(ConjugateLikelihood):
-    """Clusters that repeat values.
+    """Fragments of a cluster repeat values.
 
     Args:
         concentration: pseudo-observations of each attribute (or of the vector), > 0.
-        attributes: the attributes to read; none named reads all.
+        attributes: the attributes to read; by default all.
         reads: "values" of attributes, their "words", or the "vector".
 
     Raises:

@@ -47,11 +47,11 @@ _ANOTHER_NAME = 60.0
 
 
 class Names(ConjugateLikelihood):
-    """Fragments with equal names, case and spaces apart, are one entity; all others are apart.
+    """Fragments with equal names (ignoring case and spaces) are one entity; all others are not.
 
     Args:
-        together: the probability that two equal names are one entity; `none` tells it from the
-            words of the names in the input, rarer names being surer.
+        together: the probability that two equal names are one entity; by default it depends on the
+            words of the names in the input: rarer names are more certain.
 
     Raises:
         UsageError: a probability outside .5 and 1.

@@ -445,8 +445,8 @@ class Bigram(_NgramLikelihood):
 
     Args:
         attributes: the attributes whose values are read.
-        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
-            the language. `none` takes the one the model was trained with, else 1.
+        scale: pseudo-observations of each history, > 0: a larger scale keeps clusters closer to the
+            language. The default is the trained model's, else 1.
 
     Raises:
         UsageError: a scale out of range, or no attributes.
@@ -463,8 +463,8 @@ class Trigram(_NgramLikelihood):
 
     Args:
         attributes: the attributes whose values are read.
-        scale: pseudo-observations of each history, > 0: the larger, the less clusters differ from
-            the language. `none` takes the one the model was trained with, else 0.2.
+        scale: pseudo-observations of each history, > 0: a larger scale keeps clusters closer to the
+            language. The default is the trained model's, else 0.2.
 
     Raises:
         UsageError: a scale out of range, or no attributes.

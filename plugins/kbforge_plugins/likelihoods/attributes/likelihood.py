@@ -51,11 +51,11 @@ _LEAST_ALPHA, _MOST_ALPHA = 1e-300, 1e300
 class Attributes(ConjugateLikelihood):
     """Records with several noisy attributes: names, dates, places, codes, numbers.
 
-    Without a trained model it learns from the fragments that are clustered, without labels.
+    Without a trained model it learns from the clustered fragments themselves, without labels.
 
     Args:
-        attributes: the attributes to read; none reads all.
-        rates: a rates file to use in place of the model's, such as an edited copy of it.
+        attributes: the attributes to read; by default all.
+        rates: use this rates file in place of the model's, such as an edited copy.
 
     Raises:
         UsageError: an attribute named twice.

@@ -55,11 +55,11 @@ class Gpt(Likelihood):
     Args:
         device: "cpu" or "cuda".
         precision: "fp32", "bf16", or "auto" for whichever is faster here.
-        batch_tokens: most tokens read at once; 0 is the device's default.
-        cache_mb: memory for scores already given, in MiB.
-        reading_mb: memory for what was read, in MiB: sets that begin like earlier ones are not
-            read from the beginning.
-        surrogate_weight: how much the bundle's bigrams vote; 0 is the model alone.
+        batch_tokens: maximum tokens read at once; 0 is the device's default.
+        cache_mb: memory for computed scores, in MiB.
+        reading_mb: memory for read beginnings, in MiB: sets that begin like earlier ones are not
+            read again from the start.
+        surrogate_weight: weight of the bundle's bigram score; 0 uses the model alone.
 
     Raises:
         UsageError: an option out of range, or no usable GPU.

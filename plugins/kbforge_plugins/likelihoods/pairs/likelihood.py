@@ -435,7 +435,7 @@ class Pairs(ConjugateLikelihood):
     """A pretrained model of pairs, for any attributes.
 
     Args:
-        model: another model than the one that ships: its file, or the folder it is in.
+        model: use this model (a file, or its folder) in place of the one that ships.
 
     Raises:
         KBForgeError: the file cannot be read, or (ModelError) is not such a model.
