@@ -280,7 +280,7 @@ def _metadata(value: object, where: str) -> dict[str, Any] | None:
         level = [inner for part in level for inner in _parts(part) if type(inner) in (dict, list)]
         if not level:
             return value
-    expected = f"at most {MAX_DEPTH} objects and arrays in each other"
+    expected = f"at most {MAX_DEPTH} nested objects and arrays"
     raise BadRecord(where, expected, "more", "metadata")
 
 

@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "store": Kind("a store", "kbforge show {path} reads it"),
-    "sqlite": Kind("an SQLite database that is no store"),
+    "sqlite": Kind("an SQLite database that is not a store"),
     "entities": Kind("a knowledge base", "kbforge show {path} reads it"),
     "fragments": Kind("fragments", "kbforge cluster {path} -o kb.jsonl makes a knowledge base"),
     "answers": Kind("answers about pairs", "kbforge cluster FRAGMENTS --answers {path} reads them"),
@@ -82,7 +82,7 @@ KINDS: Mapping[str, Kind] = {
     "array": Kind("one JSON array", "jq -c '.[]' {path} writes its objects one a line"),
     "object": Kind("one JSON object over several lines", "jq -c . {path} writes it on one line"),
     "objects": Kind(
-        "JSON objects that are no fragments",
+        "JSON objects that are not fragments",
         "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of them",
     ),
     "toml": Kind("another TOML file"),

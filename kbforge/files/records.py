@@ -132,7 +132,7 @@ def json_value(content: bytes, where: str) -> Any:
     try:
         kept = orjson.dumps(value).count(b":")
     except orjson.JSONEncodeError:
-        expected = "objects and arrays at most 254 deep in each other"
+        expected = "objects and arrays nested at most 254 deep"
         raise BadRecord(where, expected, "deeper ones") from None
     if kept != colons or _ESCAPED in content:
         _require_distinct_keys(content, where)

@@ -122,7 +122,7 @@ class Chooser:
         before, judged = judged, judged.answered(answers)
         why = str(effect_of_answers(before, judged)) if answers else _why(judged)
         if too_large:
-            why += f"; {_OF_PAIRS} is no choice above {MOST_OF_PAIRS:,} fragments"
+            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
         self.judgement, best = judged, judged.chosen
         if best.likelihood == NAMES:
             likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
@@ -162,7 +162,7 @@ class Chooser:
         self.judgement = judged
         if self._answers:
             why = f"{why}: {effect_of_answers(before, judged)}"
-        return alpha, f"alpha {alpha:,.4g} {why}; --alpha says another"
+        return alpha, f"alpha {alpha:,.4g} {why}; --alpha overrides it"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the confidence maps that ship read of the file, beside its fragments.

@@ -163,7 +163,7 @@ def _likelihood(choices: Choices, notes: list[str]) -> Likelihood:
         if takes_device(name):
             options.setdefault("device", choices.device)
         else:
-            notes.append(f"likelihood {name} runs on the CPU: it has no use for a GPU")
+            notes.append(f"likelihood {name} runs on the CPU: it cannot use a GPU")
     return make_likelihood(name, options)
 
 
@@ -225,7 +225,7 @@ def _index_of_many(likelihood: Likelihood, notes: list[str]) -> CandidateIndex |
         if index is not None:
             notes.append(
                 f"index {name}, as there are more than {MANY:,} fragments: each is compared with "
-                f"at most {index.compared} clusters, those most like it; --exact compares with all"
+                f"at most {index.compared} similar clusters; --exact compares with all"
             )
             return index
     return None

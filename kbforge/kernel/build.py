@@ -149,7 +149,7 @@ def _build(folder: Path, sanitize: bool) -> str:
     flags = (*_FLAGS, *(_SANITIZERS if sanitize else ()), *_own_flags(compiler, sanitize))
     digest = _digest(compiler, flags)
     if library.is_file() and _told(about).get("digest") == digest:
-        return f"the kernel is as it was ({compiler.version})"
+        return f"the kernel is up to date ({compiler.version})"
     failure = _compile(compiler, flags, library)
     if failure:
         return _without(library, about, f"{compiler.version} could not compile it ({failure})")

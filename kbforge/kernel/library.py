@@ -95,9 +95,9 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
     except OSError as error:
         return None, f"no kernel: the library cannot be loaded ({error}); {_SLOWER}"
     except AttributeError:
-        return None, f"no kernel: it is of another version, install KBForge again; {_SLOWER}"
+        return None, f"no kernel: it belongs to another version; install KBForge again; {_SLOWER}"
     if library.kb_version() != binding.VERSION:
-        return None, f"no kernel: it is of another version, install KBForge again; {_SLOWER}"
+        return None, f"no kernel: it belongs to another version; install KBForge again; {_SLOWER}"
     if not _says_the_same(library):
         return None, f"no kernel: its exp and log are not those of this Python; {_SLOWER}"
     return library, f"compiled kernel ({told.get('compiler', 'of an unknown compiler')})"

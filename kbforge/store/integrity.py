@@ -169,7 +169,7 @@ class _CrossChecks:
         if [number for number, _ in self._runs] != list(range(1, len(self._runs) + 1)):
             yield "run lacks rows"
         if not self._mentioned <= {number for number, _ in self._runs}:
-            yield "image has rows of runs that are not there"
+            yield "image has rows of runs that do not exist"
         for home in sorted(set(self._homes.values()) - self._pages):
             yield f"page lacks subproblem {home}, which fragments name"
         yield from self._entities()

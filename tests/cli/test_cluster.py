@@ -221,7 +221,7 @@ def test_what_the_user_should_know_of_alpha_is_said(
     fragments.write_bytes(named)
     assert program("train-ngram", fragments, "-o", model).code == 0
     guessed = program("cluster", fragments, "-o", kb, "--likelihood", model)
-    assert "suits this file; --alpha says another" in guessed.err
+    assert "suits this file; --alpha overrides it" in guessed.err
     calibrated = program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
     assert calibrated.code == 0
     calibrating = program("calibrate", fragments, "--likelihood", model, "-o", "-")

@@ -62,7 +62,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(
     allowed = {large.judgement.found[k].likelihood for k in large.judgement.allowed.tolist()}
     assert allowed == {*judged} - {"pairs"}
     assert choice.name != "pairs"
-    assert choice.note.endswith("; pairs is no choice above 400 fragments")
+    assert choice.note.endswith("; pairs is not considered above 400 fragments")
 
 
 @pytest.mark.usefixtures("small")

@@ -82,7 +82,7 @@ def test_training_goes_on_where_it_was_stopped(
         assert program(*command, "-o", "model").code == 130
     went_on = program(*command, "-o", "model", "--json")
     assert went_on.code == 0, went_on.err
-    assert "going on after step 3 (" in went_on.err
+    assert "continuing after step 3 (" in went_on.err
     one, other = (from_bundle(read_bundle(Path(m)), m).training for m in ("whole", "model"))
     assert other["steps"] == one["steps"]
     assert other["dev_nats_per_fragment"] == pytest.approx(one["dev_nats_per_fragment"], rel=0.02)

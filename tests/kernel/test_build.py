@@ -48,7 +48,7 @@ def test_it_is_built_once_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     first = build.build(tmp_path)
     assert first.startswith("the kernel is built (")
     before = (tmp_path / build.LIBRARY).stat().st_mtime_ns
-    assert build.build(tmp_path).startswith("the kernel is as it was (")
+    assert build.build(tmp_path).startswith("the kernel is up to date (")
     assert (tmp_path / build.LIBRARY).stat().st_mtime_ns == before
     said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
     compiler = json.loads((tmp_path / build.ABOUT).read_text())["compiler"]
@@ -253,7 +253,7 @@ def test_a_library_of_another_version_is_none(tmp_path: Path, source: str) -> No
         [*compiler.command, "-shared", "-fPIC", str(tmp_path / "other.cpp"), "-o", out], check=True
     )
     said = asked(STATUS, {**os.environ, library.FOLDER: str(tmp_path)})
-    assert said.startswith("no kernel: it is of another version, install KBForge again;")
+    assert said.startswith("no kernel: it belongs to another version; install KBForge again;")
 
 
 def test_it_can_be_switched_off() -> None:

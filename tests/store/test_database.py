@@ -75,7 +75,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_committed(tmp_path: Path) -> Non
         database.transaction(put("small", b"1"))
         pages = database.connection.execute("PRAGMA page_count").fetchone()[0]
         database.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
-        with pytest.raises(OutputError, match=r"disk is full.*make room"):
+        with pytest.raises(OutputError, match=r"disk is full.*free some space"):
             database.transaction(put("large", b"1" * 1_000_000))
     with Database(str(path)) as database:
         assert database.connection.execute("SELECT name FROM meta").fetchall() == [("small",)]
@@ -102,7 +102,7 @@ def test_a_torn_log_loses_nothing_that_was_committed_before_it(tmp_path: Path) -
 def test_files_of_other_kinds_are_refused(tmp_path: Path, write: bool) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "a"}\n')
-    with pytest.raises(KBForgeError, match="got JSON objects that are no fragments"):
+    with pytest.raises(KBForgeError, match="got JSON objects that are not fragments"):
         Database(str(other), write=write)
     foreign = tmp_path / "foreign.sqlite"
     with sqlite3.connect(foreign) as database:

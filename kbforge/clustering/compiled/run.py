@@ -38,7 +38,7 @@ _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
     3: "the fragment has no finite assignment",
-    4: "an interrupt left the session half told of it; open another from the fragments",
+    4: "an interrupt left the session incomplete; open another one from the fragments",
 }
 
 

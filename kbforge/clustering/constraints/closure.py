@@ -62,7 +62,7 @@ class Closure:
         one, other = self.component[decision.first], self.component[decision.second]
         if one == other:
             ties = self.ties(decision.first, decision.second)
-            because = listed(ties) if ties else "a fragment is one with itself"
+            because = listed(ties) if ties else "a fragment is the same as itself"
             raise ContradictionError(
                 f"{called(decision)} cannot hold: {because}",
                 tuple(each.name for each in (decision, *ties)),

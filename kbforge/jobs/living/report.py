@@ -111,16 +111,16 @@ def _past(store: Store, drift: Drift) -> History:
 def _told(drift: Drift) -> str:
     """What a drift means."""
     if not drift.came:
-        return "nothing has come since the models learned"
+        return "no fragment has come since the models learned"
     figures = sorted(drift.figures.items(), key=lambda item: (-item[1], item[0]))
     most = [f"{quoted(name)} {figure:.2f}" for name, figure in figures if figure >= _LEAST_DRIFT]
     by = f"; most in {', '.join(most[:_MOST_DRIFTING])}" if most else ""
     if drift.worth_it:
         return (
-            "what came since differs from what the models learned from, or is more than that: "
+            "the new fragments differ from those that the models learned from, or outnumber them: "
             f"kbforge refit is worth it{by}"
         )
-    return f"what came since is much like what the models learned from{by}"
+    return f"the new fragments resemble those that the models learned from{by}"
 
 
 def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:

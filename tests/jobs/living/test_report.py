@@ -95,7 +95,7 @@ def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     take_in(str(path), PEOPLE[:100], Choices(likelihood="attributes", alpha=30.0))
     told = report(str(path)).facts.drift
     assert told is not None
-    assert told.told == "nothing has come since the models learned"
+    assert told.told == "no fragment has come since the models learned"
     bare = [
         type(x)(x.id, {"name": x.properties["name"]})
         for x in PEOPLE[100:]

@@ -346,12 +346,12 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
         stopped = program(*COMMAND)
     assert stopped.code == 130
     (sentence,) = [line for line in stopped.err.splitlines() if "interrupted" in line]
-    assert "the same command goes on after step 3 (" in sentence
+    assert "the same command continues after step 3 (" in sentence
     assert "of 4,000 tokens), which model.training holds" in sentence
     assert not Path("model").exists()
     went_on = program(*COMMAND, "--json")
     assert went_on.code == 0
-    assert "going on after step 3 (" in went_on.err
+    assert "continuing after step 3 (" in went_on.err
     assert not Path("model.training").exists()
     assert went_on.json == whole.json | {"model": "model"}
     same_models("model", "whole")
@@ -377,7 +377,7 @@ def test_interrupted_before_the_first_checkpoint(
     monkeypatch.setattr(train, "_fit", interrupt)
     stopped = program(*COMMAND)
     assert stopped.code == 130
-    assert "interrupted before the first checkpoint: the same command begins again" in stopped.err
+    assert "interrupted before the first checkpoint: the same command starts again" in stopped.err
 
 
 class Killed(BaseException):

@@ -193,7 +193,7 @@ def going_on(progress: RunProgress, total: int, unit: str) -> str:
         unit: of what, such as "tokens".
 
     """
-    return f"going on after step {progress.step:,} ({progress.tokens:,} of {total:,} {unit})"
+    return f"continuing after step {progress.step:,} ({progress.tokens:,} of {total:,} {unit})"
 
 
 def interrupted(bundle: Path, total: int, unit: str) -> str:
@@ -206,9 +206,9 @@ def interrupted(bundle: Path, total: int, unit: str) -> str:
     folder = folder_of_run(bundle)
     done = read_progress(folder)
     if done is None:
-        return "interrupted before the first checkpoint: the same command begins again"
+        return "interrupted before the first checkpoint: the same command starts again"
     return (
-        f"interrupted: the same command goes on after step {done.step:,} "
+        f"interrupted: the same command continues after step {done.step:,} "
         f"({done.tokens:,} of {total:,} {unit}), which {folder} holds"
     )
 

@@ -93,7 +93,7 @@ def add_alpha(
     fragments = _to_calibrate_on(held_out) if given is None else list(given)
     later = "kbforge calibrate finds alpha on labelled fragments"
     if not fragments:
-        say(f"note: not calibrated: no labelled entity held out has two fragments; {later}")
+        say(f"note: not calibrated: no held-out labelled entity has two fragments; {later}")
         return None
     say(f"calibrating on {len(fragments):,} fragments")
     # the precision that is faster may be another one next time, and so would be the last digits

@@ -112,7 +112,7 @@ def test_killed_runs_have_the_weights_of_undisturbed_ones(here: Path) -> None:
     said: list[str] = []
     train_diffusion(Path("killed"), recipe, say=said.append)
     # a checkpoint is written after the step was shown
-    assert said[0].startswith("going on after step 9 ")
+    assert said[0].startswith("continuing after step 9 ")
     assert curve("killed") == curve("whole")
     assert Path("killed", WEIGHTS).read_bytes() == Path("whole", WEIGHTS).read_bytes()
     assert not Path("killed.training").exists()
@@ -132,11 +132,11 @@ def test_ctrl_c_leaves_a_checkpoint(
         patched.setattr("kbforge_lab.cli.train_diffusion._shown", pressed)
         stopped = program(*COMMAND)
     assert stopped.code == 130
-    assert "interrupted: the same command goes on after step 4 (" in stopped.err
+    assert "interrupted: the same command continues after step 4 (" in stopped.err
     assert not Path("model").exists()
     finished = program(*COMMAND)
     assert finished.code == 0
-    assert "going on after step 4 " in finished.err
+    assert "continuing after step 4 " in finished.err
     train_diffusion(Path("whole"), read(here))
     assert Path("model", WEIGHTS).read_bytes() == Path("whole", WEIGHTS).read_bytes()
 
