@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 import typer
 
 from kbforge import interrupts
 from kbforge.cli import console, options
-from kbforge.errors import UsageError, quoted
-from kbforge.words import counted
+from kbforge.errors import (
+    BadRecord,
+    ContradictionError,
+    LikelihoodError,
+    UsageError,
+    quoted,
+)
+from kbforge.words import counted, percent
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
-    from kbforge.fit.review import FileReview
+    from kbforge.fit.review import Evidence, FileReview
 
 app = typer.Typer(add_completion=False)
 
@@ -100,7 +112,6 @@ def review(
 def _review_file(
     context: typer.Context, fragments: str, output: str, count: int, by_line: bool
 ) -> None:
-    from kbforge.cli.asking import at_terminal, by_lines, side_by_side
     from kbforge.files.answers import AnswerFile
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_writable
@@ -120,33 +131,32 @@ def _review_file(
     read = list(read_fragments(fragments, limit=given["limit"]))
     with AnswerFile(output) as file:
         with console.working("looking for questions"):
-            labelling = FileReview(read, choices, file)
+            review = FileReview(read, choices, file)
         try:
             if by_line:
-                by_lines(labelling, count)
-                console.print_json({"summary": labelling.changed().to_json()})
+                by_lines(review, count)
+                console.print_json({"summary": review.changed().to_json()})
             else:
-                at_terminal(labelling, count, lambda question: side_by_side(question.a, question.b))
-                _say(labelling, file, fragments)
+                at_terminal(review, count, lambda question: side_by_side(question.a, question.b))
+                _say(review, file, fragments)
         except KeyboardInterrupt:
             kept = counted(len(file.answers), "answer")
             console.note(f"\n{interrupts.sentence()}: {quoted(output, 400)} holds {kept}")
             raise typer.Exit(interrupts.exit_code()) from None
 
 
-def _say(labelling: FileReview, file: AnswerFile, fragments: str) -> None:
+def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
     """What the answers changed, and the next command."""
     if not file.answers:
         console.note("no answers")
         return
-    console.note(str(labelling.changed()))
+    console.note(str(review.changed()))
     kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
     command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
     console.note(f"{kept}; {command} uses them")
 
 
 def _review_store(store: str, count: int, by_line: bool) -> None:
-    from kbforge.cli.asking import at_terminal, by_lines, show_evidence
     from kbforge.jobs.living.reviewing import reviewed
 
     interrupted = False
@@ -171,3 +181,281 @@ def _review_store(store: str, count: int, by_line: bool) -> None:
     console.print_done(done, store, what, as_json=False)
     if interrupted:
         raise typer.Exit(interrupts.exit_code())
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+Reply: TypeAlias = bool | Literal["undo", "quit"] | None
+"""Whether the two are one entity, None if unknown, or a command."""
+
+_KEYS: dict[str, Reply] = {
+    "y": True,
+    "n": False,
+    "s": None,
+    "?": None,
+    "u": "undo",
+    "q": "quit",
+}
+_MOST_ROWS = 24
+_MOST_VALUES = 6
+_MOST_CHARACTERS = 200
+# evidence shows many fragments, so it shows less of each
+_SHOWN_ATTRIBUTES = 12
+_SHOWN_VALUES = 3
+_SHOWN_CHARACTERS = 60
+
+
+class PairQuestion(Protocol):
+    """A question about a pair of fragments."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The question as one JSON object."""
+        ...
+
+
+Q = TypeVar("Q", bound=PairQuestion)
+
+
+class Questioner(Protocol[Q]):
+    """Chooses the questions and keeps the answers."""
+
+    def question(self) -> Q | None:
+        """The next question; None if there are no more."""
+        ...
+
+    def answer(self, question: Q, same: bool | None, /) -> None:
+        """Keep an answer; None is "unknown".
+
+        Raises:
+            OutputError: it cannot be written; nothing has changed then.
+            ContradictionError: it contradicts other answers; the question is skipped.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+
+        """
+        ...
+
+    def undo(self) -> bool:
+        """Take back the last answer; False if there was none."""
+        ...
+
+
+def at_terminal(questioner: Questioner[Q], count: int, show: Callable[[Q], RenderableType]) -> None:
+    """Show pairs of fragments and read the answers that a person types.
+
+    Args:
+        questioner: chooses the questions and keeps the answers.
+        count: maximum number of questions.
+        show: renders a question.
+
+    Raises:
+        OutputError: an answer cannot be written.
+
+    """
+    done = 0
+    while done < count and (question := questioner.question()) is not None:
+        screen = console.stdout()
+        screen.print()
+        screen.print(show(question))
+        said = _typed(f"{done + 1} of {count}: one entity? [y]es [n]o [s]kip [u]ndo [q]uit: ")
+        if said == "quit":
+            return
+        try:
+            done = _apply(questioner, question, said, done)
+        except (ContradictionError, LikelihoodError) as error:
+            console.note(f"not kept: {error}")
+
+
+def by_lines(questioner: Questioner[Q], count: int) -> None:
+    """Write each question as a JSON line, and read each answer as one.
+
+    An answer that contradicts others is not kept, and a line says why.
+
+    Args:
+        questioner: chooses the questions and keeps the answers.
+        count: maximum number of questions.
+
+    Raises:
+        BadRecord: a line that is not an answer.
+        OutputError: an answer cannot be written.
+
+    """
+    from kbforge.files.io import called, lines_of
+
+    said_lines = lines_of(sys.stdin.buffer, called("-"))
+    done = 0
+    while done < count and (question := questioner.question()) is not None:
+        console.print_json({"question": question.to_json()})
+        sys.stdout.flush()
+        number, line = next(said_lines, (0, None))
+        said = "quit" if line is None else _read(line, f"{called('-')}:{number}")
+        if said == "quit":
+            return
+        try:
+            done = _apply(questioner, question, said, done)
+        except (ContradictionError, LikelihoodError) as error:
+            console.print_json({"refused": str(error)})
+
+
+def _apply(questioner: Questioner[Q], question: Q, said: Reply, done: int) -> int:
+    """Apply an answer or a command, and return the number of questions answered so far."""
+    # a signal must not lose half of an answer
+    with interrupts.deferred():
+        if said == "undo":
+            return done - 1 if questioner.undo() else done
+        assert said != "quit"
+        questioner.answer(question, said)
+        return done + 1
+
+
+def _typed(prompt: str) -> Reply:
+    while True:
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return "quit"
+        key = line.strip().lower()[:1]
+        if key in _KEYS:
+            return _KEYS[key]
+        console.note(f'expected y, n, s, u or q, got "{quoted(line.strip())}"')
+
+
+def _read(line: bytes, where: str) -> Reply:
+    """The answer or command of a line."""
+    from kbforge.files.answers import record_of, same_of
+    from kbforge.files.fragments import parse_json, shown
+
+    value = parse_json(line, where)
+    if not isinstance(value, dict) or len(value) != 1:
+        raise BadRecord(where, 'an object with "same", "undo" or "quit"', shown(value))
+    record = record_of(value, where).only("same", "undo", "quit")
+    word: Literal["undo", "quit"]
+    for word in ("undo", "quit"):
+        if word in record:
+            if record.get(word, bool, "true") is not True:
+                raise record.wrong(word, "true", "false")
+            return word
+    return same_of(record)
+
+
+def side_by_side(a: Fragment, b: Fragment) -> Table:
+    """Both fragments side by side; values of only one of them are highlighted."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from kbforge.kb.properties import merged_order
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("", "", quoted(a.id, 40), quoted(b.id, 40)):
+        table.add_column(Text(title), overflow="fold")
+    order = merged_order((tuple(a.properties), tuple(b.properties)))
+    attributes = sorted(order, key=lambda name: name != "name")
+    for attribute in attributes[:_MOST_ROWS]:
+        one, other = (x.properties.get(attribute, ()) for x in (a, b))
+        sign = " " if not (one and other) else "=" if set(one) == set(other) else "≠"
+        row = (_values(one, other), _values(other, one))
+        table.add_row(Text(quoted(attribute, 40), style="dim"), sign, *row)
+    if len(attributes) > _MOST_ROWS:
+        table.add_row(f"… and {len(attributes) - _MOST_ROWS:,} more", "", "", "")
+    for what, shown in (("vector", _vectors(a, b)), ("source", (a.place, b.place))):
+        if any(shown):
+            table.add_row(Text(what, style="dim"), "", *(Text(quoted(s or "", 60)) for s in shown))
+    return table
+
+
+def _values(own: Sequence[str], others: Sequence[str]) -> Text:
+    from rich.text import Text
+
+    shown = [
+        Text(quoted(value, _MOST_CHARACTERS), style="" if value in others else "bold yellow")
+        for value in own[:_MOST_VALUES]
+    ]
+    if len(own) > _MOST_VALUES:
+        shown.append(Text(f"… and {len(own) - _MOST_VALUES:,} more"))
+    return Text("\n").join(shown)
+
+
+def _vectors(*fragments: Fragment) -> list[str]:
+    return [" ".join(f"{x:.4g}" for x in (f.vector or ())[:8]) for f in fragments]
+
+
+def show_evidence(evidence: Evidence) -> RenderableType:
+    """Both fragments side by side, their clusters, and the contribution of each attribute."""
+    from rich.console import Group
+    from rich.text import Text
+
+    question = evidence.question
+    state = "together" if question.joined else "apart"
+    # dim, because a belief is not a fact
+    head = (
+        f"now {state}; one entity with probability {percent(question.believed)}"
+        f" (reported {percent(question.reported)});"
+        f" the answer is expected to correct {question.value:.2g} fragments"
+    )
+    parts: list[RenderableType] = [
+        Text(head, style="dim"),
+        Text(),
+        side_by_side(evidence.first.fragment, evidence.second.fragment),
+        Text(),
+        *_others(evidence),
+    ]
+    if evidence.explanation is not None:
+        others = "the first"
+        if evidence.compared > 1:
+            others = f"the {evidence.compared:,} fragments of the first"
+        unit = "nats" if evidence.probability else "score"
+        why = Text(f"evidence that the second belongs with {others} ({unit}):", style="dim")
+        parts += [Text(), why, _reasons(evidence.explanation)]
+    return Group(*parts)
+
+
+def _others(evidence: Evidence) -> list[RenderableType]:
+    """The other fragments of their clusters."""
+    from rich.text import Text
+
+    sides = [evidence.first] if evidence.question.joined else [evidence.first, evidence.second]
+    lines: list[RenderableType] = []
+    for side in sides:
+        whose = "both are" if evidence.question.joined else f"{quoted(side.fragment.id, 40)} is"
+        besides = side.size - 1 - evidence.question.joined
+        if not besides:
+            lines.append(Text(f"{whose} with no other", style="dim"))
+            continue
+        lines.append(Text(f"{whose} with {counted(besides, 'other')}:", style="dim"))
+        lines += [Text(f"  {_line(other)}") for other in side.others]
+        if besides > len(side.others):
+            lines.append(Text(f"  … and {besides - len(side.others):,} more", style="dim"))
+    return lines
+
+
+def _line(fragment: Fragment) -> str:
+    """A fragment on one line, its name first."""
+    attributes = sorted(fragment.properties, key=lambda name: name != "name")
+    shown = [
+        "/".join(quoted(value, _SHOWN_CHARACTERS) for value in values[:_SHOWN_VALUES])
+        for values in (fragment.properties[name] for name in attributes[:_SHOWN_ATTRIBUTES])
+    ]
+    return f"{', '.join(shown) or 'a vector'} ({quoted(fragment.id, 40)})"
+
+
+def _reasons(explanation: Explanation) -> Table:
+    """What each attribute contributes, the largest contributions first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    said = sorted(explanation.attributes.items(), key=lambda item: (-abs(item[1]), item[0]))
+    for attribute, nats in said[:_SHOWN_ATTRIBUTES]:
+        table.add_row(Text(quoted(attribute, 40)), _signed(nats))
+    rest = sum(nats for _, nats in said[_SHOWN_ATTRIBUTES:])
+    if len(said) > _SHOWN_ATTRIBUTES:
+        table.add_row(Text(f"… {len(said) - _SHOWN_ATTRIBUTES:,} more"), _signed(rest))
+    table.add_row(Text("prior", style="dim"), _signed(explanation.prior))
+    table.add_row(Text("total", style="bold"), Text(_signed(explanation.total), style="bold"))
+    return table
+
+
+def _signed(nats: float) -> str:
+    return f"{nats:+.2f}"

@@ -8,7 +8,7 @@ Both ask about the most useful pair first, and take answers back:
 A `FileReview` asks which of the judge's hypotheses (`kbforge.fit.judge`) is best. Its answers go to
 a file, by which `kbforge cluster --answers` chooses. A `PosteriorReview` asks about uncertain pairs
 of a clustering, in a store or in memory, and shows what speaks for and against. Its answers are
-decisions. `kbforge.cli.asking` asks at a terminal or line by line.
+decisions. `kbforge.cli.review` asks at a terminal or line by line.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from rich.console import Console
 
-from kbforge.cli.asking import at_terminal, by_lines, show_evidence
+from kbforge.cli.review import at_terminal, by_lines, show_evidence
 from kbforge.contracts import Explanation, Fragment
 from kbforge.errors import ContradictionError
 from kbforge.fit.posterior_queue import Question
