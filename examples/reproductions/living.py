@@ -38,7 +38,7 @@ from kbforge.evaluation.reliability import (
     entity_probabilities,
     reliability,
 )
-from kbforge.evaluation.scores import judge
+from kbforge.evaluation.scores import score_entities
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import ClusteringReport
@@ -228,7 +228,7 @@ def reliabilities(store: str) -> list[Reliability]:
 
 def f1(store: str, gold: Sequence[Fragment]) -> float:
     """Mean F1 of the fragments."""
-    return judge(entities_of(store), gold).scores.bcubed_f1_item_mean
+    return score_entities(entities_of(store), gold).scores.bcubed_f1_item_mean
 
 
 if __name__ == "__main__":

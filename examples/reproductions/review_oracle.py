@@ -31,12 +31,12 @@ from shell import data_folder, table
 
 from kbforge.contracts import Decision, FloatArray, Fragment, IntArray, Session
 from kbforge.errors import ContradictionError
-from kbforge.evaluation.reliability import Pairs, entity_probabilities, pair_probabilities
+from kbforge.evaluation.reliability import ReportedPairs, entity_probabilities, pair_probabilities
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.models import Fit
-from kbforge.fit.posterior_queue import PosteriorQueue, Question, Read
+from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue, Read
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures.canvas import PALETTE, look, new_figure, save
 from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
@@ -108,7 +108,7 @@ def oracle(fragments: Sequence[Fragment], errors: float, rng: np.random.Generato
     return answer
 
 
-Pairing: TypeAlias = Iterator[Question | tuple[int, int]]
+Pairing: TypeAlias = Iterator[PairQuestion | tuple[int, int]]
 
 
 def asked(session: Session, pairs: Callable[[Answer], Pairing], answer: Answer) -> Iterator[float]:
@@ -187,7 +187,7 @@ def map_of(session: Session, made: Fit) -> Read | None:
 
     def read(first: IntArray, second: IntArray, probability: FloatArray) -> FloatArray:
         one, other = np.minimum(first, second), np.maximum(first, second)
-        pairs = Pairs(one, other, probability, size[one], number[one])
+        pairs = ReportedPairs(one, other, probability, size[one], number[one])
         return reading.of_pairs(reported, pairs)
 
     return read

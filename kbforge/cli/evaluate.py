@@ -113,13 +113,13 @@ def evaluate(
 
 def _score(kb: str, gold: str, partial: bool, as_json: bool) -> None:
     from kbforge.evaluation.render import render_scores
-    from kbforge.evaluation.scores import judge
+    from kbforge.evaluation.scores import score_entities
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.living.views import entities_of
 
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")
-    judgement = judge(entities_of(kb), read_fragments(gold), partial=partial)
+    judgement = score_entities(entities_of(kb), read_fragments(gold), partial=partial)
     if as_json:
         console.print_json(judgement.to_json())
     else:

@@ -42,7 +42,7 @@ _CERTAIN = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class ReportedPairs:
     """Pairs of fragments, i < j, in ascending order, and what is reported of them.
 
     Attributes:
@@ -64,9 +64,9 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.probability)
 
-    def part(self, chosen: slice) -> Pairs:
+    def part(self, chosen: slice) -> ReportedPairs:
         """Some of the pairs."""
-        return Pairs(
+        return ReportedPairs(
             self.first[chosen],
             self.second[chosen],
             self.probability[chosen],
@@ -76,7 +76,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Entities:
+class ReportedEntities:
     """The clusters of a point estimate, by subproblem, and what is reported of them.
 
     Attributes:
@@ -165,7 +165,7 @@ class Reliability:
         return asdict(self)
 
 
-def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> Pairs:
+def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> ReportedPairs:
     """The pairs that share a cluster with more than `least` probability.
 
     Args:
@@ -189,10 +189,10 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> P
     sizes = _subproblem_sizes(posteriors)
     size = np.maximum(sizes[first], sizes[second])
     subproblem = _subproblem_numbers(posteriors[0])[first]
-    return Pairs(first, second, probability[kept][order], size, subproblem)
+    return ReportedPairs(first, second, probability[kept][order], size, subproblem)
 
 
-def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
+def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
     """The clusters of the first posterior's point estimate.
 
     Args:
@@ -214,7 +214,7 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> Entities:
                 if at is not None:
                     masses[at].append(mass)
     probability = [math.fsum(mass) / len(posteriors) for mass in masses]
-    return Entities(
+    return ReportedEntities(
         tuple(clusters),
         _rounded(np.array(probability, np.float64)),
         _largest(sizes, clusters),
@@ -232,7 +232,7 @@ def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
     return largest
 
 
-def pair_claims(pairs: Pairs, labels: Sequence[str | None]) -> Claims:
+def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
     """The claims of pairs; those of fragments without a label are left out.
 
     Args:
@@ -246,7 +246,7 @@ def pair_claims(pairs: Pairs, labels: Sequence[str | None]) -> Claims:
     return claims.where((one >= 0) & (other >= 0))
 
 
-def entity_claims(entities: Entities, labels: Sequence[str | None]) -> Claims:
+def entity_claims(entities: ReportedEntities, labels: Sequence[str | None]) -> Claims:
     """The claims of a point estimate, that each cluster is an entity.
 
     A cluster that holds a fragment without a label is left out.

@@ -136,7 +136,7 @@ def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ContingencyTable:
     """The non-zero cells: n_ij is `cells[k]`, i is `rows[k]` and j `columns[k]`, a_i `a[k]`, b_j
     `b[k]`.
     """
@@ -152,7 +152,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
+class _PairCounts:
     """Pairs of items: together in both, in the prediction, in gold, and all of them.
 
     Python integers, because products of counts of pairs outgrow 64 bits.
@@ -164,14 +164,14 @@ class _Pairs:
     all: int
 
 
-def _tabulate(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> _Table:
+def _tabulate(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> _ContingencyTable:
     rows, columns = _numbered(predicted), _numbered(gold)
     width = int(columns.max()) + 1
     codes, cells = np.unique(rows * width + columns, return_counts=True)
     cluster_sizes, gold_sizes = np.bincount(rows), np.bincount(columns)
     row, column = codes // width, codes % width
     a, b = cluster_sizes[row], gold_sizes[column]
-    return _Table(len(rows), row, column, cells, a, b, cluster_sizes, gold_sizes)
+    return _ContingencyTable(len(rows), row, column, cells, a, b, cluster_sizes, gold_sizes)
 
 
 def _numbered(labels: Sequence[Hashable]) -> IntArray:
@@ -182,7 +182,7 @@ def _numbered(labels: Sequence[Hashable]) -> IntArray:
     )
 
 
-def _bcubed(table: _Table) -> tuple[float, float, float]:
+def _bcubed(table: _ContingencyTable) -> tuple[float, float, float]:
     """Mean precision, mean recall and mean item F1; a cell's n_ij items share one value each."""
     squares: FloatArray = table.cells.astype(np.float64) ** 2
     precision = _sum(squares / table.a) / table.n
@@ -191,17 +191,17 @@ def _bcubed(table: _Table) -> tuple[float, float, float]:
     return precision, recall, item_f1
 
 
-def _count_pairs(table: _Table) -> _Pairs:
+def _count_pairs(table: _ContingencyTable) -> _PairCounts:
     def pairs(sizes: IntArray) -> int:
         return int((sizes * (sizes - 1) // 2).sum())
 
     n = table.n
-    return _Pairs(
+    return _PairCounts(
         pairs(table.cells), pairs(table.cluster_sizes), pairs(table.gold_sizes), n * (n - 1) // 2
     )
 
 
-def _adjusted_rand(pairs: _Pairs) -> float:
+def _adjusted_rand(pairs: _PairCounts) -> float:
     """(both - expected) / (mean of predicted and gold - expected), multiplied out to integers."""
     expected = 2 * pairs.predicted * pairs.gold
     return _ratio(
@@ -210,7 +210,7 @@ def _adjusted_rand(pairs: _Pairs) -> float:
     )
 
 
-def _variation_of_information(table: _Table) -> float:
+def _variation_of_information(table: _ContingencyTable) -> float:
     cells = table.cells.astype(np.float64)
     nats = cells * (np.log(table.a / cells) + np.log(table.b / cells))
     return _sum(nats) / table.n
@@ -272,7 +272,7 @@ class Evaluation:
         }
 
 
-def judge(
+def score_entities(
     entities: Iterable[Entity], gold: Iterable[Fragment], partial: bool = False
 ) -> Evaluation:
     """Compare the grouping of fragments into entities with their labels.

@@ -28,9 +28,9 @@ from kbforge.evaluation.reliability import (
     BINS,
     LEAST,
     Claims,
-    Entities,
-    Pairs,
     Reliability,
+    ReportedEntities,
+    ReportedPairs,
     entity_claims,
     entity_probabilities,
     pair_claims,
@@ -79,11 +79,11 @@ class Orders:
     confidence: ConfidenceMap | None
     notes: tuple[str, ...]
 
-    def pairs(self, least: float) -> Pairs:
+    def pairs(self, least: float) -> ReportedPairs:
         """What is reported of pairs more probable than `least`."""
         return pair_probabilities(self.posteriors, least)
 
-    def entities(self) -> Entities:
+    def entities(self) -> ReportedEntities:
         """What is reported of entities."""
         return entity_probabilities(self.posteriors)
 

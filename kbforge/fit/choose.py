@@ -32,7 +32,15 @@ from kbforge.errors import UsageError, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.alpha import alpha_by_grouping
 from kbforge.fit.description import FileContext, PairModel
-from kbforge.fit.judge import JUDGE_FILE, NAMES, Hypothesis, Judgement, Scorer, judge, read_scorer
+from kbforge.fit.judge import (
+    JUDGE_FILE,
+    NAMES,
+    Hypothesis,
+    HypothesisScorer,
+    Judgement,
+    judge,
+    read_scorer,
+)
 from kbforge.fit.models import default_options
 from kbforge.fit.sample import MOST_COMPARED, MOST_OF_PAIRS, MOST_TO_CHOOSE, part_of
 from kbforge.models.bundle import default_folder, read_default
@@ -48,7 +56,7 @@ _OVERRIDE = "name another with --likelihood"
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class LikelihoodChoice:
     """A likelihood for a file.
 
     Attributes:
@@ -95,7 +103,7 @@ class Chooser:
         self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
 
-    def choose(self, any_alpha: bool = True) -> Choice:
+    def choose(self, any_alpha: bool = True) -> LikelihoodChoice:
         """The likelihood and the alpha for a file of which the user says nothing.
 
         Args:
@@ -108,7 +116,7 @@ class Chooser:
         """
         if not self._described:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
-            return Choice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
+            return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_OVERRIDE}")
         fragments, answers = self._fragments, self._answers
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
@@ -127,10 +135,10 @@ class Chooser:
         if best.likelihood == NAMES:
             likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
             likelihood.fit(fragments)
-            return Choice(NAMES, likelihood, likelihood.default_alpha, why)
+            return LikelihoodChoice(NAMES, likelihood, likelihood.default_alpha, why)
         if best.likelihood == _OF_PAIRS and file.part is not None:
             fitted[_OF_PAIRS].fit(fragments)
-        return Choice(best.likelihood, fitted[best.likelihood], best.alpha, why)
+        return LikelihoodChoice(best.likelihood, fitted[best.likelihood], best.alpha, why)
 
     def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
         """The alpha for a likelihood, and one sentence about it; None if nothing tells.
@@ -367,7 +375,7 @@ def _called(hypothesis: Hypothesis) -> str:
     return f"{hypothesis.likelihood} with alpha {hypothesis.alpha:,.4g}"
 
 
-def shipped_scorer(defaults: str | None) -> Scorer:
+def shipped_scorer(defaults: str | None) -> HypothesisScorer:
     """The scorer of a folder, or the one that ships if the folder has none.
 
     Raises:
@@ -379,5 +387,5 @@ def shipped_scorer(defaults: str | None) -> Scorer:
 
 
 @lru_cache(maxsize=2)
-def _read(content: bytes, where: str) -> Scorer:
+def _read(content: bytes, where: str) -> HypothesisScorer:
     return read_scorer(content, where)

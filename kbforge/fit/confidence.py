@@ -61,7 +61,7 @@ from typing import Protocol
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge.evaluation.reliability import BoolArray, Claims, Entities, Pairs
+from kbforge.evaluation.reliability import BoolArray, Claims, ReportedEntities, ReportedPairs
 from kbforge.files.records import Option, Record, read_table, toml_value
 from kbforge.version import __version__
 
@@ -208,7 +208,7 @@ class ClusteringReport:
     """
 
     fragments: Sequence[Fragment]
-    entities: Entities
+    entities: ReportedEntities
     changed: BoolArray | None = None
 
 
@@ -218,7 +218,7 @@ class ConfidenceMap(Protocol):
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """That each entity of the point estimate is exactly right, shape [entities]."""
 
-    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """That each of some pairs of fragments is one entity, shape [pairs]."""
 
 
@@ -257,7 +257,7 @@ class MonotoneConfidence:
         """As `ConfidenceMap`; the fragments do not matter."""
         return self.entities.apply(reported.entities.probability, reported.entities.size)
 
-    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`; the fragments do not matter."""
         return self.pairs.apply(pairs.probability, pairs.size)
 

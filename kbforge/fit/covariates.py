@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.evaluation.reliability import BoolArray, Entities, Pairs
+from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.description import (
     NONE,
@@ -56,7 +56,7 @@ def log_odds(probability: FloatArray) -> FloatArray:
     return np.clip(odds, -LIMIT, LIMIT)
 
 
-def entity_columns(facts: Descriptions, entities: Entities) -> Columns:
+def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
     """The covariates of entities, the file's not among them."""
     grouped = _grouped(facts, entities.clusters)
     out: Columns = {
@@ -121,7 +121,7 @@ def _grouped(facts: Descriptions, clusters: tuple[Cluster, ...]) -> _NamedGroupi
     return _NamedGrouping(of, sizes, keys // width, keys % width, count, width)
 
 
-def _rival_entities(entities: Entities) -> FloatArray:
+def _rival_entities(entities: ReportedEntities) -> FloatArray:
     """Other entities of the point estimate in the same subproblem, as log(1 + them)."""
     return np.log(np.bincount(entities.subproblem)[entities.subproblem])
 
@@ -356,7 +356,7 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     return found
 
 
-def odds_of_pairs(odds: PairOdds, pairs: Pairs) -> dict[str, FloatArray]:
+def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_PAIRS`, each of shape [pairs]."""
     rows = max(int(odds.row.max(initial=0)), int(odds.second.max(initial=0))) + 1
     keys = odds.first * rows + odds.second
@@ -410,7 +410,7 @@ def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, flo
 
 
 def judged_of_entities(
-    predicted: Prediction, places: IntArray, entities: Entities
+    predicted: Prediction, places: IntArray, entities: ReportedEntities
 ) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN of clusters that are not whole in the judge's sample.
 
@@ -435,7 +435,9 @@ def judged_of_entities(
     return _voted(predicted, exact, known)
 
 
-def judged_of_pairs(predicted: Prediction, places: IntArray, pairs: Pairs) -> dict[str, FloatArray]:
+def judged_of_pairs(
+    predicted: Prediction, places: IntArray, pairs: ReportedPairs
+) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN of pairs outside the judge's sample.
 
     Args:
@@ -573,7 +575,7 @@ class Covariates:
         columns = self._of_entities
         return _rows(features, self._entities.probability, columns, self._whole)
 
-    def pairs(self, features: tuple[str, ...], pairs: Pairs) -> FloatArray:
+    def pairs(self, features: tuple[str, ...], pairs: ReportedPairs) -> FloatArray:
         """Some columns of some pairs, shape [pairs, features]."""
         columns: Columns = {}
         if self._odds is not None:

@@ -47,7 +47,7 @@ _NO_HASH = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class WeightedPairs:
     """Pairs of different things, each both ways round, ascending by first, then second.
 
     Attributes:
@@ -109,12 +109,12 @@ class Descriptions:
     values: NDArray[np.int32]
     stated: NDArray[np.int32]
     attributes: IntArray
-    alike: Links
+    alike: WeightedPairs
     words: FloatArray
     letters: FloatArray
     foreign: FloatArray
     digits: FloatArray
-    linked: Links
+    linked: WeightedPairs
     counted: FileCounts
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ def _foreign(name: str) -> float:
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) -> Links:
+def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) -> WeightedPairs:
     """Pairs of fragments that share rare values, and how many nats those are worth."""
     n = len(values)
     of_file = max(of_file, n)
@@ -235,7 +235,7 @@ def _linked(values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int) 
     different = first != second
     first, second, nats = first[different], second[different], shared.data[different]
     order = np.lexsort((second, first))
-    return Links(first[order], second[order], nats[order])
+    return WeightedPairs(first[order], second[order], nats[order])
 
 
 def _name(properties: Mapping[str, Sequence[str]], naming_ones: set[str]) -> str | None:
@@ -255,7 +255,9 @@ def _parts(name: str) -> Iterator[str]:
     yield from (padded[k : k + 3] for k in range(len(padded) - 2))
 
 
-def _alike(names: Sequence[str], file: FileCounts | None) -> tuple[Links, NDArray[np.int32]]:
+def _alike(
+    names: Sequence[str], file: FileCounts | None
+) -> tuple[WeightedPairs, NDArray[np.int32]]:
     """For every name those most like it, of the ones that share one of its rarest parts.
 
     Args:
@@ -286,7 +288,7 @@ def _alike(names: Sequence[str], file: FileCounts | None) -> tuple[Links, NDArra
         shared = vectors[row[part]].multiply(vectors[column[part]])
         cosine[part] = np.asarray(shared.sum(axis=1)).ravel()
     kept = cosine >= _LEAST_ALIKE
-    return Links(row[kept], column[kept], np.minimum(cosine[kept], 1.0)), parts
+    return WeightedPairs(row[kept], column[kept], np.minimum(cosine[kept], 1.0)), parts
 
 
 def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
@@ -356,8 +358,8 @@ def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
     return sparse.csr_array((weight[kept], (row[kept], column[kept])), shape=vectors.shape)
 
 
-def _none() -> Links:
-    return Links(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+def _none() -> WeightedPairs:
+    return WeightedPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 UNREAD = -1

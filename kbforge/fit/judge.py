@@ -247,7 +247,7 @@ _TRUST = 0.04
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
+class HypothesisScorer:
     """Trees and how they are read.
 
     Attributes:
@@ -293,8 +293,8 @@ _TREES = ("gain", "level")
 _NUMBERS = ("margin", "spread")
 
 
-def read_scorer(content: bytes, where: str) -> Scorer:
-    """The scorer that `Scorer.to_bytes` wrote.
+def read_scorer(content: bytes, where: str) -> HypothesisScorer:
+    """The scorer that `HypothesisScorer.to_bytes` wrote.
 
     Args:
         content: of the file.
@@ -321,7 +321,7 @@ def read_scorer(content: bytes, where: str) -> Scorer:
             raise ModelError(f"{where}: {name}: expected one number from 0 to {_LARGEST_MARGIN:g}")
         numbers[name] = float(value[0])
     gain, level = (read_trees(parts[name].tobytes(), f"{where}: {name}") for name in _TREES)
-    return Scorer(gain, level, numbers["margin"], numbers["spread"])
+    return HypothesisScorer(gain, level, numbers["margin"], numbers["spread"])
 
 
 def smoothed(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
@@ -543,7 +543,7 @@ def judge(
     fragments: Sequence[Fragment],
     likelihoods: Mapping[str, ConjugateLikelihood],
     index: CandidateIndex,
-    scorer: Scorer,
+    scorer: HypothesisScorer,
     like: Mapping[str, str] | None = None,
     pairs: PairModel | None = None,
     part: Sample | None = None,
@@ -569,7 +569,7 @@ def judge(
         ModelError: the scorer reads statistics that this version does not know.
 
     """
-    sample = looked_at(fragments, index, pairs, part)
+    sample = sample_of(fragments, index, pairs, part)
     paths = {}
     for name, likelihood in likelihoods.items():
         if trying is not None:
@@ -597,7 +597,7 @@ def judge(
     )
 
 
-def looked_at(
+def sample_of(
     fragments: Sequence[Fragment],
     index: CandidateIndex,
     pairs: PairModel | None,

@@ -53,7 +53,7 @@ from scipy.special import expit, logit
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.contracts.kept import Kept
 from kbforge.errors import ModelError, quoted
-from kbforge.evaluation.reliability import BoolArray, Pairs
+from kbforge.evaluation.reliability import BoolArray, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
 from kbforge.files.records import Record, parse_toml, table_of, toml_value
 from kbforge.fit.belief import ERROR
@@ -195,7 +195,7 @@ class AuditedConfidence:
         ]
         return shift_by(placed, reported.entities.clusters, before)
 
-    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`."""
         return self.reading.of_pairs(reported, pairs)
 
@@ -253,7 +253,7 @@ class TreeConfidence:
         rows = Covariates(reported, self.context).entities(self.entities.features)
         return self._ordered(entities.probability, self.entities.predict(rows), entities.subproblem)
 
-    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> FloatArray:
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `kbforge.fit.confidence.Reading`."""
         described = Covariates(reported, self.context)
         sums = np.empty(len(pairs))

@@ -85,7 +85,7 @@ def merge_path(
         LikelihoodError: NaN or infinity, or a fragment that the likelihood cannot read.
 
     """
-    run = _Agglomeration(likelihood, fragments, index, least)
+    run = _GreedyMerges(likelihood, fragments, index, least)
     matrix = PairMatrix(run.n)
     for slot, gains in enumerate(run.first_gains()):
         matrix.fill(slot, gains)
@@ -102,7 +102,7 @@ def merge_path(
     return MergePath(run.n, np.array(merges, np.int64).reshape(-1, 2), np.array(found))
 
 
-class _Agglomeration:
+class _GreedyMerges:
     """Clusters that merge, a slot a fragment, and which pairs of them are looked at.
 
     Attributes:

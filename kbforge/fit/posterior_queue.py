@@ -82,7 +82,7 @@ MOST_PARTICLES = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class SubproblemParts:
     """The parts of a subproblem that are in doubt.
 
     Attributes:
@@ -104,7 +104,7 @@ class Parts:
         return len(self.first)
 
 
-def parts_of(subproblem: Subproblem) -> Parts:
+def parts_of(subproblem: Subproblem) -> SubproblemParts:
     """The parts of a subproblem that are in doubt; none if no particle disagrees."""
     particles = subproblem.particles[:MOST_PARTICLES]
     weights = np.exp([particle.log_weight for particle in particles])
@@ -119,7 +119,7 @@ def parts_of(subproblem: Subproblem) -> Parts:
         at, sizes = at[most], sizes[most]
     order = np.argsort(at)
     at, sizes = at[order], sizes[order]
-    return Parts(fragments[at], sizes, rows[at, 0], rows[at, 1:], weights)
+    return SubproblemParts(fragments[at], sizes, rows[at, 0], rows[at, 1:], weights)
 
 
 def _rows(subproblem: Subproblem, groupings: Sequence[Sequence[Cluster]]) -> IntArray:
@@ -179,7 +179,7 @@ class QuestionTable:
         )
 
 
-def pairs_of(parts: Parts) -> QuestionTable:
+def pairs_of(parts: SubproblemParts) -> QuestionTable:
     """The pairs of parts on which particles disagree, and what depends on them."""
     one, other = np.triu_indices(len(parts), 1)
     together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
@@ -205,7 +205,7 @@ def pairs_of(parts: Parts) -> QuestionTable:
     )
 
 
-def loss(parts: Parts, labels: IntArray) -> FloatArray:
+def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
     """L of a grouping of the parts, if each particle is the truth, shape [particles].
 
     Args:
@@ -270,7 +270,7 @@ _LEAST = 1e-3  # what is reported, or read, is no surer
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PairQuestion:
     """A pair to ask about: are they one entity?
 
     Attributes:
@@ -361,7 +361,7 @@ class PosteriorQueue:
         for name in names:
             self._held.pop(name, None)
 
-    def next(self) -> Question | None:
+    def next(self) -> PairQuestion | None:
         """The most valuable question that was not passed over; None if there is none."""
         if self._stale:
             self._heap = []
@@ -376,18 +376,18 @@ class PosteriorQueue:
             heapq.heappop(self._heap)
         return None
 
-    def pass_over(self, question: Question) -> None:
+    def pass_over(self, question: PairQuestion) -> None:
         """Ask about this pair no more."""
         self._passed.add((question.first, question.second))
         if question.subproblem in self._held and not self._stale:
             self._push(question.subproblem)
 
-    def ask_again(self, question: Question) -> None:
+    def ask_again(self, question: PairQuestion) -> None:
         """Take back that a question was passed over."""
         self._passed.discard((question.first, question.second))
         self._stale = True
 
-    def learn(self, question: Question, same: bool) -> None:
+    def learn(self, question: PairQuestion, same: bool) -> None:
         """Learn from an answer how far what is reported can be believed."""
         told = self._columns(
             np.array([question.reported]), np.array([question.first]), np.array([question.second])
@@ -437,10 +437,10 @@ class PosteriorQueue:
         place = int(np.argmax(rank))
         return None if rank[place] == -np.inf else (float(rank[place]), place)
 
-    def _question(self, name: int, held: _QueueEntry, place: int) -> Question:
+    def _question(self, name: int, held: _QueueEntry, place: int) -> PairQuestion:
         one = held.asked.where(np.array([place]))
         believed = self._belief.probability(held.told[place : place + 1])
-        return Question(
+        return PairQuestion(
             subproblem=name,
             first=int(one.first[0]),
             second=int(one.second[0]),

@@ -18,7 +18,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
 from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called, link_note
-from kbforge.fit.choose import Choice, Chooser, Stages
+from kbforge.fit.choose import Chooser, LikelihoodChoice, Stages
 from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, MonotoneConfidence, read_confidence
 from kbforge.fit.maps import AuditedConfidence, shipped_confidence
 from kbforge.fit.models import MANY, Fit, Models, make_clusterer, make_models
@@ -87,7 +87,9 @@ def prepare(
     )
 
 
-def _choice(chooser: Chooser, choices: Choices, named: Calibration | None) -> Choice | None:
+def _choice(
+    chooser: Chooser, choices: Choices, named: Calibration | None
+) -> LikelihoodChoice | None:
     """The likelihood of a user who names none.
 
     Options are those of the attribute model, and a calibration says whose it is.
@@ -95,9 +97,9 @@ def _choice(chooser: Chooser, choices: Choices, named: Calibration | None) -> Ch
     if choices.likelihood is not None:
         return None
     if choices.of("likelihood"):
-        return Choice(DEFAULT_LIKELIHOOD)
+        return LikelihoodChoice(DEFAULT_LIKELIHOOD)
     if named is not None:
-        return Choice(named.likelihood)
+        return LikelihoodChoice(named.likelihood)
     return chooser.choose(any_alpha=choices.alpha is None)
 
 
@@ -132,7 +134,7 @@ def _alpha(
     likelihood: Likelihood,
     choices: Choices,
     named: Calibration | None,
-    choice: Choice | None,
+    choice: LikelihoodChoice | None,
     chooser: Chooser,
     notes: list[str],
 ) -> float:

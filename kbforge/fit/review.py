@@ -26,7 +26,7 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.choose import AnswerEffect, effect_of_answers
 from kbforge.fit.grouping_queue import CandidatePair
 from kbforge.fit.judge import Judgement
-from kbforge.fit.posterior_queue import PosteriorQueue, Question
+from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue
 from kbforge.fit.prepare import prepare
 
 
@@ -161,7 +161,7 @@ class ReviewState(Protocol):
         """A fragment by its number."""
         ...
 
-    def decide(self, question: Question, same: bool) -> Touched:
+    def decide(self, question: PairQuestion, same: bool) -> Touched:
         """Put an answer in force as a decision and keep it; what changed.
 
         Args:
@@ -219,7 +219,7 @@ class Evidence:
 
     """
 
-    question: Question
+    question: PairQuestion
     first: Side
     second: Side
     explanation: Explanation | None
@@ -256,7 +256,7 @@ class PosteriorReview:
         subproblems: Iterable[Subproblem] = (),
     ) -> None:
         self._state, self._problem, self._questions = state, problem, questions
-        self._said: list[tuple[Question, bool | None]] = []
+        self._said: list[tuple[PairQuestion, bool | None]] = []
         questions.update(subproblems)
 
     @property
@@ -308,7 +308,7 @@ class PosteriorReview:
         self._questions.gone(touched.gone)
         self._questions.update(map(self._state.subproblem, touched.changed))
 
-    def _evidence(self, question: Question) -> Evidence:
+    def _evidence(self, question: PairQuestion) -> Evidence:
         clusters = self._state.subproblem(question.subproblem).clusters
         pair = (question.first, question.second)
         first, second = (next(c for c in clusters if number in c) for number in pair)

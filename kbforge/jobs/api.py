@@ -37,7 +37,7 @@ from kbforge.contracts import (
     View,
 )
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.evaluation.scores import Evaluation, judge
+from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.choices import NO_INDEX, Choices
@@ -423,7 +423,7 @@ def evaluate(
 
     """
     with in_python():
-        return judge(entities, gold, partial)
+        return score_entities(entities, gold, partial)
 
 
 def export(

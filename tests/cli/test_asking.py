@@ -12,7 +12,7 @@ from rich.console import Console
 from kbforge.cli.review import at_terminal, by_lines, show_evidence
 from kbforge.contracts import Explanation, Fragment
 from kbforge.errors import ContradictionError
-from kbforge.fit.posterior_queue import Question
+from kbforge.fit.posterior_queue import PairQuestion
 from kbforge.fit.review import Evidence, Side
 
 
@@ -94,7 +94,7 @@ def evidence(joined: bool, explanation: Explanation | None = None, n: int = 2) -
         Fragment(f"f{k}", {"name": (f"ada {k}",), "x": ("\x1b[2J[bold]\u202e" + "v" * 500,)})
         for k in range(9)
     ]
-    question = Question(0, 0, 1, 0.4, 0.55, joined, 1.25, 0.6)
+    question = PairQuestion(0, 0, 1, 0.4, 0.55, joined, 1.25, 0.6)
     size = n + 1 + joined
     return Evidence(
         question,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import UsageError
-from kbforge.evaluation.scores import compare, judge
+from kbforge.evaluation.scores import compare, score_entities
 from tests.profile import examples
 
 LABELS = st.integers(0, 5)
@@ -227,13 +227,13 @@ def gold(**labels):
 
 
 def test_scores_are_those_of_the_joined_labels():
-    found = judge(entities("ab", "c", "d"), gold(d="2", b="1", a="1", c="2"))
+    found = score_entities(entities("ab", "c", "d"), gold(d="2", b="1", a="1", c="2"))
     assert found.scores == compare([0, 0, 1, 2], ["1", "1", "2", "2"])
     assert (found.unlabelled, found.only_in_kb, found.only_in_gold) == (0, 0, 0)
 
 
 def test_unlabelled_fragments_are_left_out_and_counted():
-    found = judge(entities("ab", "cd"), gold(a="1", b=None, c="2", d=None))
+    found = score_entities(entities("ab", "cd"), gold(a="1", b=None, c="2", d=None))
     assert found.scores == compare([0, 1], ["1", "2"])
     assert found.unlabelled == 2
 
@@ -248,15 +248,15 @@ def test_unlabelled_fragments_are_left_out_and_counted():
 )
 def test_what_cannot_be_judged_is_one_sentence(clusters, labels, message):
     with pytest.raises(UsageError, match=message):
-        judge(entities(*clusters), gold(**labels))
+        score_entities(entities(*clusters), gold(**labels))
 
 
 def test_partial_evaluates_the_intersection():
-    found = judge(entities("ab", "cq"), gold(a="1", b="1", c="1", z="2"), partial=True)
+    found = score_entities(entities("ab", "cq"), gold(a="1", b="1", c="1", z="2"), partial=True)
     assert found.scores == compare([0, 0, 1], ["1", "1", "1"])
     assert (found.only_in_kb, found.only_in_gold) == (1, 1)
 
 
 def test_partial_needs_an_intersection():
     with pytest.raises(UsageError, match="no fragment id in common"):
-        judge(entities("a"), gold(b="1"), partial=True)
+        score_entities(entities("a"), gold(b="1"), partial=True)

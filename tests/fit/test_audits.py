@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.reliability import Entities, Pairs
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.maps import AuditedConfidence, Shift, shift_by
@@ -20,14 +20,14 @@ class Fixed:
     def of_entities(self, reported: ClusteringReport) -> np.ndarray:
         return SURE[: len(reported.entities)]
 
-    def of_pairs(self, reported: ClusteringReport, pairs: Pairs) -> np.ndarray:
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> np.ndarray:
         return np.full(len(pairs), 0.5)
 
 
 def reported() -> ClusteringReport:
     fragments = [Fragment(f"f{k}", {"name": ("x",)}) for k in range(6)]
     ones = np.ones(4)
-    return ClusteringReport(fragments, Entities(CLUSTERS, ones, ones, np.arange(4)))
+    return ClusteringReport(fragments, ReportedEntities(CLUSTERS, ones, ones, np.arange(4)))
 
 
 def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
@@ -57,7 +57,7 @@ def test_what_is_no_audit_shifts_nothing() -> None:
 
 def test_pairs_are_told_as_the_map_does() -> None:
     one = np.zeros(1, np.int64)
-    pairs = Pairs(one, one + 1, np.ones(1), np.ones(1), one)
+    pairs = ReportedPairs(one, one + 1, np.ones(1), np.ones(1), one)
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False)], reported().fragments)
     assert heard.of_pairs(reported(), pairs).tolist() == [0.5]
 
@@ -68,6 +68,6 @@ def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
     now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
     clusters = ((1, 2), (3, 4), (5,), (0,))
-    later = ClusteringReport(now, Entities(clusters, np.ones(4), np.ones(4), np.arange(4)))
+    later = ClusteringReport(now, ReportedEntities(clusters, np.ones(4), np.ones(4), np.arange(4)))
     expected = shift_by([audit(1, 2, False)], clusters, SURE).apply(SURE)
     assert heard.of_entities(later).tolist() == expected.tolist()

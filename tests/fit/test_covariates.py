@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.reliability import Entities, Pairs
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.covariates import OF_ENTITIES, entity_columns, log_odds
 from kbforge.fit.description import NONE, describe
 
@@ -34,13 +34,13 @@ def entities_of(*clusters, probability=None):
     k = len(clusters)
     said = np.full(k, 0.5) if probability is None else np.array(probability)
     sizes = np.array([float(len(cluster)) for cluster in clusters])
-    return Entities(tuple(clusters), said, sizes, np.arange(k))
+    return ReportedEntities(tuple(clusters), said, sizes, np.arange(k))
 
 
 def pairs_of(*pairs):
     first, second = (np.array(column) for column in zip(*pairs, strict=True))
     k = len(pairs)
-    return Pairs(first, second, np.full(k, 0.5), np.full(k, 2.0), np.arange(k))
+    return ReportedPairs(first, second, np.full(k, 0.5), np.full(k, 2.0), np.arange(k))
 
 
 def test_names_and_values_are_numbered():

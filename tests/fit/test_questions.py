@@ -13,8 +13,8 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.posterior_queue import (
     MOST,
     MOST_EACH,
+    PairQuestion,
     PosteriorQueue,
-    Question,
     information,
     pairs_of,
     parts_of,
@@ -167,7 +167,9 @@ def test_an_answerer_errs_less_than_half_the_time() -> None:
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
 
 
-def fresh(session, answers: list[tuple[Question, bool]], passed: list[Question]) -> PosteriorQueue:
+def fresh(
+    session, answers: list[tuple[PairQuestion, bool]], passed: list[PairQuestion]
+) -> PosteriorQueue:
     questions = PosteriorQueue()
     for question, same in answers:
         questions.learn(question, same)
@@ -191,8 +193,8 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
     session.touched()
     questions = fresh(session, [], [])
     decided: list[tuple[int, int, bool]] = []
-    answers: list[tuple[Question, bool]] = []
-    passed: list[Question] = []
+    answers: list[tuple[PairQuestion, bool]] = []
+    passed: list[PairQuestion] = []
     while question := questions.next():
         other = fresh(session, answers, passed).next()
         assert other is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.evaluation.reliability import Pairs
+from kbforge.evaluation.reliability import ReportedPairs
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
 from kbforge.fit.description import FileContext
@@ -89,7 +89,9 @@ def test_a_folder_is_read_and_applied(tmp_path):
     expected = sigmoid(np.where(borne, 1.5, -0.5))
     assert found.of_entities(reported) == pytest.approx(expected)
     pairs = pairs_of((0, 1), (0, 2))
-    pairs = Pairs(pairs.first, pairs.second, np.array([0.9, 0.2]), pairs.size, pairs.subproblem)
+    pairs = ReportedPairs(
+        pairs.first, pairs.second, np.array([0.9, 0.2]), pairs.size, pairs.subproblem
+    )
     assert found.of_pairs(reported, pairs) == pytest.approx(sigmoid(np.array([1, -1])))
 
 

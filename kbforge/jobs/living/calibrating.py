@@ -20,7 +20,7 @@ import orjson
 from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
-from kbforge.evaluation.reliability import BoolArray, Entities, entity_probabilities
+from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.jobs.living.frozen import thaw
 from kbforge.store.database import Database
@@ -208,7 +208,9 @@ def _report(
     return _Report(numbers, ClusteringReport(fragments, entities, placed), names, told)
 
 
-def _changed(entities: Entities, names: Sequence[int], stale: set[int], n: int) -> BoolArray:
+def _changed(
+    entities: ReportedEntities, names: Sequence[int], stale: set[int], n: int
+) -> BoolArray:
     out = np.zeros(n, np.bool_)
     for cluster, number in zip(entities.clusters, entities.subproblem.tolist(), strict=True):
         if names[number] in stale:

@@ -27,7 +27,7 @@ from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import Decision, DecisionRecord, Fragment, Pages, Subproblem, Touched
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
-from kbforge.fit.posterior_queue import PosteriorQueue, Question
+from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue
 from kbforge.fit.review import PosteriorReview
 from kbforge.jobs.living.events import EventResult, bring_back_all, decide_one
 from kbforge.jobs.living.living import OpenStore, opened
@@ -65,7 +65,7 @@ class Review:
         """As `kbforge.fit.review.Reviewable`."""
         return self._held.store.pages.fragments([number])[number]
 
-    def decide(self, question: Question, same: bool) -> Touched:
+    def decide(self, question: PairQuestion, same: bool) -> Touched:
         """As `kbforge.fit.review.Reviewable`; it is committed.
 
         Raises:

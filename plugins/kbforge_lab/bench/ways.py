@@ -21,7 +21,7 @@ from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import (
     LEAST,
     Claims,
-    Pairs,
+    ReportedPairs,
     entity_claims,
     entity_probabilities,
     pair_claims,
@@ -189,7 +189,7 @@ def _doubt(
     entities = entity_probabilities([posterior])
     out: dict[str, Any] = {"entities_ece": _ece(entity_claims(entities, gold))}
     try:
-        pairs: Pairs | None = pair_probabilities([posterior], LEAST)
+        pairs: ReportedPairs | None = pair_probabilities([posterior], LEAST)
     except KBForgeError:
         pairs = None
     if pairs is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from kbforge.contracts import Fragment, Kind
 from kbforge.errors import ContradictionError, KBForgeError, UsageError
-from kbforge.evaluation.scores import judge
+from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.refit import refit
@@ -40,7 +40,9 @@ def content(store: Path) -> dict[str, tuple[str, ...]]:
 
 
 def f1(store: Path, others: Sequence[Fragment]) -> float:
-    return judge(entities_of(str(store)), [*people(50, 8), *others]).scores.bcubed_f1_harmonic
+    return score_entities(
+        entities_of(str(store)), [*people(50, 8), *others]
+    ).scores.bcubed_f1_harmonic
 
 
 def state(store: Path, tables: tuple[str, ...] = STATE) -> list[str]:

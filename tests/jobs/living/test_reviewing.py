@@ -8,7 +8,7 @@ import pytest
 
 from kbforge.contracts import DecisionRecord, Fragment
 from kbforge.errors import ContradictionError, OutputError
-from kbforge.evaluation.scores import judge
+from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
 from kbforge.fit.review import Evidence
 from kbforge.jobs.living.events import decide, decisions_of, undo
@@ -56,7 +56,7 @@ def state(store: Path) -> list[str]:
 
 
 def f1(store: Path) -> float:
-    return judge(entities_of(str(store)), PEOPLE).scores.bcubed_f1_item_mean
+    return score_entities(entities_of(str(store)), PEOPLE).scores.bcubed_f1_item_mean
 
 
 def ids(evidence: Evidence) -> tuple[str, str]:

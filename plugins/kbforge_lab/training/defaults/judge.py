@@ -29,10 +29,10 @@ from kbforge.fit.judge import (
     KINDS,
     NAMES,
     Hypothesis,
-    Scorer,
+    HypothesisScorer,
     hypotheses,
     log_alphas_of,
-    looked_at,
+    sample_of,
     statistics_of,
     worths,
 )
@@ -146,7 +146,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
         fitted[kind] = likelihood
     model = cast(PairModel | None, fitted.get(PAIRS))
     index = _index(file)
-    sample = looked_at(file.fragments, index, model)
+    sample = sample_of(file.fragments, index, model)
     paths = {
         kind: merge_path(one, sample.fragments, one.index, log_alphas_of(kind)[0])
         for kind, one in fitted.items()
@@ -268,7 +268,7 @@ def write(trained: Trained, out: Path) -> None:
         list_defaults(folder)
 
 
-def train(files: Sequence[JudgedFile]) -> Scorer:
+def train(files: Sequence[JudgedFile]) -> HypothesisScorer:
     """A scorer of these files, without a margin.
 
     Files weigh the same, however many hypotheses they have.
@@ -287,10 +287,10 @@ def train(files: Sequence[JudgedFile]) -> Scorer:
             ]
         )
 
-    return Scorer(fitted(gain), fitted(level), 0.0, 0.0)
+    return HypothesisScorer(fitted(gain), fitted(level), 0.0, 0.0)
 
 
-def predicted(scorer: Scorer, file: JudgedFile) -> FloatArray:
+def predicted(scorer: HypothesisScorer, file: JudgedFile) -> FloatArray:
     """The smoothed gains that a scorer expects of a file's hypotheses."""
     return scorer.gains(file.names, file.statistics, file.found)
 
@@ -342,8 +342,8 @@ class Trained:
 
     """
 
-    ships: Scorer
-    without: Mapping[str, Scorer]
+    ships: HypothesisScorer
+    without: Mapping[str, HypothesisScorer]
     margins: tuple[tuple[float, Outcome], ...]
     by_family: Mapping[str, Outcome]
 
