@@ -111,6 +111,7 @@ def test_tempered_tables_are_in_the_kernel_too(
     assert isinstance(compiled._holding.clusters, InKernel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", ["1", "3"])
 def test_what_workers_return_is_divided_once(
     monkeypatch: pytest.MonkeyPatch, n_workers: str

@@ -260,6 +260,7 @@ def test_max_evals_zero_without_a_surrogate_is_a_usage_error() -> None:
 DRAWS = 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multinomial", "stratified", "optimal"])
 def test_unbiased(name: str) -> None:
     resampler = registry.create("resamplers", name)

@@ -99,6 +99,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_damaged_files(
     good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int

@@ -352,6 +352,7 @@ def test_hostile_values_are_clustered() -> None:
     assert found.n_fragments == len(fragments)
 
 
+@pytest.mark.slow
 def test_ten_thousand_different_values_in_one_cluster() -> None:
     """Neither at once nor one after the other does their number squared matter."""
     model = Attributes()

@@ -95,6 +95,7 @@ def test_longer_than_the_context(fragments: list[Fragment], context: int) -> Non
     assert (np.abs(exact - reference(model, sequences)) / lengths).max() < PER_TOKEN
 
 
+@pytest.mark.slow
 def test_hundreds_of_fragments(fragments: list[Fragment]) -> None:
     model = small_model(fragments, context=512)
     tokens = tokens_of(model, [fragments])[0]

@@ -103,6 +103,7 @@ class Killed(BaseException):
     """Stands for SIGKILL: no code of ours runs after it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: tuple[Any, list[Any], Any], seed: int
