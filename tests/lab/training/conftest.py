@@ -1,0 +1,7 @@
+"""Fixtures of the laboratory's training."""
+
+from __future__ import annotations
+
+from tests.training.conftest import one_thread
+
+__all__ = ["one_thread"]
