@@ -89,7 +89,7 @@ def export(
 
     - wide: one row per entity and one column per attribute; separator (|), guard_formulas.
 
-    - xlsx: the same as a spreadsheet, with a second sheet of fragments.
+    - xlsx: the same as a spreadsheet, with a second sheet of fragments; separator.
 
     - members: one row per fragment, with its entity and confidence; guard_formulas.
 

@@ -211,7 +211,7 @@ def kbforge(
 
     A first run:
 
-        kbforge load csv people.csv --id id -o fragments.jsonl
+        kbforge load people.csv --id id -o fragments.jsonl
 
         kbforge cluster fragments.jsonl -o kb.jsonl
 
