@@ -52,17 +52,11 @@ Outcome Step::propose_joins(const std::vector<Slot>& slots, const double* predic
   expand(floor);
   for (Slot slot : candidates_) state_.clusters[slot].gain = kNever;
   if (pool_.size() > limit) {
-    std::nth_element(pool_.begin(), pool_.begin() + limit, pool_.end(), heavier);
+    std::nth_element(pool_.begin(), pool_.begin() + limit, pool_.end(), Heavier());
     pool_.resize(limit);
   }
-  std::sort(pool_.begin(), pool_.end(), heavier);
+  std::sort(pool_.begin(), pool_.end(), Heavier());
   return Outcome::kDone;
-}
-
-bool Step::heavier(const Putative& a, const Putative& b) {
-  if (a.value != b.value) return a.value > b.value;
-  if (a.subproblem != b.subproblem) return a.subproblem < b.subproblem;
-  return a.cell < b.cell;  // cells go by row
 }
 
 Outcome Step::propose(const std::vector<Slot>& slots, const double* predictive,
@@ -89,7 +83,7 @@ void Step::reweigh(const Scored& scored) {
   }
   const auto forbidden = [](const Putative& one) { return !(one.value > kNever); };
   pool_.erase(std::remove_if(pool_.begin(), pool_.end(), forbidden), pool_.end());
-  std::sort(pool_.begin(), pool_.end(), heavier);
+  std::sort(pool_.begin(), pool_.end(), Heavier());
 }
 
 // The joins of at least `floor`, in the subproblems of `names_`.

@@ -142,8 +142,6 @@ void Step::part(const Block& grown, std::int32_t component, Number& name, Block*
   rows_.clear();
   cells_.clear();
   std::unordered_map<std::uint64_t, std::size_t> known;  // the rows by content
-  std::vector<std::int64_t> densities;  // in units of the grid
-  std::vector<double> masses;
   for (std::int32_t row = 0; row < grown.rows(); ++row) {
     const auto begin = static_cast<std::uint32_t>(cells_.size());
     // rows hold sets of slots: equal sets have equal sums of 64-bit hashes
@@ -159,18 +157,18 @@ void Step::part(const Block& grown, std::int32_t component, Number& name, Block*
     }
     const auto found = known.emplace(content, rows_.size());
     if (found.second) {
-      rows_.push_back(Row{0.0, begin, static_cast<std::uint32_t>(cells_.size())});
-      densities.push_back(static_cast<std::int64_t>(units));
-      masses.push_back(0.0);
+      rows_.push_back(Row{static_cast<std::int64_t>(units), 0.0, begin,
+                          static_cast<std::uint32_t>(cells_.size())});
     } else {
       cells_.resize(begin);
     }
-    if (rules_.marginal) masses[found.first->second] += libm.exp(grown.weights[row]);
+    if (rules_.marginal) rows_[found.first->second].value += libm.exp(grown.weights[row]);
   }
-  const std::int64_t top = *std::max_element(densities.begin(), densities.end());
-  for (std::size_t k = 0; k < rows_.size(); ++k) {
-    rows_[k].value = rules_.marginal ? on_grid(libm.log(masses[k]))
-                                     : static_cast<double>(densities[k] - top) / kGrid;
+  std::int64_t top = rows_.front().units;
+  for (const Row& row : rows_) top = std::max(top, row.units);
+  for (Row& row : rows_) {
+    row.value = rules_.marginal ? on_grid(libm.log(row.value))
+                                : static_cast<double>(row.units - top) / kGrid;
   }
   std::stable_sort(rows_.begin(), rows_.end(),
                    [](const Row& a, const Row& b) { return a.value > b.value; });

@@ -95,6 +95,14 @@ class Step {
     std::int32_t cell;  // in its block's cells, kNone for a singleton
     Slot slot;
   };
+  // Canonical order.
+  struct Heavier {
+    bool operator()(const Putative& a, const Putative& b) const {
+      if (a.value != b.value) return a.value > b.value;
+      if (a.subproblem != b.subproblem) return a.subproblem < b.subproblem;
+      return a.cell < b.cell;  // cells go by row
+    }
+  };
   // Combinations of particles, heaviest first; `rows` has one rank a subproblem.
   struct Joint {
     std::vector<double> value;
@@ -117,16 +125,16 @@ class Step {
   struct Naming {
     std::int32_t step = 0, place = kNone;
   };
-  // A distinct row of a component: its log weight, with or without what all rows have in common, and
-  // its range of cells.
+  // A distinct row of a component: its log density in units of the grid, its log weight, its range of
+  // cells.
   struct Row {
+    std::int64_t units;
     double value;
     std::uint32_t begin, end;
   };
 
   Outcome propose_joins(const std::vector<Slot>& slots, const double* predictive,
                         std::size_t limit, double log_floor);
-  static bool heavier(const Putative& a, const Putative& b);
   void reweigh(const Scored& scored);
   Outcome decide(const Scored& scored, bool joins);
   void expand(double floor);
