@@ -36,7 +36,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.kernel.library import use_workers
 from kbforge_lab.fastex.counts import Counts, Taylor
 from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.mixture_run import MixtureRun, at_random
+from kbforge_lab.fastex.mixture_run import MixtureRun
 from kbforge_lab.fastex.run import FastExRules, FastExRun
 from kbforge_lab.fastex.uncollapsed import UncollapsedRun
 from kbforge_lab.suites.document_mixture import DocumentMixture
@@ -135,13 +135,15 @@ def converging(truth: IntArray, data: SparseCounts) -> Iterator[list[str]]:
     for bits, tries, temperature, taylor in SETTINGS:
         rng = np.random.default_rng(3)
         rules = FastExRules(k, bits, 2, tries, _REHASH, 0.05, temperature, taylor)
-        start = at_random(n, k, rng)
+        start = clusters_of(rng.integers(k, size=n))
         said = [str(bits), str(tries), "fitted" if temperature is None else "1", taylor]
         runs.append(
             (said, FastExRun(Counts(data, taylor), Mixture(float(k), k), rules, ENDS, start, rng))
         )
     rng = np.random.default_rng(3)
-    rival = UncollapsedRun(Counts(data), Mixture(float(k), k), ENDS, at_random(n, k, rng), rng)
+    rival = UncollapsedRun(
+        Counts(data), Mixture(float(k), k), ENDS, clusters_of(rng.integers(k, size=n)), rng
+    )
     for said, run in [*runs, (["uncollapsed", "", "", ""], rival)]:
         run.begin(WATCH)
         spent, cells = 0.0, []
@@ -162,7 +164,7 @@ def converging(truth: IntArray, data: SparseCounts) -> Iterator[list[str]]:
 def uncollapsed(family: Counts, clusters: int) -> float:
     """Microseconds a document of one sweep."""
     rng = np.random.default_rng(0)
-    start = at_random(family.n, clusters, rng)
+    start = clusters_of(rng.integers(clusters, size=family.n))
     run = UncollapsedRun(family, Mixture(float(clusters), clusters), ENDS, start, rng)
     run.begin(WATCH)
     begin = time.process_time()
