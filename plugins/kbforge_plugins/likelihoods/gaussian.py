@@ -35,7 +35,7 @@ import math
 import weakref
 from collections.abc import Sequence
 from ctypes import CDLL
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -400,42 +400,37 @@ class LiveGaussian(LiveClusters):
         return evidence
 
 
-class GaussianSets:
-    """Points that were read once; D dimensions.
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianSets(Points):
+    """L of many sets of the same points: equation 95, with the constants of every size cached.
 
-    Args:
-        placed: the prior around the first point.
-        points: relative to that, shape [n, D].
-
+    The points are relative to the first one.
     """
 
-    def __init__(self, placed: PlacedPrior, points: FloatArray) -> None:
-        self._placed, self._points = placed, points
-        self._constants: dict[int, float] = {}
+    _constants: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
         """See `kbforge.contracts.likelihood`."""
-        return np.array([self._log_marginal(self._points.take(of_one, axis=0)) for of_one in sets])
+        return np.array([self._log_marginal(self.points.take(of_one, axis=0)) for of_one in sets])
 
     def _log_marginal(self, x: FloatArray) -> float:
-        n, placed = len(x), self._placed
+        n = len(x)
         mean = np.add.reduce(x, axis=0)
         mean /= n
         x -= mean  # a copy: `take` made it
         squares = np.einsum("nd,nd->d", x, x)
-        mean -= placed.centre
+        mean -= self.centre
         mean *= mean
-        mean *= placed.lam * n / (placed.lam + n)
-        b_n = placed.b + 0.5 * (squares + mean)
-        return self._constant(n) - float((placed.a + 0.5 * n) @ np.log(b_n))
+        mean *= self.lam * n / (self.lam + n)
+        b_n = self.b + 0.5 * (squares + mean)
+        return self._constant(n) - float((self.a + 0.5 * n) @ np.log(b_n))
 
     def _constant(self, n: int) -> float:
-        """What does not depend on where n points are."""
+        """The part that does not depend on the places of n points."""
         known = self._constants.get(n)
         if known is None:
-            placed = self._placed
-            terms = gammaln(placed.a + 0.5 * n) - gammaln(placed.a) + placed.a * np.log(placed.b)
-            terms += 0.5 * np.log(placed.lam / (placed.lam + n)) - 0.5 * n * math.log(2 * math.pi)
+            terms = gammaln(self.a + 0.5 * n) - gammaln(self.a) + self.a * np.log(self.b)
+            terms += 0.5 * np.log(self.lam / (self.lam + n)) - 0.5 * n * math.log(2 * math.pi)
             known = self._constants[n] = float(terms.sum())
         return known
 
@@ -559,15 +554,12 @@ class Gaussian(ConjugateLikelihood):
         if not fragments:
             return None
         placed = PlacedPrior.by_first(self.prior, fragments[0])
-        return GaussianSets(placed, placed.relative(fragments))
+        points = placed.relative(fragments)
+        return GaussianSets(points, placed.a, placed.b, placed.lam, placed.centre)
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> Points | None:
         """See `kbforge.contracts.likelihood`; the points are relative to the first one."""
-        if not fragments:
-            return None
-        placed = PlacedPrior.by_first(self.prior, fragments[0])
-        points = placed.relative(fragments)
-        return Points(points, placed.a, placed.b, placed.lam, placed.centre)
+        return self.set_marginals(fragments)
 
     def compiled_clusters(self, kernel: CDLL) -> CompiledGaussian:
         """A new, empty table in the compiled kernel."""
