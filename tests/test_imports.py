@@ -160,6 +160,12 @@ def test_the_library_imports_from_left_to_right() -> None:
     assert wrong == []
 
 
+def test_no_arrow_runs_back_to_the_root() -> None:
+    """The root names what users import; a room takes the version from its leaf."""
+    wrong = [str(i) for i in LIBRARY if i.target in ("kbforge", "kbforge.__version__")]
+    assert wrong == []
+
+
 def test_plugins_import_what_is_below_a_use_case() -> None:
     wrong = [
         str(i)

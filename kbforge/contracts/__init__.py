@@ -14,7 +14,7 @@ from kbforge.contracts.clusterer import (
     Stage,
 )
 from kbforge.contracts.constraints import Constraints, Decision
-from kbforge.contracts.entity import Alternative, Entity, Explanation, Made, Value
+from kbforge.contracts.entity import Alternative, Entity, Explanation, Provenance, Value
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
@@ -92,7 +92,6 @@ __all__ = [
     "Led",
     "Likelihood",
     "LiveClusters",
-    "Made",
     "Observation",
     "OnBad",
     "OnStage",
@@ -105,6 +104,7 @@ __all__ = [
     "Posterior",
     "Problem",
     "Progress",
+    "Provenance",
     "Resampler",
     "Revised",
     "Rounds",

@@ -84,7 +84,7 @@ class Explanation:
         return {"prior": self.prior, "attributes": dict(self.attributes), "total": self.total}
 
 
-class Made(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How a knowledge base was made; its JSON object has the same fields, without empty ones.
 
     `kbforge` is the version, `alpha` the concentration before tempering, `likelihood` a name or the
@@ -132,7 +132,7 @@ class Entity:
     vector: tuple[float, ...] | None = None
     reported: float | None = None
     explanations: Mapping[str, Explanation] | None = None
-    made: Made | None = field(default=None, compare=False)
+    made: Provenance | None = field(default=None, compare=False)
 
     @property
     def probability(self) -> float:

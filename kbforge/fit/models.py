@@ -20,8 +20,8 @@ from kbforge.contracts import (
     ConjugateLikelihood,
     Constraints,
     Likelihood,
-    Made,
     Problem,
+    Provenance,
 )
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.choices import DEFAULT_LIKELIHOOD, NO_INDEX, Choices, called
@@ -247,12 +247,12 @@ def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Pl
 
 
 _ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
-"""Choices that `Made` has under names of their own, and one that changes no result."""
+"""Choices that `Provenance` has under names of their own, and one that changes no result."""
 _NOT_OF_RESULTS = {"executor"}
 """Kinds of plugins that change no result."""
 
 
-def made_of(prepared: Fit, choices: Choices) -> Made:
+def made_of(prepared: Fit, choices: Choices) -> Provenance:
     """How the entities are made.
 
     Args:
@@ -274,7 +274,7 @@ def made_of(prepared: Fit, choices: Choices) -> Made:
     if choices.likelihood is None and not choices.of("likelihood"):
         taken = default_options(prepared.likelihood, choices.defaults)
         options |= {"likelihood": taken} if taken else {}
-    return Made(
+    return Provenance(
         kbforge=__version__,
         likelihood=prepared.likelihood,
         alpha=prepared.alpha,
@@ -285,7 +285,7 @@ def made_of(prepared: Fit, choices: Choices) -> Made:
     )
 
 
-def choices_of(made: Made, kb: str) -> Choices:
+def choices_of(made: Provenance, kb: str) -> Choices:
     """Likelihood, alpha, temperature and options that a knowledge base was made with.
 
     Args:

@@ -38,12 +38,12 @@ from kbforge.contracts import (
     Entity,
     Fragment,
     Info,
-    Made,
     OnStage,
     OnStep,
     Posterior,
     Problem,
     Progress,
+    Provenance,
     Session,
     Snapshot,
     Touched,
@@ -303,7 +303,7 @@ class KnowledgeBase:
     likelihood: str = ""
     alternatives: str = "few"
     probability: bool = True
-    made: Made | None = None
+    made: Provenance | None = None
 
     @property
     def seconds(self) -> float:

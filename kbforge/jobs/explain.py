@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Entity, Explanation, Fragment, Made
+from kbforge.contracts import Entity, Explanation, Fragment, Provenance
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit, choices_of
@@ -148,7 +148,9 @@ class Explainer:
         return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
 
 
-def _prepared(kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Made]) -> Fit:
+def _prepared(
+    kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequence[Provenance]
+) -> Fit:
     """The models that the knowledge base was made with, but for what is given instead."""
     made = ways[0] if len(ways) == 1 else None
     if given.likelihood is not None or given.calibration is not None:
@@ -176,7 +178,7 @@ def _prepared(kb: str, fragments: Sequence[Fragment], given: Choices, ways: Sequ
     return _saying(prepare(fragments, choices), made, options != own.of("likelihood"))
 
 
-def _saying(prepared: Fit, made: Made | None, options: bool = False) -> Fit:
+def _saying(prepared: Fit, made: Provenance | None, options: bool = False) -> Fit:
     """With a note if these are not the models that the knowledge base was made with.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from kbforge.contracts import Alternative, Entity, Explanation, Made, Value
+from kbforge.contracts import Alternative, Entity, Explanation, Provenance, Value
 from kbforge.contracts.entity import Ids, Natural, Probability, Text
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.digests import DigestSet
@@ -69,7 +69,7 @@ class _Entity(Struct, forbid_unknown_fields=True):
     explanations: Annotated[dict[str, _Explanation], Meta(description="an object")] | UnsetType = (
         UNSET
     )
-    made: Made | UnsetType = UNSET
+    made: Provenance | UnsetType = UNSET
 
 
 def read_entities(path: str) -> Iterator[Entity]:
@@ -139,17 +139,17 @@ def entity_from_json(record: object, where: str) -> Entity:
     )
 
 
-def made_from_json(record: object, where: str) -> Made:
-    """Check one parsed JSON value; the inverse of `Made.to_json`.
+def made_from_json(record: object, where: str) -> Provenance:
+    """Check one parsed JSON value; the inverse of `Provenance.to_json`.
 
     Raises:
         BadRecord: at the first law that the record breaks.
 
     """
-    return _checked(convert(record, Made, where, "made"), where)
+    return _checked(convert(record, Provenance, where, "made"), where)
 
 
-def _checked(made: Made, where: str) -> Made:
+def _checked(made: Provenance, where: str) -> Provenance:
     warmth = made.choices.get("temperature", 1.0)
     if isinstance(warmth, str):
         raise BadRecord(where, "a number", quoted(warmth, 40), "made.choices.temperature")
@@ -190,15 +190,15 @@ def _require_distinct(ids: Sequence[str], where: str, field: str) -> None:
         raise BadRecord(where, "distinct fragment ids", "one twice", field)
 
 
-def with_made(entities: Iterable[Entity], made: Made | None) -> Iterator[Entity]:
+def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[Entity]:
     """The entities, the first of which says how all of them were made."""
     for number, entity in enumerate(entities):
         yield entity if number or made is None else replace(entity, made=made)
 
 
-def made_by(entities: Iterable[Entity]) -> list[Made]:
+def made_by(entities: Iterable[Entity]) -> list[Provenance]:
     """How entities were made: each way once; several if files were joined, none if nothing says."""
-    found: list[Made] = []
+    found: list[Provenance] = []
     for entity in entities:
         if entity.made is not None and entity.made not in found:
             found.append(entity.made)

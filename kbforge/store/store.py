@@ -17,7 +17,7 @@ from kbforge.contracts import (
     Fragment,
     Kept,
     Kind,
-    Made,
+    Provenance,
     Run,
 )
 from kbforge.contracts.fragment import is_of_source
@@ -61,7 +61,7 @@ class Store:
             damaged(self._rows, f"the fact {name}")
 
     @property
-    def made(self) -> Made | None:
+    def made(self) -> Provenance | None:
         """How the entities are made since the models learned; None if that version did not say."""
         told = self.fact("frozen", {}).get("made")
         return None if told is None else made_from_json(told, quoted(self.database.path, 400))

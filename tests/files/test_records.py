@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbforge.contracts import Made
+from kbforge.contracts import Provenance
 from kbforge.errors import BadRecord
 from kbforge.files.records import convert
 
@@ -15,10 +15,10 @@ KEYS = "an object of kbforge, likelihood, alpha, seed, model, choices, options"
 
 
 def test_a_record_reads_back() -> None:
-    made = convert({**GOOD, "choices": {"particles": 20, "x": True}}, Made, "f:1", "made")
-    assert made == Made("1", "x", 1.0, 0, choices={"particles": 20, "x": True})
-    assert convert(made.to_json(), Made, "f:1") == made
-    assert convert(GOOD, Made, "f:1").to_json() == GOOD
+    made = convert({**GOOD, "choices": {"particles": 20, "x": True}}, Provenance, "f:1", "made")
+    assert made == Provenance("1", "x", 1.0, 0, choices={"particles": 20, "x": True})
+    assert convert(made.to_json(), Provenance, "f:1") == made
+    assert convert(GOOD, Provenance, "f:1").to_json() == GOOD
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_a_record_reads_back() -> None:
 )
 def test_the_innermost_field_is_named(value: Any, said: str) -> None:
     with pytest.raises(BadRecord) as error:
-        convert(value, Made, "f:1", "made")
+        convert(value, Provenance, "f:1", "made")
     assert str(error.value).startswith(f"f:1: {said}")

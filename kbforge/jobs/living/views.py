@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kbforge.contracts import Entity, Made, View
+from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import UsageError, quoted
 from kbforge.kb import select
 from kbforge.kb.entities import MOST_ALTERNATIVES
@@ -117,7 +117,7 @@ class EntitySelector:
         return read_entities(self._kb) if self._kept is None else self._kept
 
     @property
-    def made(self) -> Made | None:
+    def made(self) -> Provenance | None:
         """How the knowledge base was made, None if it does not say."""
         if self._store is not None:
             return self._store.made
