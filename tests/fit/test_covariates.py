@@ -1,4 +1,4 @@
-"""What fragments say as numbers, and the covariates of claims: by hand, and what is not read."""
+"""The covariates of claims by hand: from fragments, from a model of pairs and from a judge."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
-from kbforge.fit.covariates import OF_ENTITIES, entity_columns, log_odds
-from kbforge.fit.description import NONE, describe
+from kbforge.fit.covariates import (
+    JUDGED_OF_CLAIMS,
+    OF_ENTITIES,
+    PAIRS_OF_ENTITIES,
+    PAIRS_OF_FILES,
+    PAIRS_OF_PAIRS,
+    entity_columns,
+    judged_of_entities,
+    judged_of_file,
+    judged_of_pairs,
+    log_odds,
+    odds_of_entities,
+    odds_of_file,
+    odds_of_pairs,
+)
+from kbforge.fit.description import NONE, PairOdds, Prediction, describe
+from kbforge.registry import create
 
 PEOPLE = [
     ("Ada Lovelace", {"born": "1815", "city": "london"}),
@@ -119,3 +134,110 @@ def test_odd_files_have_covariates(fragments):
 
 def test_log_odds_are_bounded():
     assert log_odds(np.array([0.0, 0.5, 1.0])) == pytest.approx([-np.log(999), 0, np.log(999)])
+
+
+def odds() -> PairOdds:
+    """Fragments 0 and 1 state the same; rows 0-1 are probably one, 1-2 perhaps, 0-2 are unknown."""
+    links = {(0, 0): 4.0, (1, 1): 5.0, (2, 2): 3.0, (0, 1): 2.0, (1, 2): -1.0}
+    both = sorted({**links, **{(j, i): nats for (i, j), nats in links.items()}}.items())
+    first, second = np.array([pair for pair, _ in both]).T
+    return PairOdds(
+        np.array([0, 0, 1, 2]), first, second, np.array([nats for _, nats in both]), -5.0
+    )
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_entities_by_the_model_of_pairs():
+    found = odds_of_entities(odds(), ((0, 1, 2), (3,)))
+    assert tuple(found) == PAIRS_OF_ENTITIES
+    at = {name: column.tolist() for name, column in found.items()}
+    assert at["odds_sum"] == [6.0, 0.0]  # the row that is there twice with itself, and 0-1
+    assert at["odds_mean"][0] == 3.0
+    assert at["odds_least"][0] == at["odds_weakest"][0] == 2.0
+    assert at["odds_rival"] == [-1.0, -1.0]
+    assert at["odds_rival_mean"] == [-3.0, -1.0]  # of rows 0 and 1 with 2; of 2 with 1 alone
+    assert at["odds_margin"][0] == 3.0
+    assert np.isnan(at["odds_mean"][1])
+    assert np.isnan(at["odds_least"][1])
+    assert at["odds_hold"] == pytest.approx([np.log(sigmoid(4.0) * sigmoid(2.0)), 0.0])
+    assert at["odds_alone"] == pytest.approx([np.log(sigmoid(3.0)), np.log(sigmoid(1.0))])
+    assert at["odds_exact"] == pytest.approx(np.add(at["odds_hold"], at["odds_alone"]))
+
+
+def test_a_row_that_two_clusters_have_is_a_rival_of_itself():
+    found = odds_of_entities(odds(), ((0,), (1,), (2, 3)))
+    assert found["odds_rival"].tolist() == [4.0, 4.0, 2.0]
+    # rows 1 and 2 together
+    assert found["odds_sum"].tolist() == [0.0, 0.0, -1.0]
+
+
+def test_rows_without_a_link_are_apart():
+    found = odds_of_entities(odds(), ((0, 3), (1,), (2,)))
+    assert found["odds_sum"].tolist() == [-5.0, 0.0, 0.0]
+    assert found["odds_least"].tolist()[0] == -5.0
+
+
+def test_pairs_by_the_model_of_pairs():
+    found = odds_of_pairs(odds(), pairs_of((0, 1), (1, 2), (2, 3), (0, 3)))
+    assert tuple(found) == PAIRS_OF_PAIRS
+    assert found["odds"].tolist() == [4.0, 2.0, -1.0, -5.0]
+    assert found["odds_other"].tolist() == [2.0, -1.0, 2.0, 2.0]
+    assert found["odds_ahead"].tolist() == [2.0, 3.0, -3.0, -7.0]
+    assert found["odds_between"].tolist() == [2.0, -5.0, -5.0, -1.0]
+
+
+def test_the_file_by_the_model_of_pairs():
+    found = odds_of_file(odds(), ((0, 1, 2), (3,)))
+    assert tuple(found) == PAIRS_OF_FILES
+    assert found["file_odds_precision"] == pytest.approx(sigmoid(2.0))
+    assert found["file_odds_recall"] == pytest.approx(sigmoid(2.0) / (sigmoid(2.0) + sigmoid(-1.0)))
+    apart = odds_of_file(odds(), ((0,), (1,), (2,), (3,)))
+    assert np.isnan(apart["file_odds_precision"])
+    assert apart["file_odds_recall"] == 0
+
+
+def test_groupings_vote():
+    labels = np.array([[0, 0, 1], [0, 1, 1], [0, 0, 0]])
+    sample = people([1, 3, 0])
+    predicted = Prediction.of(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, sample)
+    places = predicted.places(people()[:4])
+    assert places.tolist() == [2, 0, -1, 1]
+    found = judged_of_entities(predicted, places, entities_of((1, 3), (0,), (2,)))
+    assert tuple(found) == JUDGED_OF_CLAIMS
+    assert found["votes"][:2] == pytest.approx([0.5, 0.5])
+    assert found["votes_plain"][:2] == pytest.approx([1 / 3, 1 / 3])
+    assert np.isnan(found["votes"][2])  # it is not in the sample
+    together = judged_of_pairs(predicted, places, pairs_of((1, 3), (0, 3), (0, 2)))
+    assert together["votes"][:2] == pytest.approx([0.7, 0.5])
+    assert np.isnan(together["votes"][2])
+    assert judged_of_file(predicted, found["votes"]) == pytest.approx(
+        {"predicted": 0.8, "predicted_gain": 0.1, "predicted_votes": 0.5}
+    )
+
+
+def test_what_came_went_or_changed_since_is_not_in_the_sample():
+    predicted = Prediction.of(0.8, 0.1, np.ones(1), np.zeros((1, 4), int), people([4, 1, 0, 3]))
+    now = [*people([3, 0, 5]), replace(people()[1], properties={"name": ("Else",)}), *people([4])]
+    assert predicted.places(now).tolist() == [3, 2, -1, -1, 0]
+    assert predicted.places([replace(f, label=None, source="s") for f in people([0])]) == [2]
+
+
+def test_the_pair_likelihood_says_what_it_is_worth_to_join_two():
+    likelihood = create("likelihoods", "pairs", {})
+    fragments: list[Fragment] = [*people(), *people()]
+    likelihood.fit(fragments)
+    found = likelihood.pair_odds(fragments)
+    assert found.row[:6].tolist() == found.row[6:].tolist()
+    known = dict(
+        zip(zip(found.first.tolist(), found.second.tolist(), strict=True), found.nats, strict=True)
+    )
+    for i in range(6):
+        for j in range(6):
+            joined, *alone = likelihood.log_marginal(
+                [[fragments[i], fragments[6 + j]], [fragments[i]], [fragments[6 + j]]]
+            )
+            nats = known.get((int(found.row[i]), int(found.row[j])), found.apart)
+            assert nats == pytest.approx(joined - sum(alone))

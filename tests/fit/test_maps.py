@@ -1,0 +1,406 @@
+"""Maps are read strictly, keep order, are shifted by audits, and stay the same when kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment
+from kbforge.errors import KBForgeError, ModelError
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
+from kbforge.files.answers import NumberedAnswer
+from kbforge.fit.choices import Choices
+from kbforge.fit.confidence import (
+    Band,
+    ClusteringReport,
+    ConfidenceMap,
+    MonotoneConfidence,
+    MonotoneMap,
+)
+from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
+from kbforge.fit.description import FileContext, Prediction
+from kbforge.fit.maps import (
+    ENTITIES,
+    FACTS,
+    PAIRS,
+    Audit,
+    AuditedConfidence,
+    Shift,
+    TreeConfidence,
+    facts_toml,
+    in_order,
+    kept_map,
+    map_from,
+    read_tree_confidence,
+    shift_by,
+    shift_of,
+    shipped_confidence,
+)
+from kbforge.fit.models import Fit
+from kbforge.fit.prepare import prepare
+from kbforge.models.bundle import list_defaults
+from kbforge.models.trees import Trees
+from kbforge.registry import create
+from kbforge.testing.keeping import not_refused, same, stored
+from tests.fit.test_covariates import entities_of, pairs_of, people
+from tests.people import people as people_of_lists
+
+
+def share(contradicted: int, count: int, probability: float) -> float:
+    """What a claim of this probability becomes when so many of the tested ones failed."""
+    failed = np.arange(count) < contradicted
+    found = shift_of(np.full(count, probability), failed)
+    return float(found.apply(np.array([probability]))[0])
+
+
+def test_claims_that_fail_lower_the_others_and_those_that_hold_raise_them() -> None:
+    assert share(8, 10, 0.9) < share(4, 10, 0.9) < 0.85
+    assert share(0, 10, 0.5) > 0.6
+    # as many as were expected change little
+    assert share(4, 20, 0.7) == pytest.approx(0.7, abs=0.08)
+
+
+def test_few_answers_change_little() -> None:
+    assert 0.8 < share(1, 1, 0.9) < 0.9
+    assert share(1, 1, 0.9) > share(5, 5, 0.9) > share(20, 20, 0.9)
+
+
+def test_claims_that_hold_never_make_certain() -> None:
+    """A wrong entity may have no wrong pair that was asked about."""
+    assert share(0, 1_000, 0.1) < 0.9
+
+
+def test_nothing_tested_changes_nothing() -> None:
+    assert shift_of(np.zeros(0), np.zeros(0, np.bool_)) == Shift(0.0)
+
+
+def test_certainties_stay() -> None:
+    moved = Shift(-1.0).apply(np.array([0.0, 0.5, 1.0]))
+    assert moved.tolist() == pytest.approx([0.0, 1 / (1 + np.e), 1.0])
+
+
+CLUSTERS = ((0, 1), (2, 3), (4,), (5,))
+SURE = np.array([0.9, 0.8, 0.7, 0.6])
+
+
+class Fixed:
+    """A map that says the same of all data."""
+
+    def of_entities(self, reported: ClusteringReport) -> np.ndarray:
+        return SURE[: len(reported.entities)]
+
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> np.ndarray:
+        return np.full(len(pairs), 0.5)
+
+
+def reported() -> ClusteringReport:
+    fragments = [Fragment(f"f{k}", {"name": ("x",)}) for k in range(6)]
+    ones = np.ones(4)
+    return ClusteringReport(fragments, ReportedEntities(CLUSTERS, ones, ones, np.arange(4)))
+
+
+def audit(first: int, second: int, same: bool | None) -> NumberedAnswer:
+    return NumberedAnswer(first, second, same, audit=True)
+
+
+def test_an_answer_contradicts_what_was_joined_or_left_apart() -> None:
+    failed = [audit(0, 1, False), audit(2, 3, False), audit(4, 5, True), audit(5, 0, True)]
+    held = [audit(0, 1, True), audit(2, 3, True), audit(4, 5, False), audit(5, 0, False)]
+    assert shift_by(failed, CLUSTERS, SURE).offset < -0.5
+    assert shift_by(held, CLUSTERS, SURE).offset > 0
+    told = AuditedConfidence.of(Fixed(), failed, reported().fragments).of_entities(reported())
+    assert (told < SURE).all()
+    assert (np.diff(told) < 0).all()  # the order stays
+
+
+def test_what_is_no_audit_shifts_nothing() -> None:
+    others = [
+        NumberedAnswer(0, 1, False, audit=False),  # asked about because it is uncertain
+        audit(0, 1, None),
+        audit(0, 9, False),  # a fragment that an interrupted run did not get to
+    ]
+    assert shift_by(others, CLUSTERS, SURE) == Shift(0.0)
+    told = AuditedConfidence.of(Fixed(), others[:2], reported().fragments)
+    assert told.of_entities(reported()).tolist() == SURE.tolist()
+
+
+def test_pairs_are_told_as_the_map_does() -> None:
+    one = np.zeros(1, np.int64)
+    pairs = ReportedPairs(one, one + 1, np.ones(1), np.ones(1), one)
+    heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False)], reported().fragments)
+    assert heard.of_pairs(reported(), pairs).tolist() == [0.5]
+
+
+def test_answers_hold_for_fragments_wherever_they_are_by_now() -> None:
+    """One more came first, and the last one is gone: its answers are passed over."""
+    fragments = reported().fragments
+    heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
+    now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
+    clusters = ((1, 2), (3, 4), (5,), (0,))
+    later = ClusteringReport(now, ReportedEntities(clusters, np.ones(4), np.ones(4), np.arange(4)))
+    expected = shift_by([audit(1, 2, False)], clusters, SURE).apply(SURE)
+    assert heard.of_entities(later).tolist() == expected.tolist()
+
+
+claims = st.lists(
+    st.tuples(st.sampled_from([0.1, 0.4, 0.7, 1.0]), st.floats(0, 1), st.integers(0, 3)),
+    max_size=30,
+)
+
+
+@given(claims)
+def test_within_a_subproblem_claims_keep_their_order(rows):
+    probability, calibrated, subproblem = (
+        np.array([row[k] for row in rows], kind) for k, kind in enumerate((float, float, int))
+    )
+    found = in_order(probability, calibrated, subproblem)
+    for k in range(len(rows)):
+        for other in range(len(rows)):
+            if subproblem[k] == subproblem[other] and probability[k] < probability[other]:
+                assert found[k] <= found[other] + 1e-12
+    for number in set(subproblem.tolist()):
+        own = subproblem == number
+        assert found[own].sum() == pytest.approx(calibrated[own].sum())
+    assert in_order(probability, found, subproblem) == pytest.approx(found)
+
+
+def stump(features, column, offset):
+    """Log odds of -1 and 1 about the offset, by whether a column is above 0."""
+    return Trees(
+        features,
+        np.array([features.index(column)], np.int32),
+        np.array([0.0]),
+        np.array([1], np.uint8),
+        np.array([-1], np.int32),
+        np.array([-2], np.int32),
+        np.array([-1.0, 1.0]),
+        np.array([0], np.int32),
+        np.array([offset]),
+    )
+
+
+def write(folder, pairs=None, entities=None):
+    (folder / PAIRS).write_bytes((pairs or stump(PAIR_FEATURES, REPORTED, 0.0)).to_bytes())
+    known = entities or stump(ENTITY_FEATURES, "borne_elsewhere", 0.5)
+    (folder / ENTITIES).write_bytes(known.to_bytes())
+    (folder / FACTS).write_bytes(facts_toml(("bigram",), ("made",), 3))
+    list_defaults(folder)
+    return folder
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_a_folder_is_read_and_applied(tmp_path):
+    found = read_tree_confidence(write(tmp_path), FileContext("bigram"))
+    entities = entities_of((0, 1), (2,), (3,), (4,), (5,))
+    reported = ClusteringReport(people(), entities)
+    borne = [True, True, False, False, False]
+    expected = sigmoid(np.where(borne, 1.5, -0.5))
+    assert found.of_entities(reported) == pytest.approx(expected)
+    pairs = pairs_of((0, 1), (0, 2))
+    pairs = ReportedPairs(
+        pairs.first, pairs.second, np.array([0.9, 0.2]), pairs.size, pairs.subproblem
+    )
+    assert found.of_pairs(reported, pairs) == pytest.approx(sigmoid(np.array([1, -1])))
+
+
+def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
+    entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[0.2, 0.99, 0.1, 1, 1])
+    reported = ClusteringReport(people(), entities)
+    known = read_tree_confidence(write(tmp_path), FileContext("bigram")).of_entities(reported)
+    other = read_tree_confidence(tmp_path, FileContext("stranger")).of_entities(reported)
+    assert other == pytest.approx(np.minimum(known, entities.probability))
+    assert (other < known).any()
+
+
+def test_what_is_wrong_is_one_sentence(tmp_path):
+    with pytest.raises(KBForgeError, match="is not a model bundle: it has no manifest"):
+        read_tree_confidence(tmp_path, FileContext("bigram"))
+    write(tmp_path, entities=stump((REPORTED, "colour"), "colour", 0.0))
+    with pytest.raises(KBForgeError, match='covariates that this version has, got "colour"'):
+        read_tree_confidence(tmp_path, FileContext("bigram"))
+    write(tmp_path)
+    (tmp_path / PAIRS).write_bytes(b"x" * 40)
+    list_defaults(tmp_path)
+    with pytest.raises(KBForgeError, match="the trees are damaged"):
+        read_tree_confidence(tmp_path, FileContext("bigram"))
+    (tmp_path / FACTS).write_text("format = 9\n")
+    list_defaults(tmp_path)
+    with pytest.raises(KBForgeError, match=r"doubt\.toml: format: expected 1, got 9"):
+        read_tree_confidence(tmp_path, FileContext("bigram"))
+
+
+@pytest.fixture
+def shipped() -> TreeConfidence:
+    return shipped_confidence(FileContext("attributes"))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "entities"])
+def test_what_ships_never_descends_in_the_report(shipped, kind):
+    trees = getattr(shipped, kind)
+    rng = np.random.default_rng(0)
+    at = trees.features.index(REPORTED)
+    rows = rng.normal(scale=3, size=(200, len(trees.features)))
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    sums = []
+    for reported in np.linspace(-7, 7, 57):
+        rows[:, at] = reported
+        sums.append(trees.predict(rows))
+    assert (np.diff(sums, axis=0) >= -1e-12).all()
+    if kind == "pairs":  # of entities the report itself says no more than all else does
+        assert (sums[-1] > sums[0]).any()
+
+
+def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere():
+    """The same report of the same name: alone in the file, and beside many others who bear it."""
+    alone = [Fragment(str(k), {"name": (f"Name{k} Person{k}",)}) for k in range(100)]
+    shared = [Fragment(str(k), {"name": (f"Name{k % 5} Person{k % 5}",)}) for k in range(100)]
+    each = entities_of(*((k,) for k in range(100)), probability=[1.0] * 100)
+    sure = []
+    for held in (alone, shared):
+        pairs = create("likelihoods", "pairs", {})
+        pairs.fit(held)
+        doubt = shipped_confidence(FileContext("attributes", pairs))
+        sure.append(doubt.of_entities(ClusteringReport(held, each)).mean())
+    assert sure[1] < sure[0]
+    assert sure[1] < 0.5
+
+
+def names(path: Path) -> Path:
+    lines = [
+        {"id": f"{k}-{j}", "properties": {"name": [f"{name} {'x' * j}"]}, "label": name}
+        for k, name in enumerate(["Ada Abel", "Bob Beck", "Cyd Cole", "Dan Dorn", "Eve Ernst"])
+        for j in range(3)
+    ]
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("likelihood", ["names", "bigram", "attributes", "pairs", "trigram"])
+def test_every_entity_gets_a_calibrated_confidence_by_default(program, tmp_path, likelihood):
+    file, kb = names(tmp_path / "names.jsonl"), tmp_path / "kb.jsonl"
+    ran = program("cluster", file, "--likelihood", likelihood, "-o", kb)
+    assert ran.code == 0, ran.err
+    for line in kb.read_bytes().splitlines():
+        entity = orjson.loads(line)
+        assert 0 < entity["confidence"] < 1
+        assert 0 <= entity["reported"] <= 1
+    assert "reported as" in program("show", kb).out.decode()
+    found = program("evaluate", "--reliability", file, "--likelihood", likelihood, "--json").json
+    assert found["entities"]["mapped"]["count"] == found["entities"]["raw"]["count"]
+    assert found["pairs"]["mapped"]["count"] == found["pairs"]["raw"]["count"]
+
+
+def test_nothing_that_ships_judges_vectors(program, tmp_path):
+    file, kb = tmp_path / "v.jsonl", tmp_path / "kb.jsonl"
+    lines = [{"id": str(k), "properties": {}, "vector": [float(k % 3), 1.0]} for k in range(9)]
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert program("cluster", file, "--likelihood", "gaussian", "-o", kb).code == 0
+    assert b'"reported"' not in kb.read_bytes()
+    assert "as reported" in program("show", kb).out.decode()
+
+
+MAP = MonotoneConfidence(
+    MonotoneMap((Band(4.0, 12, (0.02, 0.5), (0.1, 1 / 3)), Band(np.inf, 3, (0.5,), (0.7,)))),
+    MonotoneMap((Band(np.inf, 3, (0.1, 0.5), (0.2, 0.7)),)),
+    "a \"likelihood\" of 'mine'",
+    "split-smc",
+    12.123456789012345,
+    1.0,
+    2,
+    500,
+    "0" * 64,
+    {"scale": "25"},
+)
+
+
+def told(reading: ConfidenceMap, fragments: list[Fragment]) -> tuple[list[float], list[float]]:
+    """What a map says of the fragments, two by two."""
+    clusters = [tuple(range(len(fragments)))[k : k + 2] for k in range(0, len(fragments), 2)]
+    said = np.linspace(0.05, 1.0, len(clusters))
+    reported = ClusteringReport(fragments, entities_of(*clusters, probability=said))
+    return (
+        reading.of_entities(reported).tolist(),
+        reading.of_pairs(reported, pairs_of(*(c for c in clusters if len(c) == 2))).tolist(),
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared() -> tuple[list[Fragment], Fit]:
+    fragments = people_of_lists(60, 5)
+    return fragments, prepare(fragments, Choices())
+
+
+def test_a_map_of_reports() -> None:
+    fragments = people_of_lists(10, 1)
+    read = map_from(stored(kept_map(MAP)))
+    assert read == MAP
+    assert told(read, fragments) == told(MAP, fragments)
+
+
+def test_the_map_that_a_run_prepares(prepared: tuple[list[Fragment], Fit]) -> None:
+    fragments, how = prepared
+    reading = how.confidence
+    assert isinstance(reading, TreeConfidence)
+    assert reading.context.predicted is not None
+    kept = stored(kept_map(reading))
+    read = map_from(kept, reading.context.pairs)
+    assert told(read, fragments) == told(reading, fragments)
+    assert same(kept_map(read), kept)
+    # some are gone, some have come, and the order is another one
+    later = [*people_of_lists(3, 9), *fragments[:30:-1]]
+    assert told(read, later) == told(reading, later)
+
+
+def test_a_map_that_has_heard_answers(prepared: tuple[list[Fragment], Fit]) -> None:
+    fragments, how = prepared
+    doubt = how.confidence
+    assert isinstance(doubt, TreeConfidence)
+    audits = tuple(Audit(fragments[k].id, fragments[k + 1].id, k % 3 > 0) for k in range(0, 9, 2))
+    reading = AuditedConfidence(doubt, audits)
+    read = map_from(stored(kept_map(reading)), doubt.context.pairs)
+    assert told(read, fragments) == told(reading, fragments) != told(doubt, fragments)
+
+
+def test_maps_of_a_folder_are_named_and_not_copied(tmp_path) -> None:
+    fragments = people_of_lists(10, 1)
+    context = FileContext("bigram")
+    reading = shipped_confidence(context, str(write(tmp_path)))
+    kept = stored(kept_map(reading))
+    assert told(map_from(kept, defaults=str(tmp_path)), fragments) == told(reading, fragments)
+    assert told(map_from(kept), fragments) != told(reading, fragments)
+
+
+def test_it_needs_the_model_of_pairs_that_it_heard(
+    prepared: tuple[list[Fragment], Fit],
+) -> None:
+    reading = prepared[1].confidence
+    assert reading is not None
+    with pytest.raises(ModelError, match="made with a model of pairs, and none is given"):
+        map_from(kept_map(reading))
+
+
+@pytest.mark.parametrize("kind", ["map", "doubt", "answered"])
+def test_nothing_damaged_is_read(kind: str) -> None:
+    fragments = people_of_lists(3, 1)
+    weights, labels = np.array([0.25, 0.75]), np.zeros((2, len(fragments)), np.int64)
+    predicted = Prediction.of(0.8, 0.1, weights, labels, fragments)
+    doubt = shipped_confidence(FileContext("names", None, predicted))
+    readings: dict[str, ConfidenceMap] = {
+        "map": MAP,
+        "doubt": doubt,
+        "answered": AuditedConfidence(doubt, (Audit("a", "b", True),)),
+    }
+    assert not_refused(map_from, kept_map(readings[kind])) == []
+
+
+def test_a_map_of_nobody_knows_whom_is_not_kept() -> None:
+    with pytest.raises(KBForgeError, match="object cannot be kept"):
+        kept_map(object())  # type: ignore[arg-type]
