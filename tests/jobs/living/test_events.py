@@ -14,8 +14,8 @@ from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import decide, decisions_of, remove, revisit, undo
 from kbforge.jobs.living.refit import refit
+from kbforge.jobs.living.report import status_of
 from kbforge.jobs.living.secure import erase
-from kbforge.jobs.living.status import status_of
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
 from kbforge.store.database import Database
