@@ -356,7 +356,7 @@ def measure_reliability(
         choices: likelihood, clusterer and so on.
         settings: how to measure.
         confidence: the map to apply; None takes the one that goes with the choices, if any.
-        on_order: is told of progress.
+        on_order: called with each progress.
 
     Raises:
         KBForgeError: no labels, or as `kbforge.jobs.cluster.cluster`.
@@ -418,7 +418,7 @@ def fit_confidence(
         fragments: with labels, which the clustering does not read.
         choices: how to cluster; the map holds for them.
         settings: how many orders to average over, and which pairs to leave out.
-        on_order: is told of progress.
+        on_order: called with each progress.
 
     Raises:
         KBForgeError: no labels, no claims to fit a map on, or as `kbforge.jobs.cluster.cluster`.

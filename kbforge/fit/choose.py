@@ -80,7 +80,7 @@ class Chooser:
         fragments: the file.
         defaults: a folder with other models than those that ship.
         answers: about the fragments.
-        on_stage: is told what is learned and tried.
+        on_stage: called with each stage: what is learned or tried.
         named: whether the user names the likelihood.
 
     Attributes:
@@ -242,7 +242,7 @@ class Stages:
     Args:
         what: is chosen.
         of: how many stages there are; what is left out counts as done.
-        on_stage: is told of each.
+        on_stage: called with each.
 
     """
 
@@ -355,7 +355,7 @@ def effect_of_answers(before: Judgement, after: Judgement) -> AnswerEffect:
     """What the answers changed that came in between.
 
     Args:
-        before: what was judged without answers.
+        before: the judgement without answers.
         after: the same with them.
 
     """

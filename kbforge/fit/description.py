@@ -64,7 +64,7 @@ class WeightedPairs:
 
 @dataclass(frozen=True, eq=False)
 class FileCounts:
-    """What was counted of a whole file.
+    """Counts of a whole file.
 
     Attributes:
         fragments: how many it has.
@@ -126,7 +126,7 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
 
     Args:
         fragments: all of a file, or some.
-        file: what was counted of the file that they are some of; None if they are all.
+        file: counts of the file that has them; None if they are all of it.
 
     """
     if file is None:
@@ -276,7 +276,7 @@ def _alike(
     width = len(names)
     both = []
     for start in range(0, width, _AT_ONCE):
-        row, column = _likest(keys[start : start + _AT_ONCE] @ back, start)
+        row, column = _nearest(keys[start : start + _AT_ONCE] @ back, start)
         # both ways round, each once
         both += [row * width + column, column * width + row]
     pairs = np.sort(np.concatenate(both))
@@ -291,7 +291,7 @@ def _alike(
     return WeightedPairs(row[kept], column[kept], np.minimum(cosine[kept], 1.0)), parts
 
 
-def _likest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
+def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
     """Of some names those most like each, as pairs; the first of the names has number `start`."""
     some = sparse.coo_array(shared)
     row, column, score = some.row.astype(np.int64) + start, some.col.astype(np.int64), some.data

@@ -178,7 +178,7 @@ class CandidatePair:
 
 
 class GroupingQueue:
-    """Candidates, what was answered, and what follows from it.
+    """Candidate groupings, the answers so far, and the next pair to ask about.
 
     Args:
         groupings: number of each fragment's cluster, shape [K, n].

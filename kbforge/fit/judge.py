@@ -378,10 +378,10 @@ _LEAST_SPREAD = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What was seen, what might be, and what was chosen.
+    """What the judge found in a file: the hypotheses, how they compare, and the choice.
 
     Attributes:
-        sample: what was looked at.
+        sample: the fragments that were compared.
         of: how many fragments the file has.
         found: the hypotheses.
         gains: [hypotheses] expected F1 over that of exact names.
@@ -391,7 +391,7 @@ class Judgement:
         open: [hypotheses] whether a hypothesis may be chosen.
         margin: what displaces exact names.
         spread: how far expected gains are from true ones, as a standard deviation.
-        answers: what was told of pairs, by numbers of the file's fragments.
+        answers: about pairs, by numbers of the file's fragments.
 
     """
 
@@ -458,10 +458,10 @@ class Judgement:
         return self.of * float(np.mean(1 / size[: self.sample.seeds]))
 
     def predicted(self, likelihood: str) -> Prediction | None:
-        """What is expected of the chosen grouping, beside all others, for maps of doubt.
+        """The prediction for the chosen grouping and all others, which confidence maps read.
 
         Args:
-            likelihood: the one that clusters; None is told if no grouping of it was judged.
+            likelihood: the one that clusters; the result is None if no grouping of it was judged.
 
         """
         if self.chosen.likelihood != likelihood:
@@ -562,7 +562,7 @@ def judge(
         pairs: the model of pairs, fitted to the file, or to the part of it; None where it can read
             nothing.
         part: of the file, as of `part_of`; None is all of it.
-        trying: is told the name of each likelihood before its merge path is found.
+        trying: called with the name of each likelihood before its merge path is found.
 
     Raises:
         LikelihoodError: a likelihood failed on a fragment.

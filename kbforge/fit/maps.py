@@ -118,7 +118,7 @@ def shift_of(probability: FloatArray, contradicted: BoolArray) -> Shift:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was answered of an entity that was put to the test.
+    """An answer that tests an entity.
 
     Attributes:
         a: id of a fragment.
@@ -411,12 +411,12 @@ def map_from(
         return AuditedConfidence(map_from(read.part("reading"), pairs, defaults), _audits(read))
     judged = read.fields.get("judged", bool, "true or false")
     fields = read.only("kind", "likelihood", "pairs", "judged", *(["predicted"] * judged))
-    heard_pairs = fields.get("pairs", bool, "true or false")
-    if heard_pairs and pairs is None:
+    had_pairs = fields.get("pairs", bool, "true or false")
+    if had_pairs and pairs is None:
         raise ModelError(f"{_CALLED}: it was made with a model of pairs, and none is given")
     context = FileContext(
         fields.get("likelihood", str),
-        pairs if heard_pairs else None,
+        pairs if had_pairs else None,
         _predicted(read.part("predicted")) if judged else None,
     )
     return shipped_confidence(context, defaults)

@@ -396,7 +396,7 @@ class PosteriorQueue:
         self._learn()
 
     def unlearn(self) -> None:
-        """Unlearn the last answer; what it did to the subproblems is told by `update`."""
+        """Unlearn the last answer; `update` takes in the subproblems that it had changed."""
         self._answers.pop()
         self._learn()
 

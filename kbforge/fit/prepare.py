@@ -1,9 +1,8 @@
 """The one call from a file to likelihood, alpha and confidence map, with the reasons.
 
-What the user names is taken. What was found for a likelihood in earlier runs comes next: alpha and
-a confidence map are read from the file that the choices name, else from the model bundle. A file
-that was made for other choices is used all the same, and a note says so. The rest is found in the
-file itself (`kbforge.fit.choose`).
+What the user names counts first. Next come alpha and confidence map of earlier runs, from the file
+that the choices name or else from the model bundle. If such a file was made for other choices, it
+counts all the same, and a note says so. The rest comes from the fragments (`kbforge.fit.choose`).
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ def prepare(
     decided: Sequence[NumberedAnswer] = (),
     on_stage: OnStage | None = None,
 ) -> Fit:
-    """Make the plugins that the choices name and fit what fits itself to the input.
+    """Find what suits the fragments: likelihood, alpha and confidence map, and notes that say why.
 
     Args:
         fragments: to be clustered.
         choices: what the user chose.
-        decided: what was decided of pairs of the fragments; context as answers.
-        on_stage: is told what is learned and tried.
+        decided: decisions about pairs of the fragments, which count as answers.
+        on_stage: called with each stage: what is learned or tried.
 
     Raises:
         KBForgeError: nothing to cluster, an unknown plugin or option, no usable GPU.

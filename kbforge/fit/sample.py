@@ -35,7 +35,7 @@ _LEAST = -3.0
 
 
 def close_ones(fragments: Sequence[Fragment], odds: PairOdds, most: int) -> Sample:
-    """All fragments if there are at most so many, else seeds, each with its likest relatives.
+    """All fragments if there are at most so many, else seeds, each with its nearest relatives.
 
     Which ones they are depends on properties and odds alone, not on the order or on ids.
 
