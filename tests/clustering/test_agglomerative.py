@@ -15,7 +15,7 @@ from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import ScoreCache
 from kbforge.testing import BlackBox
-from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Group, Grouping
 from tests.clustering.test_exactness import FAMILIES

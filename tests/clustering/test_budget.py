@@ -28,8 +28,7 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.testing import Categorical, LikelihoodContract
-from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
+from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.ngram import Bigram
 from tests.clustering.toys import Chain, Point, fragments_of, normal

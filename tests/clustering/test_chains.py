@@ -17,8 +17,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Ending, Interrupted, Posterior, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.models.score_cache import ScoreCache
-from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
+from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.oracle import Target

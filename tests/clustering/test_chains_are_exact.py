@@ -16,7 +16,7 @@ from kbforge.clustering.batch.grouping import Grouping as State
 from kbforge.clustering.batch.grouping_model import Move
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import ConjugateLikelihood, Fragment, Problem
-from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
+from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.beta_bernoulli import BetaBernoulli
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial

@@ -27,8 +27,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError
 from kbforge.testing import UniformLikelihood
-from kbforge_plugins.clusterers.agglomerative import Agglomerative
-from kbforge_plugins.clusterers.chains import Gibbs
+from kbforge_plugins.clusterers.offline import Agglomerative, Gibbs
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents

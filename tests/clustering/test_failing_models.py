@@ -14,7 +14,7 @@ from kbforge.clustering.batch.grouping_model import SetModel
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import LikelihoodError
-from kbforge_plugins.clusterers.chains import Gibbs, Metropolis
+from kbforge_plugins.clusterers.offline import Gibbs, Metropolis
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.toys import Chain as ChainLikelihood
 from tests.clustering.toys import fragments_of, normal

@@ -21,7 +21,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox, Categorical, examples
-from kbforge_plugins.clusterers.chains import Gibbs
+from kbforge_plugins.clusterers.offline import Gibbs
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.indexes.selective import Selective
 from kbforge_plugins.likelihoods.gaussian import Gaussian

@@ -12,7 +12,7 @@ from kbforge.errors import UsageError
 from kbforge_lab.fastex.counts import Taylor
 from kbforge_lab.fastex.mixture_run import RANDOM, mixture_start
 from kbforge_lab.fastex.run import FastExRules, run_fastex
-from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS, require_start
+from kbforge_plugins.clusterers.offline import SEQUENTIAL, SINGLETONS, require_start
 from kbforge_plugins.resamplers import Optimal
 
 _MOST_BITS = 1024

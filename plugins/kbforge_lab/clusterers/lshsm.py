@@ -7,7 +7,7 @@ from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.published import PublishedOpposite
 from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge, require_tables
-from kbforge_plugins.clusterers.starting import SINGLETONS
+from kbforge_plugins.clusterers.offline import SINGLETONS
 from kbforge_plugins.indexes.features import features_of, sides_of
 
 _MOST_ROWS = 16

@@ -6,7 +6,7 @@ from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
 from kbforge_lab.splitmerge.two_clusters import two_clusters
 from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge
-from kbforge_plugins.clusterers.starting import SINGLETONS
+from kbforge_plugins.clusterers.offline import SINGLETONS
 
 
 class Rgsm(SplitMerge):

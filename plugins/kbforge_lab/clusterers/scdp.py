@@ -28,7 +28,7 @@ from kbforge_lab.scdp.references import references
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3
 from kbforge_lab.scdp.sampler import Scdp as Model
 from kbforge_lab.scdp.separation import Near
-from kbforge_plugins.clusterers.starting import ONE, SINGLETONS, groups_from, require_start
+from kbforge_plugins.clusterers.offline import ONE, SINGLETONS, groups_from, require_start
 from kbforge_plugins.resamplers import Optimal
 
 LINKED = "linked"

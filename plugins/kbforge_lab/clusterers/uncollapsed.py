@@ -11,7 +11,7 @@ from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge_lab.fastex.mixture_run import RANDOM, mixture_start
 from kbforge_lab.fastex.uncollapsed import run_uncollapsed
-from kbforge_plugins.clusterers.starting import require_start
+from kbforge_plugins.clusterers.offline import require_start
 from kbforge_plugins.resamplers import Optimal
 
 

@@ -30,7 +30,7 @@ from kbforge.numerics.logs import on_grid
 from kbforge_lab.fastex.counts import Counts, Taylor
 from kbforge_lab.fastex.mixture import Mixture
 from kbforge_lab.fastex.points import Points
-from kbforge_plugins.clusterers.starting import chain_start
+from kbforge_plugins.clusterers.offline import chain_start
 
 # a better grouping must be better by more than rounding, in nats
 _BETTER = 1e-6

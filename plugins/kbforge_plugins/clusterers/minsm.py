@@ -15,8 +15,7 @@ from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, WithGib
 from kbforge.clustering.online.scoring import without_model
 from kbforge.contracts import Features, Fragment, Likelihood, Problem
 from kbforge.errors import UsageError
-from kbforge_plugins.clusterers.chains import ChainSampler
-from kbforge_plugins.clusterers.starting import SEQUENTIAL, SINGLETONS
+from kbforge_plugins.clusterers.offline import SEQUENTIAL, SINGLETONS, ChainSampler
 from kbforge_plugins.indexes.features import features_of
 from kbforge_plugins.indexes.minhash import Amounts
 

@@ -21,7 +21,7 @@ from kbforge.kernel.library import kernel_library
 from kbforge_lab.suites.circle_mixture import draw_clusters
 from kbforge_lab.suites.circles import SURROGATE
 from kbforge_lab.suites.gauss import Gauss
-from kbforge_plugins.clusterers.agglomerative import Agglomerative
+from kbforge_plugins.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_training.gaussian import fit
 from tests.program import Run

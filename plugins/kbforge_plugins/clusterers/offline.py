@@ -1,16 +1,20 @@
-"""Offline samplers: collapsed Gibbs, and Metropolis within Gibbs with a surrogate's proposals.
+"""Offline clusterers: collapsed Gibbs, Metropolis within Gibbs, and agglomerative merges.
 
-Gibbs is algorithm 3 of Neal (2000), Metropolis appendix D.1 of the split-SMC paper. What samplers
-share are their options and the run of a chain; they differ in its kernel.
+Gibbs is algorithm 3 of Neal (2000); Metropolis with a surrogate's proposals and merges by the
+Bayesian merge statistic are in appendix D.1 of the split-SMC paper. They start with every fragment
+by itself, with all in one cluster, or from an earlier run. Samplers share their options and the run
+of a chain; they differ in its kernel.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from kbforge.clustering.batch.agglomerate import MergeRules, agglomerate
 from kbforge.clustering.batch.chain import (
     ChainRules,
     GibbsKernel,
@@ -21,15 +25,106 @@ from kbforge.clustering.batch.chain import (
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.batch.grouping_model import SetModel, model_of, table_model
 from kbforge.clustering.online.scoring import without_model
-from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
-from kbforge_plugins.clusterers.starting import (
-    ONE,
-    SEQUENTIAL,
-    SINGLETONS,
-    chain_start,
-    require_start,
-)
+from kbforge.contracts import Cluster, Clusterer, Fragment, OnStep, Posterior, Problem
+from kbforge.errors import UsageError, quoted
+from kbforge.kb.read import read_entities
 from kbforge_plugins.resamplers import Optimal
+
+SINGLETONS = "singletons"
+SEQUENTIAL = "sequential"
+ONE = "one"
+
+
+def require_start(start: str, *words: str) -> str:
+    """The start itself.
+
+    Args:
+        start: one of the words, or a file that `kbforge cluster` wrote.
+        words: what else the clusterer can start from.
+
+    Raises:
+        UsageError: it is neither.
+
+    """
+    if start not in words and not Path(start).is_file():
+        raise UsageError(
+            f"start: expected {', '.join(words)} or a file that kbforge cluster wrote, "
+            f'got "{quoted(start, 400)}"'
+        )
+    return start
+
+
+def chain_start(start: str, fragments: Sequence[Fragment]) -> list[Cluster] | None:
+    """As `groups_from`; None for `sequential`, where the chain itself places the fragments."""
+    return None if start == SEQUENTIAL else groups_from(start, fragments)
+
+
+def groups_from(start: str, fragments: Sequence[Fragment]) -> list[Cluster]:
+    """A partition of the fragments, by smallest fragment.
+
+    Args:
+        start: `singletons`, `one`, or a file; fragments that it does not have are by themselves,
+            and those that only it has are left out.
+        fragments: what is clustered.
+
+    Raises:
+        BadRecord: a line of the file that is no entity.
+        KBForgeError: the file cannot be read.
+        UsageError: the file has none of the fragments.
+
+    """
+    if start == SINGLETONS:
+        return [(i,) for i in range(len(fragments))]
+    if start == ONE:
+        return [tuple(range(len(fragments)))] if fragments else []
+    number = {fragment.id: i for i, fragment in enumerate(fragments)}
+    found = [
+        tuple(sorted(number[name] for name in entity.fragments if name in number))
+        for entity in read_entities(start)
+    ]
+    groups = [group for group in found if group]
+    if fragments and not groups:
+        raise UsageError(f'start: "{quoted(start, 400)}" has none of the fragments')
+    apart = set(range(len(fragments))).difference(*groups)
+    return sorted((*groups, *((i,) for i in apart)))
+
+
+class Agglomerative(Clusterer):
+    """Make the merge with the largest gain of probability, until no merge has a gain.
+
+    All pairs of clusters are compared; only those that the last merge changed are scored again.
+    This takes 8 bytes for each pair of fragments. With a surrogate, the likelihood scores only the
+    --max-evals pairs with the largest gain by the surrogate. The result is one grouping without
+    alternatives.
+
+    Args:
+        batch: compare this many random pairs at a time, and stop after 100 batches in a row without
+            a gain; by default compare all pairs. With batches, a surrogate is not used.
+        start: `singletons` starts with every fragment by itself; a file from `kbforge cluster`,
+            even of an interrupted run, starts with its groups.
+        budget: stop after this many seconds (the result then depends on the machine); by default
+            there is no limit.
+
+    """
+
+    takes_budget = unindexed = True
+
+    def __init__(
+        self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None
+    ) -> None:
+        self._start = require_start(start, SINGLETONS)
+        self._rules = MergeRules(batch, budget)
+
+    def cluster(
+        self,
+        fragments: Sequence[Fragment],
+        problem: Problem,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Posterior:
+        """See `kbforge.contracts.clusterer`."""
+        start = groups_from(self._start, fragments)
+        return agglomerate(fragments, problem, self._rules, start, rng, on_step)
 
 
 class ChainSampler(Clusterer):
