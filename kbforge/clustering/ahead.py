@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kbforge.clustering.online.black_box import Coming, SessionScores
+from kbforge.clustering.online.black_box import SessionScores, StepDemand
 from kbforge.contracts import Fragment
 from kbforge.models.score_cache import Key
 
@@ -43,7 +43,7 @@ _MOST_SETS = 4096
 """A batch ends before so many more: it gets no better, and they are held in memory."""
 
 
-class Foreseeing(Protocol):
+class Foresight(Protocol):
     """A session whose next steps can be looked at.
 
     Attributes:
@@ -54,7 +54,7 @@ class Foreseeing(Protocol):
     @property
     def sets(self) -> SessionScores | None: ...
 
-    def coming(self, x: Fragment, after: int) -> Coming:
+    def coming(self, x: Fragment, after: int) -> StepDemand:
         """What a step with x would ask for now. May raise; nothing changes that counts.
 
         Args:
@@ -66,7 +66,7 @@ class Foreseeing(Protocol):
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Glance:
     """A fragment that was looked at.
 
     Attributes:
@@ -115,7 +115,7 @@ class LookAhead:
         self._most, self._width = wave, min(wave, _FIRST)
         self._coming: Sequence[Fragment] = ()
         self._at = 0  # of `_coming`: the fragment that is next
-        self._seen: dict[int, _Seen] = {}  # by place in `_coming`
+        self._seen: dict[int, _Glance] = {}  # by place in `_coming`
         self._blind = 0  # fragments left before it is looked ahead again
         self._open: set[Key] = set()
         self._tally = _Tally()
@@ -134,7 +134,7 @@ class LookAhead:
         self._coming, self._at = fragments, 0
         self._seen.clear()
 
-    def before(self, session: Foreseeing, x: Fragment) -> None:
+    def before(self, session: Foresight, x: Fragment) -> None:
         """The step with x is next. Raises nothing but what ends a program."""
         if not self.expects(x):
             return
@@ -177,7 +177,7 @@ class LookAhead:
                 touched = not other.owners.isdisjoint(replaced)
                 other.fresh = not touched and other.keys.isdisjoint(followed)
 
-    def _look(self, session: Foreseeing, sets: SessionScores, here: int) -> None:
+    def _look(self, session: Foresight, sets: SessionScores, here: int) -> None:
         """Score what the fragment here lacks, if anything, and what those after it do.
 
         Raises:
@@ -187,7 +187,7 @@ class LookAhead:
         unknown: dict[Key, Sequence[Fragment]] = {}
         changing: set[int] = set()
         for place in range(here, min(here + self._width, len(self._coming))):
-            seen = self._seen.setdefault(place, _Seen())
+            seen = self._seen.setdefault(place, _Glance())
             if not seen.fresh:
                 coming = session.coming(self._coming[place], place - here)
                 seen.owners, seen.likely = frozenset(coming.owners), coming.likely

@@ -15,10 +15,10 @@ from kbforge.clustering.commit import commit
 from kbforge.clustering.constraints.bindings import Bindings
 from kbforge.clustering.constraints.closure import Closure
 from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.black_box import BlackBoxScorer, Coming, SessionScores
+from kbforge.clustering.online.black_box import BlackBoxScorer, SessionScores, StepDemand
 from kbforge.clustering.online.scoring import ConjugateScorer
 from kbforge.clustering.plan import Plan
-from kbforge.clustering.revise.homes import Homes
+from kbforge.clustering.revise.homes import FragmentHomes
 from kbforge.clustering.revise.replace import Replacement, put_in_place
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
@@ -50,7 +50,7 @@ class Core:
     rng: np.random.Generator
     state: State
     model: ConjugateScorer | BlackBoxScorer
-    homes: Homes
+    homes: FragmentHomes
     ids: Ids
     bindings: Bindings | None = None
     changed: set[int] = field(default_factory=set)
@@ -97,7 +97,7 @@ class Core:
         """What a black box was asked; None: the likelihood is none."""
         return self.model.sets if isinstance(self.model, BlackBoxScorer) else None
 
-    def coming(self, x: Fragment, after: int) -> Coming:
+    def coming(self, x: Fragment, after: int) -> StepDemand:
         """See `kbforge.clustering.ahead`."""
         assert isinstance(self.model, BlackBoxScorer)
         self.lead(x)

@@ -23,7 +23,7 @@ from kbforge.clustering.plan import Cornered, consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.bridge import bridged, made_one
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
-from kbforge.clustering.revise.homes import Homes
+from kbforge.clustering.revise.homes import FragmentHomes
 from kbforge.clustering.revise.passes import revised
 from kbforge.clustering.revise.remove import plan_removal
 from kbforge.clustering.rules import Rules
@@ -84,7 +84,15 @@ class OnlineSession:
         model = make_scorer(problem, rules.limit)
         if sets is not None and isinstance(model, BlackBoxScorer):
             model.sets = sets
-        parts = problem, rules, rng, state, model, Homes(state), Ids(lambda: model.fragments)
+        parts = (
+            problem,
+            rules,
+            rng,
+            state,
+            model,
+            FragmentHomes(state),
+            Ids(lambda: model.fragments),
+        )
         constraints = problem.constraints
         if pages is None:
             core = self._core = Core(*parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from kbforge.clustering.online.grow import Grown, grow
+from kbforge.clustering.online.grow import GrownParticles, grow
 from kbforge.clustering.online.merge import Joint, merge
 from kbforge.clustering.online.pool import Pool
 from kbforge.clustering.online.propose import propose_joins, with_singletons
@@ -34,7 +34,7 @@ class Case:
     names: IntArray
     pool: Pool
     joint: Joint
-    grown: Grown
+    grown: GrownParticles
     target: Target
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.compiled.session import CompiledSession
-from kbforge.clustering.online.renumbered import Renumbered
+from kbforge.clustering.online.renumbered import CompactTable
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
@@ -414,7 +414,7 @@ def test_a_table_that_numbers_its_clusters_itself_says_the_same(name: str) -> No
     likelihood = make(items)
     assert isinstance(likelihood, ConjugateLikelihood)
     plain, inner = likelihood.live_clusters(), likelihood.live_clusters()
-    table = Renumbered(inner)
+    table = CompactTable(inner)
     rng = np.random.default_rng(4)
     far = rng.permutation(1000) * 1000
     live: list[int] = []

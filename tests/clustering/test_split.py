@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.online.grow import Grown
+from kbforge.clustering.online.grow import GrownParticles
 from kbforge.clustering.online.split import split
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Weights
@@ -29,7 +29,7 @@ class Drawn:
     """Particles that have grown, and what they are in plain words."""
 
     state: State
-    grown: Grown
+    grown: GrownParticles
     particles: list[tuple[float, Grouping]]
     term: dict[Group, float]
 
@@ -76,7 +76,7 @@ def drawn(seed: int, spacing: int = 1) -> Drawn:
     place = {group: i for i, group in enumerate(clusters)}
     weights = -np.sort(rng.exponential(size=len(rows)))
     weights = np.sort(weights - log_sum_exp(weights))[::-1]
-    grown = Grown(
+    grown = GrownParticles(
         min(group[0] for group in clusters),
         NewClusters(
             np.array([slot[group[:-1]] if len(group) > 1 else -1 for group in new]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kbforge.clustering.compiled.clusters import Rivals, Statistics, keys_alone
 from kbforge.clustering.compiled.run import CompiledRun, Records
-from kbforge.clustering.online.black_box import Coming, Held, SessionScores
+from kbforge.clustering.online.black_box import FragmentsByNumber, SessionScores, StepDemand
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.contracts import (
     CandidateIndex,
@@ -40,7 +40,7 @@ class BlackBoxClusters:
         self,
         run: CompiledRun,
         sets: SessionScores,
-        held: Callable[[], Held],
+        held: Callable[[], FragmentsByNumber],
         index: CandidateIndex | None,
         surrogate: Statistics | None,
         limit: int | None,
@@ -77,7 +77,7 @@ class BlackBoxClusters:
             self._surrogate.follow(records, k, parents, children, run.dropped())
         return info
 
-    def coming(self, number: int, x: Fragment, records: Records) -> Coming | None:
+    def coming(self, number: int, x: Fragment, records: Records) -> StepDemand | None:
         """What a step with a fragment would ask for; None: its keys lead to what lies elsewhere.
 
         Args:
@@ -94,7 +94,7 @@ class BlackBoxClusters:
         owners = self._run.owners(slots)
         keys = self._run.open_keys() if self._index is not None else ()
         sets = [*self._run.clusters(slots)[0], ()]
-        return Coming(
+        return StepDemand(
             unknown=self._sets.unknown(self._held(), sets, x, content)[1],
             owners=owners,
             likely=frozenset(owners if heaviest is None else (heaviest,)),

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.compiled.run import CompiledRun, Records, not_told
-from kbforge.clustering.online.black_box import Held
+from kbforge.clustering.online.black_box import FragmentsByNumber
 from kbforge.clustering.online.lineage import Lineage
-from kbforge.clustering.online.renumbered import Renumbered
+from kbforge.clustering.online.renumbered import CompactTable
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.contracts import (
     CandidateIndex,
@@ -144,7 +144,10 @@ class Conjugate:
     """
 
     def __init__(
-        self, run: CompiledRun, likelihood: ConjugateLikelihood, held: Callable[[], Held]
+        self,
+        run: CompiledRun,
+        likelihood: ConjugateLikelihood,
+        held: Callable[[], FragmentsByNumber],
     ) -> None:
         self._run, self._likelihood, self._held = run, likelihood, held
 
@@ -176,7 +179,7 @@ class InKernel(Conjugate):
         run: CompiledRun,
         table: CompiledClusters,
         likelihood: ConjugateLikelihood,
-        held: Callable[[], Held],
+        held: Callable[[], FragmentsByNumber],
         index: CandidateIndex | None,
     ) -> None:
         super().__init__(run, likelihood, held)
@@ -257,7 +260,7 @@ class InPython(Conjugate):
         self,
         run: CompiledRun,
         likelihood: ConjugateLikelihood,
-        held: Callable[[], Held],
+        held: Callable[[], FragmentsByNumber],
         index: CandidateIndex | None,
         sparse: bool,
     ) -> None:
@@ -346,7 +349,7 @@ class InPython(Conjugate):
 
     def _new(self) -> LiveClusters:
         live = self._likelihood.live_clusters()
-        return Renumbered(live) if self._sparse else live
+        return CompactTable(live) if self._sparse else live
 
 
 def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> Records:

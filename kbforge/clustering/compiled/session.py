@@ -27,7 +27,7 @@ from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.holding import Holding
 from kbforge.clustering.compiled.intake import OneByOne, together
 from kbforge.clustering.compiled.run import CompiledRun, Records
-from kbforge.clustering.online.black_box import Coming, Held, SessionScores
+from kbforge.clustering.online.black_box import FragmentsByNumber, SessionScores, StepDemand
 from kbforge.clustering.online.scoring import shared
 from kbforge.clustering.paging.codec import numbers_in
 from kbforge.clustering.paging.reading import subproblem_of
@@ -147,7 +147,7 @@ class CompiledSession:
             return InPython(self._run, likelihood, held, index, self._paged)
         return InKernel(self._kernel, self._run, table, likelihood, held, index)
 
-    def _fragments(self) -> Held:
+    def _fragments(self) -> FragmentsByNumber:
         return self._holding.held
 
     def _begin(self, totals: Totals, source: str, pages: Pages | None) -> None:
@@ -189,7 +189,7 @@ class CompiledSession:
         """These are to be added next."""
         self._ahead.foresee(fragments)
 
-    def coming(self, x: Fragment, after: int) -> Coming:
+    def coming(self, x: Fragment, after: int) -> StepDemand:
         """See `kbforge.clustering.ahead`."""
         holding = self._holding
         clusters = holding.clusters

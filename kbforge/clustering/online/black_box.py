@@ -21,14 +21,14 @@ from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool, Scores
 from kbforge.clustering.online.propose import propose_joins
 from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.online.table import Made, Reading, Regrouped, Table
+from kbforge.clustering.online.table import Made, Reading, Regrouping, Table
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, Likelihood
 from kbforge.models.score_cache import Key, ScoreCache
 from kbforge.numerics.logs import on_grid
 
 
-class Coming(NamedTuple):
+class StepDemand(NamedTuple):
     """What a step would ask for.
 
     Attributes:
@@ -45,7 +45,7 @@ class Coming(NamedTuple):
     keys: frozenset[int]
 
 
-class Held(Protocol):
+class FragmentsByNumber(Protocol):
     """Fragments by number."""
 
     def __getitem__(self, number: int, /) -> Fragment | None: ...
@@ -87,7 +87,11 @@ class SessionScores:
         self._numbers[fragment] = number
 
     def unknown(
-        self, held: Held, sets: Sequence[Cluster], x: Fragment | None = None, number: int = -1
+        self,
+        held: FragmentsByNumber,
+        sets: Sequence[Cluster],
+        x: Fragment | None = None,
+        number: int = -1,
     ) -> tuple[list[Key], dict[Key, Sequence[Fragment]]]:
         """Sets of fragments by content, and those that have not been scored.
 
@@ -108,7 +112,11 @@ class SessionScores:
         }
 
     def scored(
-        self, held: Held, sets: Sequence[Cluster], x: Fragment | None = None, number: int = -1
+        self,
+        held: FragmentsByNumber,
+        sets: Sequence[Cluster],
+        x: Fragment | None = None,
+        number: int = -1,
     ) -> list[Key]:
         """Have sets scored, as of `unknown`; they do not count. Errors as `ScoreCache`."""
         keys, unknown = self.unknown(held, sets, x, number)
@@ -181,7 +189,7 @@ class BlackBoxScorer:
             reading.scores.log_predictive[slots] = joined - state.score[slots]
         return reading
 
-    def coming(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Coming:
+    def coming(self, state: State, x: Fragment, bounds: Bounds | None = None) -> StepDemand:
         """What a step with x would ask for on this state. May raise; nothing changes that counts.
 
         Args:
@@ -201,7 +209,7 @@ class BlackBoxScorer:
             first = joins.subproblem[joins.value.argmax()] if len(joins) else None
         owners = state.owner[slots].tolist()
         sets = [*map(state.members, slots.tolist()), ()]
-        return Coming(
+        return StepDemand(
             unknown=self.sets.unknown(self.fragments, sets, x, reading.number)[1],
             owners=owners,
             likely=frozenset(owners if first is None else (int(first),)),
@@ -275,7 +283,7 @@ class BlackBoxScorer:
         if self.table is not None:
             self.table.unmake(made)
 
-    def settle(self, regrouped: Regrouped) -> None:
+    def settle(self, regrouped: Regrouping) -> None:
         self.sets.asked.update(regrouped.made.asked)
         if self.table is not None:
             self.table.settle(regrouped)

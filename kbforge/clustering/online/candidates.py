@@ -33,7 +33,7 @@ InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class KeyLookup:
     """Where a fragment's keys lead: read from the candidates, which are as they were.
 
     Attributes:
@@ -91,7 +91,7 @@ class Candidates:
         known = self._closed.intersection(keys).difference(closed)
         return {family for key in known for family in self._families[key]}
 
-    def look_up(self, fragment: Fragment, in_heaviest: InHeaviest) -> Reached:
+    def look_up(self, fragment: Fragment, in_heaviest: InHeaviest) -> KeyLookup:
         """Where a fragment's keys lead. Nothing changes until it is given to `extend`."""
         keys = self._index.keys(fragment)
         self.know(keys)
@@ -100,9 +100,9 @@ class Candidates:
         live = self._live
         slots = [slot for family in self._reached(keys, left) for slot in live.get(family, ())]
         slots.sort()
-        return Reached(np.array(slots, dtype=np.int64), left, closed, families)
+        return KeyLookup(np.array(slots, dtype=np.int64), left, closed, families)
 
-    def extend(self, reached: Reached, families: IntArray, children: IntArray) -> None:
+    def extend(self, reached: KeyLookup, families: IntArray, children: IntArray) -> None:
         """Clusters children[k] of families[k] now exist and hold the fragment looked up."""
         self._families.update(reached.families)
         self._closed.update(reached.closed)

@@ -21,7 +21,7 @@ from kbforge.numerics.logs import normalised
 
 
 @dataclass(slots=True)
-class Grown:
+class GrownParticles:
     """The joint's particles with x in its place.
 
     Attributes:
@@ -104,7 +104,7 @@ def grow(
     names: IntArray,
     pool: Pool,
     joint: Joint,
-) -> Grown:
+) -> GrownParticles:
     """Put x into its place.
 
     Args:
@@ -137,7 +137,9 @@ def grow(
     used[cells] = True
     weights = normalised(joint.value)
     name = int(names[0])
-    grown = Grown(name, new, slots, used, masks, moved, cells, row_start, weights, bits + 1)
+    grown = GrownParticles(
+        name, new, slots, used, masks, moved, cells, row_start, weights, bits + 1
+    )
     if len(names) > 1:
         grown.order_rows(state)
     return grown

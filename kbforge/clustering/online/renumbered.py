@@ -13,7 +13,7 @@ from kbforge.contracts import FloatArray, Fragment, IntArray, LiveClusters, Obse
 from kbforge.numerics.arrays import capacity_for, grown
 
 
-class Renumbered(LiveClusters):
+class CompactTable(LiveClusters):
     """See `kbforge.contracts.likelihood`; slots may have any gaps.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Protocol
 from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.table import Made, Reading, Regrouped
+from kbforge.clustering.online.table import Made, Reading, Regrouping
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 
@@ -79,7 +79,7 @@ class Scorer(Protocol):
         """Forget them again. Cannot fail."""
         ...
 
-    def settle(self, regrouped: Regrouped) -> None:
+    def settle(self, regrouped: Regrouping) -> None:
         """This is how some fragments are grouped now. Cannot fail."""
         ...
 

@@ -24,7 +24,7 @@ from kbforge.clustering.online.candidates import Candidates, families_of, keys_o
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Pool
 from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.online.table import Made, Reading, Regrouped, Table
+from kbforge.clustering.online.table import Made, Reading, Regrouping, Table
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
     Cluster,
@@ -134,7 +134,7 @@ class ConjugateScorer:
     def unmake(self, made: Made) -> None:
         self.table.unmake(made)
 
-    def settle(self, regrouped: Regrouped) -> None:
+    def settle(self, regrouped: Regrouping) -> None:
         self.evaluations += len(regrouped.made.scores)
         self.table.settle(regrouped)
         self.forget(regrouped.removed)

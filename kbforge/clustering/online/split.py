@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.online.grow import Grown
+from kbforge.clustering.online.grow import GrownParticles
 from kbforge.clustering.rules import Weights
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import FloatArray, IntArray
@@ -25,7 +25,7 @@ from kbforge.numerics.logs import GRID, in_units, normalised, on_grid
 _SLACK_BITS = 64
 
 
-def split(state: State, grown: Grown, weights: Weights) -> list[tuple[int, Block]]:
+def split(state: State, grown: GrownParticles, weights: Weights) -> list[tuple[int, Block]]:
     """The connected components of what has grown, each with its name, the smallest first."""
     components = _components(grown)
     if len(components) == 1:
@@ -67,7 +67,9 @@ class _Cells(NamedTuple):
         return _Cells(self.slot[part], self.row[part], self.hash[part], self.term[part])
 
 
-def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: Weights) -> Block:
+def _part(
+    state: State, grown: GrownParticles, places: IntArray, cells: _Cells, weights: Weights
+) -> Block:
     """One component's block: its distinct rows, weighed and sorted.
 
     Args:
@@ -106,7 +108,7 @@ def _part(state: State, grown: Grown, places: IntArray, cells: _Cells, weights: 
     )
 
 
-def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
+def _marginal(grown: GrownParticles, contents: NDArray[np.uint64]) -> FloatArray:
     """Log of the summed weights of the particles that show each distinct row."""
     _, source = np.unique(contents, return_inverse=True)
     mass = np.bincount(source, weights=list(map(math.exp, grown.weights.tolist())))
@@ -114,7 +116,7 @@ def _marginal(grown: Grown, contents: NDArray[np.uint64]) -> FloatArray:
     return on_grid(np.array([math.log(m) if m else -math.inf for m in mass.tolist()]))
 
 
-def _components(grown: Grown) -> list[IntArray]:
+def _components(grown: GrownParticles) -> list[IntArray]:
     """The clusters' places by connected component.
 
     The clusters of one particle are disjoint and hold all fragments; every other cluster can
@@ -143,7 +145,7 @@ def _components(grown: Grown) -> list[IntArray]:
     return [np.array(group) for group in groups]
 
 
-def _renumbered(state: State, grown: Grown, places: IntArray) -> int:
+def _renumbered(state: State, grown: GrownParticles, places: IntArray) -> int:
     """Number the members of a component afresh once its masks are mostly holes."""
     listed, masks, bits = places.tolist(), grown.masks, grown.bits
     used = 0

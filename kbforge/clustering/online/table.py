@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kbforge.clustering.online.bounds import Bounds
-from kbforge.clustering.online.candidates import Candidates, Reached
+from kbforge.clustering.online.candidates import Candidates, KeyLookup
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.pool import Scores
-from kbforge.clustering.online.renumbered import Renumbered
+from kbforge.clustering.online.renumbered import CompactTable
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
     Cluster,
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     scores: Scores
     live: LiveClusters | None = None
     observation: Observation = None
-    reached: Reached | None = None
+    reached: KeyLookup | None = None
     joined: FloatArray = _NOTHING
     number: int = -1
     asked: list[Key] | None = None
@@ -72,7 +72,7 @@ class Made(NamedTuple):
     asked: Sequence[Key] = ()
 
 
-class Regrouped(NamedTuple):
+class Regrouping(NamedTuple):
     """What becomes of some subproblems: what a model is told when it has happened.
 
     Attributes:
@@ -185,7 +185,7 @@ class Table:
 
     def _new(self) -> LiveClusters:
         live = self.likelihood.live_clusters()
-        return Renumbered(live) if self.sparse else live
+        return CompactTable(live) if self.sparse else live
 
     def _known(self, slots: int) -> float:
         """How many slots a table knows of that has seen so many."""
@@ -213,7 +213,7 @@ class Table:
         if made.live is not None and made.live is self.live:
             made.live.release(np.array(sorted(made.scores), dtype=np.int64))
 
-    def settle(self, regrouped: Regrouped) -> None:
+    def settle(self, regrouped: Regrouping) -> None:
         """See `Scorer.settle`."""
         live, dropped = regrouped.made.live, regrouped.dropped
         if live is not self.live:  # it never held what there was before

@@ -16,7 +16,7 @@ import numpy as np
 
 from kbforge.clustering.core import Core
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.rerun import Again
+from kbforge.clustering.revise.rerun import Rerun
 from kbforge.clustering.revise.revisit import (
     LEAST_GAIN,
     MOST_NEIGHBOURS,
@@ -113,4 +113,4 @@ def _as_one(core: Core, fragment: int, other: int) -> float:
     term = terms_of_one(state.prior, apart, core.model.score)
     if term is None:
         return 0.0
-    return offer(core, one, Again([(one,)], np.array([term[one]]), term))
+    return offer(core, one, Rerun([(one,)], np.array([term[one]]), term))

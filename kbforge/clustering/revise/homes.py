@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from kbforge.clustering.state import State
 
 
-class Homes:
+class FragmentHomes:
     """The subproblem of every fragment.
 
     Args:

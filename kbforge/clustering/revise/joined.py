@@ -18,7 +18,7 @@ from kbforge.contracts import Cluster, FloatArray
 from kbforge.numerics.logs import log_sum_exp
 
 
-class Joined(NamedTuple):
+class JointParticles(NamedTuple):
     """Particles of several subproblems together, at most P.
 
     Attributes:
@@ -35,7 +35,7 @@ class Joined(NamedTuple):
     mass: float
 
 
-def joined(state: State, names: Collection[int], particles: int) -> Joined:
+def joined(state: State, names: Collection[int], particles: int) -> JointParticles:
     """The particles of some subproblems together, at most so many."""
     parts = []
     term: dict[Cluster, float] = {}
@@ -48,7 +48,7 @@ def joined(state: State, names: Collection[int], particles: int) -> Joined:
         parts.append((rows, values))
         term |= own
         mass += log_sum_exp(values)
-    return Joined(*joint(parts, particles), term, mass)
+    return JointParticles(*joint(parts, particles), term, mass)
 
 
 def rests_of(

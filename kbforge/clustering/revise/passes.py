@@ -9,7 +9,7 @@ import numpy as np
 
 from kbforge.clustering.core import Core
 from kbforge.clustering.revise.groupings import Row, in_order
-from kbforge.clustering.revise.rerun import Again
+from kbforge.clustering.revise.rerun import Rerun
 from kbforge.clustering.revise.revisit import (
     LEAST_GAIN,
     MOST_NEIGHBOURS,
@@ -96,7 +96,7 @@ def move(core: Core, fragment: int) -> float:
         return 0.0
     value = math.fsum(term[cluster] for cluster in best)
     taken = [i for cluster in best for i in cluster]
-    return offer(core, taken, Again([best], np.array([value]), term))
+    return offer(core, taken, Rerun([best], np.array([value]), term))
 
 
 def _held(*clusters: Cluster) -> Row:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kbforge.clustering.online.lineage import Lineage
 from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.online.table import Regrouped
+from kbforge.clustering.online.table import Regrouping
 from kbforge.clustering.revise.groupings import (
     Row,
     components,
@@ -52,7 +52,7 @@ class Replacement(NamedTuple):
     blocks: Mapping[int, Block]
     new: Mapping[int, tuple[Link, float]]
     masks: Mapping[int, int]
-    regrouped: Regrouped
+    regrouped: Regrouping
 
 
 def plan_replacement(
@@ -99,7 +99,7 @@ def plan_replacement(
     clusters = {slot: cluster for cluster, slot in sorted(slot_of.items()) if slot in held}
     slots = np.array([*before.values(), *new], dtype=np.int64)
     lineage = Lineage(new, state.n_slots + len(new))
-    told = Regrouped(
+    told = Regrouping(
         made,
         slots[: len(before)],
         slots[~np.isin(slots, sorted(held))],

@@ -17,7 +17,7 @@ from kbforge.contracts import Cluster, FloatArray
 from kbforge.errors import LikelihoodError, quoted
 
 
-class Again(NamedTuple):
+class Rerun(NamedTuple):
     """What a run over a few fragments found.
 
     Attributes:
@@ -32,7 +32,7 @@ class Again(NamedTuple):
     term: Mapping[Cluster, float]
 
 
-def clustered_again(core: Core, order: Sequence[int]) -> Again:
+def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
     """The groupings that a run over these fragments alone ends with, at most P, heaviest first.
 
     The run has the session's likelihood, rules and constraints, and no index: there are few.
@@ -64,7 +64,7 @@ def clustered_again(core: Core, order: Sequence[int]) -> Again:
     core.model.count(model)
     found = joined(state, state.blocks, core.rules.particles)
     named = {c: tuple(sorted(order[i] for i in c)) for c in found.term}
-    return Again(
+    return Rerun(
         [in_order(named[cluster] for cluster in row) for row in found.rows],
         found.values,
         {named[cluster]: term for cluster, term in found.term.items()},

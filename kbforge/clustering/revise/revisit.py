@@ -22,7 +22,7 @@ from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.revise.groupings import Row, components, heaviest, joint, log_densities
 from kbforge.clustering.revise.joined import joined, rests_of
 from kbforge.clustering.revise.replace import plan_replacement
-from kbforge.clustering.revise.rerun import Again, clustered_again
+from kbforge.clustering.revise.rerun import Rerun, clustered_again
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.numerics.logs import log_sum_exp
 
@@ -65,7 +65,7 @@ def revisit(core: Core, anchor: int, neighbours: int) -> tuple[list[int], float]
     return taken, offer(core, taken, clustered_again(core, order))
 
 
-def offer(core: Core, taken: Sequence[int], again: Again) -> float:
+def offer(core: Core, taken: Sequence[int], again: Rerun) -> float:
     """Take up other groupings of some fragments if that is worth it; the gain in log mass.
 
     Args:

@@ -22,7 +22,7 @@ import numpy as np
 
 from kbforge.clustering.core import Core
 from kbforge.clustering.revise.groupings import Row, in_order
-from kbforge.clustering.revise.rerun import Again
+from kbforge.clustering.revise.rerun import Rerun
 from kbforge.clustering.revise.revisit import (
     LEAST_GAIN,
     MOST_NEIGHBOURS,
@@ -74,7 +74,7 @@ def _best_offered(core: Core, before: Sequence[Cluster], rows: Sequence[Row]) ->
     if not values[best] - math.fsum(term[cluster] for cluster in before) > LEAST_GAIN:
         return 0.0
     taken = [number for cluster in before for number in cluster]
-    return offer(core, taken, Again([rows[best]], np.array([values[best]]), term))
+    return offer(core, taken, Rerun([rows[best]], np.array([values[best]]), term))
 
 
 def _parted(core: Core, fragment: int, cluster: Cluster) -> list[Row]:

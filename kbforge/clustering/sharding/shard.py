@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.core import Core
 from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.candidates import Candidates, Reached
+from kbforge.clustering.online.candidates import Candidates, KeyLookup
 from kbforge.clustering.online.scoring import make_scorer, shared
 from kbforge.clustering.paging.codec import hold, numbers_in, page_of
 from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.homes import Homes
+from kbforge.clustering.revise.homes import FragmentHomes
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray, Led, Page, Problem
@@ -112,7 +112,7 @@ class ShardCandidates(Candidates):
         """These keys have been found to lead too far, wherever that was."""
         self._closed.update(keys)
 
-    def extend(self, reached: Reached, families: IntArray, children: IntArray) -> None:
+    def extend(self, reached: KeyLookup, families: IntArray, children: IntArray) -> None:
         """See `Candidates`."""
         super().extend(reached, families, children)
         for family in families.tolist():
@@ -345,7 +345,7 @@ class Shard:
             model.table.begin(first)
         rng = np.random.default_rng(0)  # nobody draws from it
         self._core = Core(
-            problem, rules, rng, state, model, Homes(state), Ids(lambda: model.fragments)
+            problem, rules, rng, state, model, FragmentHomes(state), Ids(lambda: model.fragments)
         )
         if saved is not None:
             model.resume(saved.evaluations)
