@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from kbforge.files.fragments import write_fragments
-from kbforge_lab.suites.gaussian_mixture import GaussianMixture
+from kbforge_lab.suites.gauss import GaussianMixture
 
 TARGET = Path(__file__).parent / "online-clustering.gif"
 # some of its clusters touch, so that blocks merge and split as points arrive

@@ -39,7 +39,7 @@ from kbforge_lab.fastex.mixture import Mixture
 from kbforge_lab.fastex.mixture_run import MixtureRun
 from kbforge_lab.fastex.run import FastExRules, FastExRun
 from kbforge_lab.fastex.uncollapsed import UncollapsedRun
-from kbforge_lab.suites.document_mixture import DocumentMixture
+from kbforge_lab.suites.documents import DocumentMixture
 from kbforge_plugins.likelihoods.dirichlet_multinomial import DirichletMultinomial
 from kbforge_plugins.resamplers import Optimal
 

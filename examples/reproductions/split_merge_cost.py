@@ -20,7 +20,7 @@ from kbforge.clustering.batch.chain import MarkovChain
 from kbforge.clustering.batch.grouping import Grouping
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Fragment, Problem
-from kbforge_lab.suites.gaussian_mixture import separate_gaussians
+from kbforge_lab.suites.gauss import separate_gaussians
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 
 SAMPLERS = ("minsm", "lshsm", "rgsm", "sdds", "gibbs")

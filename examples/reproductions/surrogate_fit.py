@@ -18,8 +18,7 @@ from kbforge.contracts import FloatArray, Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge_lab.suites.circle_mixture import CIRCLES, draw_clusters, fragments_of
-from kbforge_lab.suites.circles import SURROGATE
+from kbforge_lab.suites.circles import CIRCLES, SURROGATE, draw_clusters, fragments_of
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_training.gaussian import fit
 

@@ -62,8 +62,8 @@ def train_diffusion(
     """
     from dataclasses import asdict, replace
 
-    from kbforge_lab.training.diffusion.recipe import read_diffusion_recipe
-    from kbforge_lab.training.diffusion.train import train_diffusion as run
+    from kbforge_lab.training.diffusion import read_diffusion_recipe
+    from kbforge_lab.training.diffusion import train_diffusion as run
     from kbforge_training.fitting.run_folder import interrupted
 
     chosen = read_diffusion_recipe(recipe)

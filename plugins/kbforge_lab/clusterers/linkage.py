@@ -24,7 +24,7 @@ from kbforge.contracts import (
 )
 from kbforge_lab.clusterers.examples import log_terms_of, model_of
 from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised.linking import linked
+from kbforge_lab.models.supervised import linked
 
 
 class Linkage(Clusterer):

@@ -21,8 +21,7 @@ from kbforge.contracts import (
 from kbforge.files.io import open_output
 from kbforge_lab.clusterers.examples import log_terms_of, model_of
 from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised.linking import linked
-from kbforge_lab.models.supervised.scaling import Scaled
+from kbforge_lab.models.supervised import Scaled, linked
 from kbforge_lab.scdp.chain_run import ScdpRules, ScdpRun
 from kbforge_lab.scdp.references import references
 from kbforge_lab.scdp.sampler import SCDP1, SCDP2, SCDP3

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbforge.contracts import Clusterer, Fragment, OnStep, Posterior, Problem
-from kbforge_lab.replicas.run import ReplicaRules, run_replicas
+from kbforge_lab.replicas import ReplicaRules, run_replicas
 from kbforge_plugins.resamplers import Optimal
 
 

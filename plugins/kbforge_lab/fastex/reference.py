@@ -14,17 +14,20 @@ import numpy as np
 from kbforge.contracts import FloatArray, IntArray
 from kbforge_lab.fastex.counts import Counts
 from kbforge_lab.fastex.draws import Purpose, uniform
-from kbforge_lab.fastex.hashes import Directions, cosines, error_term, packed
-from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.points import Points
-from kbforge_lab.fastex.proposals import (
+from kbforge_lab.fastex.hashes import (
     ELSEWHERE,
     EXPLORE,
     TEMPERATURES,
+    Directions,
     Hashed,
+    cosines,
     drawn,
+    error_term,
     log_weight,
+    packed,
 )
+from kbforge_lab.fastex.mixture import Mixture
+from kbforge_lab.fastex.points import Points
 
 NEW = -1
 """The place that is a new cluster."""

@@ -22,7 +22,7 @@ from kbforge.kernel.library import kernel_library, workers
 from kbforge_lab.fastex.compiled import CompiledSampler
 from kbforge_lab.fastex.counts import Counts, Taylor
 from kbforge_lab.fastex.draws import stream
-from kbforge_lab.fastex.hashes import Directions
+from kbforge_lab.fastex.hashes import TEMPERATURES, Directions
 from kbforge_lab.fastex.mixture import Mixture
 from kbforge_lab.fastex.mixture_run import (
     MixtureRun,
@@ -30,7 +30,6 @@ from kbforge_lab.fastex.mixture_run import (
     require_components,
 )
 from kbforge_lab.fastex.points import Points
-from kbforge_lab.fastex.proposals import TEMPERATURES
 from kbforge_lab.fastex.reference import Sampler
 
 FITTED = 20

@@ -16,10 +16,16 @@ from kbforge.contracts import AdditiveLikelihood, FloatArray, Fragment
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.bundle import read_bundle
 from kbforge.words import counted
-from kbforge_lab.models.supervised.columns import Columns, Readings
-from kbforge_lab.models.supervised.scaling import Scaled, scaled
-from kbforge_lab.models.supervised.scatter import Scatter
-from kbforge_lab.models.supervised.trained import Settings, Trained, from_bundle
+from kbforge_lab.models.supervised import (
+    Columns,
+    Readings,
+    Scaled,
+    Scatter,
+    Settings,
+    Trained,
+    from_bundle,
+    scaled,
+)
 
 MOST_FRAGMENTS = 5000
 """That can be clustered at once: all pairs of them are looked at."""

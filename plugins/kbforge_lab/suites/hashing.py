@@ -14,7 +14,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import UsageError
 from kbforge_lab.contracts.suite import Method, Model, Plan, Suite, Task
-from kbforge_lab.suites.gaussian_mixture import separate_gaussians
+from kbforge_lab.suites.gauss import separate_gaussians
 
 _SPREAD = 3.0  # standard deviation of the means
 _MODEL = Model("gaussian", {"a": 2.0, "b": 2.0, "mu": 0.0, "lam": 1 / _SPREAD**2})

@@ -25,20 +25,24 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge_lab.clusterers.scdp import variant
-from kbforge_lab.models.supervised.columns import Columns, require_readable
-from kbforge_lab.models.supervised.comparing import Compared, named, usual
-from kbforge_lab.models.supervised.linking import linked
-from kbforge_lab.models.supervised.scaling import Scaled, scaled
-from kbforge_lab.models.supervised.scatter import Scatter
-from kbforge_lab.models.supervised.trained import (
+from kbforge_lab.models.supervised import (
     CARD,
     MODELS,
     PLUGIN,
     Choice,
+    Columns,
+    Compared,
+    Scaled,
+    Scatter,
     Settings,
     Trained,
     files_of,
+    linked,
+    named,
+    require_readable,
+    scaled,
     slimmed,
+    usual,
 )
 from kbforge_lab.scdp.references import references
 from kbforge_lab.scdp.run import run

@@ -13,9 +13,19 @@ from kbforge.kernel.library import kernel_library
 from kbforge_lab.fastex.compiled import CompiledSampler
 from kbforge_lab.fastex.counts import Taylor
 from kbforge_lab.fastex.draws import mixed, stream, uniform
-from kbforge_lab.fastex.hashes import Directions, cosines, distances, error_term, packed
+from kbforge_lab.fastex.hashes import (
+    MOST,
+    STEPS,
+    WEIGHTS,
+    Directions,
+    Hashed,
+    cosines,
+    distances,
+    drawn,
+    error_term,
+    packed,
+)
 from kbforge_lab.fastex.mixture import Mixture
-from kbforge_lab.fastex.proposals import MOST, STEPS, WEIGHTS, Hashed, drawn
 from kbforge_lab.fastex.reference import Sampler
 from tests.lab.fastex.problems import FAMILIES, directions, problem
 

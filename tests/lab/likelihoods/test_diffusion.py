@@ -28,7 +28,7 @@ from kbforge_lab.models.diffusion.density import (
     probe_directions,
 )
 from kbforge_lab.models.diffusion.network import SetDenoiser
-from kbforge_lab.suites.circle import Circles
+from kbforge_lab.suites.circles import Circles
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.lab.training.circles_models import diffusion, random_model, untrained, write
 

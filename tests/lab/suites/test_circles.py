@@ -14,10 +14,8 @@ from scipy.stats import multivariate_normal
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import UsageError
-from kbforge_lab.suites.circle import Circles
-from kbforge_lab.suites.circle_mixture import draw_clusters, fragments_of
-from kbforge_lab.suites.circles import SURROGATE, CirclesSuite
-from kbforge_lab.suites.gaussian_mixture import GaussianMixture, stick_breaking
+from kbforge_lab.suites.circles import SURROGATE, Circles, CirclesSuite, draw_clusters, fragments_of
+from kbforge_lab.suites.gauss import GaussianMixture, stick_breaking
 from tests.program import Run
 
 LEVEL = 0.001

@@ -18,8 +18,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
 from kbforge_lab.contracts.suite import TASK_NAME, Plan
-from kbforge_lab.suites.document_mixture import DocumentMixture
-from kbforge_lab.suites.documents import Documents
+from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_lab.suites.name_variants import name_variants
 from kbforge_lab.suites.text import Text

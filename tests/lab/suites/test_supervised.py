@@ -16,15 +16,20 @@ from kbforge.evaluation.scores import compare
 from kbforge_lab.contracts.suite import Grouped, Grouper
 from kbforge_lab.scdp.sampler import SCDP1, SCDP3, UNTRAINED, Scdp
 from kbforge_lab.scdp.separation import Near
-from kbforge_lab.suites import digits
-from kbforge_lab.suites.groupers.binary import Binary, drawn_pairs
-from kbforge_lab.suites.groupers.chain import Chain, first_grouping
-from kbforge_lab.suites.groupers.chosen import Chosen
-from kbforge_lab.suites.groupers.folds import hidden_labels
-from kbforge_lab.suites.groupers.metric import XingKMeans
-from kbforge_lab.suites.groupers.untrained import Coarse, Fine, KMeans
-from kbforge_lab.suites.groupers.vectors import rows_of
-from kbforge_lab.suites.supervised import Supervised
+from kbforge_lab.suites.groupers import (
+    Binary,
+    Chain,
+    Chosen,
+    Coarse,
+    Fine,
+    KMeans,
+    XingKMeans,
+    drawn_pairs,
+    first_grouping,
+    hidden_labels,
+    rows_of,
+)
+from kbforge_lab.suites.supervised import Digits, Supervised, drawn
 from tests.program import Run
 
 STARTS = ("together", "apart", "twenty")
@@ -37,12 +42,12 @@ def images() -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([10.0 * target, noise, np.zeros(len(target))]), target
 
 
-def easy() -> digits.Digits:
-    return digits.drawn(*images(), (10, 20), np.random.default_rng(1))
+def easy() -> Digits:
+    return drawn(*images(), (10, 20), np.random.default_rng(1))
 
 
 def test_thirty_to_three_hundred_of_each_digit_are_drawn() -> None:
-    found = digits.drawn(*images(), (30, 300), np.random.default_rng(1))
+    found = drawn(*images(), (30, 300), np.random.default_rng(1))
     assert {f.label for f in found.examples} == set("13589")
     assert {f.label for f in found.fragments} == set("02467")
     everything = [*found.examples, *found.fragments]
@@ -56,7 +61,7 @@ def test_thirty_to_three_hundred_of_each_digit_are_drawn() -> None:
     np.testing.assert_allclose(values.std(axis=0), 1)
 
 
-def f1(grouper: Grouper, found: digits.Digits) -> float:
+def f1(grouper: Grouper, found: Digits) -> float:
     """The mean over the groupings; the labels of what is grouped are not the grouper's to see."""
     made = grouper.group(found.examples, found.fragments, 2)
     gold = [f.label for f in found.fragments]
@@ -65,8 +70,8 @@ def f1(grouper: Grouper, found: digits.Digits) -> float:
 
 @pytest.mark.parametrize("first", STARTS)
 def test_a_chain_finds_digits_that_one_pixel_tells_apart(first: str) -> None:
-    many = digits.drawn(*images(), (100, 200), np.random.default_rng(1))
-    found = digits.Digits(many.examples, many.fragments[::8])
+    many = drawn(*images(), (100, 200), np.random.default_rng(1))
+    found = Digits(many.examples, many.fragments[::8])
     assert f1(Chain(SCDP1, first, 60), found) > 0.9  # type: ignore[arg-type]
 
 

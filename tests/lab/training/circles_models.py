@@ -11,7 +11,7 @@ from kbforge.models.bundle import write_bundle
 from kbforge_lab.models.diffusion.network import SetDenoiser, Shape
 from kbforge_lab.models.diffusion.standard import Standard
 from kbforge_lab.models.diffusion.trained import SetDiffusion, to_bundle
-from kbforge_lab.training.diffusion.recipe import DiffusionRecipe, read_diffusion_recipe
+from kbforge_lab.training.diffusion import DiffusionRecipe, read_diffusion_recipe
 
 _RECIPE = """
 description = "for tests"

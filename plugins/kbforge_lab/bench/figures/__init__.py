@@ -1,4 +1,4 @@
-"""The figures of the split-SMC paper from our rows, one module each.
+"""The figures of the split-SMC paper from our rows, the curves and the seconds.
 
 | call | paper | shows |
 |---|---|---|
@@ -18,13 +18,16 @@ settings have, because orders of the data differ more than settings do. For the 
 over fragments seen ends where the first of its runs ends.
 """
 
-from kbforge_lab.bench.figures.observations import metric_by_observations
-from kbforge_lab.bench.figures.particles import metric_by_particles
+from kbforge_lab.bench.figures.curves import (
+    ablation_setting,
+    log_posterior_by_seconds,
+    metric_by_observations,
+    metric_by_particles,
+    seconds_by_size,
+    subproblems_and_particles,
+    surrogate_ablation,
+)
 from kbforge_lab.bench.figures.runtime import metric_by_runtime
-from kbforge_lab.bench.figures.sizes import seconds_by_size
-from kbforge_lab.bench.figures.subproblems import subproblems_and_particles
-from kbforge_lab.bench.figures.surrogate import ablation_setting, surrogate_ablation
-from kbforge_lab.bench.figures.ways import log_posterior_by_seconds
 
 __all__ = [
     "ablation_setting",

@@ -12,22 +12,20 @@ from kbforge.pictures.canvas import look
 from kbforge_lab.bench.figures.axes import (
     LEAST_HEIGHT,
     bounds,
+    colours_of,
     draw_curve,
     draw_points,
     finish,
-    new_panels,
-    notes_that_hold,
-    settle,
-)
-from kbforge_lab.bench.figures.colours import colours_of
-from kbforge_lab.bench.figures.rows import (
     grouped,
     mean,
     mean_seconds,
     names_of,
+    new_panels,
+    notes_that_hold,
     of_the_table,
     on_shared_orders,
     particles_in_words,
+    settle,
 )
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.summary import Spread, is_of

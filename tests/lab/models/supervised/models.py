@@ -9,10 +9,10 @@ from kbforge.contracts import Fragment
 from kbforge.models.bundle import Bundle, write_bundle
 from kbforge.testing import examples
 from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised.comparing import Compared
-from kbforge_lab.models.supervised.trained import (
+from kbforge_lab.models.supervised import (
     PLUGIN,
     Choice,
+    Compared,
     Settings,
     Trained,
     files_of,

@@ -15,14 +15,18 @@ from kbforge import registry
 from kbforge.contracts import FloatArray, Fragment
 from kbforge.errors import LikelihoodError, PluginError, UsageError
 from kbforge.testing import examples
-from kbforge_lab.features.edit import Edit
-from kbforge_lab.features.years import Years
-from kbforge_lab.models.supervised import columns
-from kbforge_lab.models.supervised.columns import Columns, placed
-from kbforge_lab.models.supervised.comparing import Compared, named, usual
-from kbforge_lab.models.supervised.linking import linked
-from kbforge_lab.models.supervised.scaling import scaled
-from kbforge_lab.models.supervised.scatter import Scatter
+from kbforge_lab.features import Edit, Years
+from kbforge_lab.models import supervised
+from kbforge_lab.models.supervised import (
+    Columns,
+    Compared,
+    Scatter,
+    linked,
+    named,
+    placed,
+    scaled,
+    usual,
+)
 from kbforge_lab.scdp.embedding import embedding
 from tests.people import people
 
@@ -74,7 +78,7 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(
     """Of 40 words that are all unlike, every basis is one of principal axes, and LAPACK has any."""
     rng = np.random.default_rng(3)
     names = ["".join(chr(0x4E00 + 9 * word + letter) for letter in range(9)) for word in range(40)]
-    monkeypatch.setattr(columns, "LANDMARKS", landmarks)
+    monkeypatch.setattr(supervised, "LANDMARKS", landmarks)
     expected = placed(Edit("name"), names, 8)
 
     def another(distances: FloatArray, dimensions: int) -> FloatArray:
@@ -86,7 +90,7 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(
         points[:, equal] = points[:, equal] @ turn
         return points
 
-    monkeypatch.setattr(columns, "embedding", another)
+    monkeypatch.setattr(supervised, "embedding", another)
     np.testing.assert_allclose(placed(Edit("name"), names, 8), expected, atol=1e-12)
 
 
@@ -97,8 +101,8 @@ def test_an_attribute_with_one_value_has_no_columns() -> None:
 
 def test_more_readings_are_placed_by_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a line the distances to a few say where all the others are."""
-    monkeypatch.setattr(columns, "LANDMARKS", 5)
-    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(supervised, "LANDMARKS", 5)
+    monkeypatch.setattr(supervised, "_ROWS_AT_ONCE", 4)
     years = [str(year) for year in range(1900, 1930)]
     found = placed(Years("year", 1000.0), years, 3)
     expected = np.arange(30.0) / 1000

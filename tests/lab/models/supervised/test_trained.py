@@ -19,11 +19,11 @@ from kbforge.models.resolve import make_likelihood
 from kbforge.testing import examples
 from kbforge_lab.likelihoods import supervised
 from kbforge_lab.likelihoods.supervised import Supervised
-from kbforge_lab.models.supervised.comparing import Compared
-from kbforge_lab.models.supervised.trained import (
+from kbforge_lab.models.supervised import (
     PLUGIN,
     REFERENCES,
     SETTINGS,
+    Compared,
     Trained,
     files_of,
     from_bundle,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from kbforge_lab.suites.groupers.metric import differences_apart, learned, scatter_within
+from kbforge_lab.suites.groupers import differences_apart, learned, scatter_within
 
 SEEDS = st.integers(0, 10**6)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from kbforge_lab.suites.circle import Circles
-from kbforge_lab.training.diffusion.simulated_sets import (
+from kbforge_lab.suites.circles import Circles
+from kbforge_lab.training.diffusion import (
     DiffusionLoss,
     SetBatches,
     SizeRule,

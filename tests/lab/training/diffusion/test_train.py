@@ -17,9 +17,8 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
 from kbforge_lab.models.diffusion.trained import from_bundle
-from kbforge_lab.suites.circle import Circles
-from kbforge_lab.training.diffusion.recipe import read_diffusion_recipe
-from kbforge_lab.training.diffusion.train import train_diffusion
+from kbforge_lab.suites.circles import Circles
+from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
 from kbforge_plugins.likelihoods.weights import WEIGHTS
 from kbforge_training.fitting import loss_plot
 from kbforge_training.fitting.loop import METRICS, Step

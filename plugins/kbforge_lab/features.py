@@ -1,0 +1,206 @@
+"""What features of strings share: what they read of a fragment, and distances in batches.
+
+Source of the features: Daumé and Marcu (2005), section 7.3.2, which compares first, last and full
+names, years and conference names, and section 7.3.3, which compares initials and the longest common
+subsequence.
+
+The edit distance of whole values.
+
+The edit distance of first words, such as first names.
+
+The edit distance of last words, such as surnames.
+
+The edit distance of abbreviations: "George W. Bush" is gwb, and so is "GWB".
+
+The longest common subsequence of two values.
+
+How many years lie between two values.
+
+Agreement in words, of which the rare ones count most.
+
+Words weigh log(1 + n / n_w), n being the fragments that say something and n_w those that say w; a
+word that none of them said weighs as if one had. The distance is Jaccard's, of the weights:
+
+    1 - (weight of the words that both have) / (weight of the words that either has)
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from rapidfuzz.distance import LCSseq, Levenshtein
+from rapidfuzz.process import cdist
+from scipy.sparse import csr_array
+
+from kbforge.contracts import FloatArray, Fragment
+from kbforge.errors import UsageError
+from kbforge_lab.contracts.feature import Feature
+from kbforge_plugins.likelihoods.attributes.kinds import normalised, words_of
+
+ALL = "*"
+"""In place of an attribute: the values of all of them."""
+
+
+class TextFeature(Feature):
+    """A feature of the text that an attribute's values make together."""
+
+    def __init__(self, attribute: str = "name") -> None:
+        """Take what all of them take.
+
+        Args:
+            attribute: what to read; `*` reads the values of all attributes.
+
+        Raises:
+            UsageError: no attribute is named.
+
+        """
+        if not attribute:
+            raise UsageError(f"attribute: expected a name, or {ALL} for all")
+        self.attribute = attribute
+
+    def reading(self, fragment: Fragment) -> str | None:
+        """What `part` makes of the values as they are compared, in order, spaces between them."""
+        read = fragment.properties
+        names = sorted(read) if self.attribute == ALL else [self.attribute]
+        values = (normalised(value) for name in names for value in read.get(name, ()))
+        return self.part(" ".join(value for value in values if value)) or None
+
+    @abstractmethod
+    def part(self, text: str) -> str:
+        """What is compared of a text, which may be empty; "" if there is nothing."""
+
+    def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
+        """Edit distances: changed, added and left out characters, by the longer one's length."""
+        scorer = Levenshtein.normalized_distance
+        return np.asarray(cdist(one, other, scorer=scorer, dtype=np.float64))
+
+
+class Edit(TextFeature):
+    """How many characters have to be changed, by the length of the longer value."""
+
+    def part(self, text: str) -> str:
+        return text
+
+
+class FirstWord(TextFeature):
+    """How many characters of the first word have to be changed, by the length of the longer one."""
+
+    def part(self, text: str) -> str:
+        return next(iter(words_of(text)), "")
+
+
+class LastWord(TextFeature):
+    """How many characters of the last word have to be changed, by the length of the longer one."""
+
+    def part(self, text: str) -> str:
+        return next(reversed(words_of(text)), "")
+
+
+_LONGEST = 4
+"""Letters of a single word that is taken for an abbreviation already."""
+
+
+class Initials(TextFeature):
+    """How many of the words' first letters have to be changed; a short single word is its own."""
+
+    def part(self, text: str) -> str:
+        words = words_of(text)
+        if len(words) == 1 and len(words[0]) <= _LONGEST:
+            return words[0]
+        return "".join(word[0] for word in words)
+
+
+class Subsequence(TextFeature):
+    """The share of the longer value that is not in the longest common subsequence."""
+
+    def part(self, text: str) -> str:
+        return text
+
+    def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
+        """See `kbforge_lab.contracts.feature`."""
+        scorer = LCSseq.normalized_distance
+        return np.asarray(cdist(one, other, scorer=scorer, dtype=np.float64))
+
+
+_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)", re.ASCII)
+
+
+class Years(TextFeature):
+    """The years between the first year of each value, by a span, and 1 beyond it."""
+
+    def __init__(self, attribute: str = "date", span: float = 10.0) -> None:
+        """Take the options.
+
+        Args:
+            attribute: what to read; `*` reads the values of all attributes.
+            span: years that are as far apart as can be, above 0.
+
+        Raises:
+            UsageError: the span is none.
+
+        """
+        super().__init__(attribute)
+        if not 0 < span < np.inf:
+            raise UsageError(f"feature years: span must be a number above 0, got {span}")
+        self._span = span
+
+    def part(self, text: str) -> str:
+        found = _YEAR.search(text)
+        return found[0] if found else ""
+
+    def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
+        """See `kbforge_lab.contracts.feature`."""
+        rows, columns = np.array(one, dtype=np.float64), np.array(other, dtype=np.float64)
+        return np.minimum(np.abs(rows[:, None] - columns) / self._span, 1.0)
+
+
+class RareWords(TextFeature):
+    """The share of the words that only one of two values has, the rare ones weighing most."""
+
+    def __init__(self, attribute: str = "name") -> None:
+        """Take the options.
+
+        Args:
+            attribute: what to read; `*` reads the values of all attributes.
+
+        """
+        super().__init__(attribute)
+        self._said: Counter[str] = Counter()
+        self._fragments = 0
+
+    def fit(self, fragments: Sequence[Fragment]) -> None:
+        """Count in how many fragments each word is."""
+        read = [reading for reading in map(self.reading, fragments) if reading is not None]
+        self._fragments = len(read)
+        self._said = Counter(word for reading in read for word in reading.split(" "))
+
+    def part(self, text: str) -> str:
+        return " ".join(sorted({*words_of(text)}))
+
+    def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
+        """See `kbforge_lab.contracts.feature`."""
+        words = {word for reading in (*one, *other) for word in reading.split(" ")}
+        number = {word: i for i, word in enumerate(sorted(words))}
+        weights = np.array([self._weight(word) for word in number])
+        rows, columns = _table(one, number), _table(other, number)
+        shared = np.asarray(((rows * weights) @ columns.T).toarray(), dtype=np.float64)
+        either = (rows @ weights)[:, None] + columns @ weights - shared
+        return np.asarray(np.clip(1 - shared / either, 0.0, 1.0))
+
+    def _weight(self, word: str) -> float:
+        """In 2^-20 parts, whose sums are exact in any order."""
+        weight = np.log1p(max(self._fragments, 1) / max(self._said[word], 1))
+        return float(np.round(weight * 2**20) / 2**20)
+
+
+def _table(readings: Sequence[str], number: dict[str, int]) -> csr_array:
+    """Which words each reading has, shape [readings, words]."""
+    held = [[number[word] for word in reading.split(" ")] for reading in readings]
+    starts = np.cumsum([0, *map(len, held)])
+    columns = np.array([word for words in held for word in words], dtype=np.int64)
+    shape = (len(readings), len(number))
+    return csr_array((np.ones(len(columns)), columns, starts), shape)

@@ -1,1 +1,0 @@
-"""Features: how far apart fragments are in one respect."""

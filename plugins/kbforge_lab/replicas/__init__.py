@@ -1,1 +1,0 @@
-"""Sequential importance resampling: replicas that draw their groupings, each by itself."""

@@ -1,1 +1,0 @@
-"""Training diffusion models of clusters of points."""
