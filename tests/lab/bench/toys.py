@@ -22,6 +22,7 @@ FAILING = Method("Failing", "failing")
 _STRANGER = """
 import os
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
+from kbforge_lab.contracts.suite import Suite
 from tests.lab.bench.toys import FAILING, GREEDY, plan
 
 class Failing(GreedyClusterer):
@@ -29,7 +30,7 @@ class Failing(GreedyClusterer):
         {body}
         return super().cluster(*given)
 
-class Toys:
+class Toys(Suite):
     def plan(self, quick=False):
         return plan(methods=(GREEDY, FAILING), reference="Greedy")
 """
