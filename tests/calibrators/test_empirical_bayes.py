@@ -63,6 +63,7 @@ def test_with_few_particles_it_is_a_lower_bound_everywhere(particles):
         assert bound(log_alpha) <= log_evidence(DATA, log_alpha) + 1e-9
 
 
+@pytest.mark.slow
 def test_it_recovers_alpha_of_a_dirichlet_process():
     rng = np.random.default_rng(3)
     alpha, tastes, sizes, names = 6.0, [], [], []

@@ -31,6 +31,7 @@ def test_every_block_of_code_belongs_to_a_plugin() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PROJECTS)), ids=[p["name"] for p in PROJECTS])
 def test_a_plugin_of_the_page_passes_its_tests(tmp_path: Path, number: int) -> None:
     project = PROJECTS[number]

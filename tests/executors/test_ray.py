@@ -44,6 +44,7 @@ def test_two_workers_write_the_same_bytes(tmp_path: Path, program: Run) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.slow
 @needs_ray
 def test_killed_actors_change_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -73,6 +74,7 @@ def test_killed_actors_change_nothing(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 @needs_ray
 def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) -> None:
     """The last bits of its scores depend on what else is in a batch."""
@@ -86,6 +88,7 @@ def test_two_scorers_of_a_network_find_the_same(tmp_path: Path, program: Run) ->
     assert there["log_posterior"] == pytest.approx(here["log_posterior"], abs=0.1)
 
 
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_scorer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     fragments, whole = of_people(60, 2)
@@ -154,6 +157,7 @@ class Dying:
         return order, None
 
 
+@pytest.mark.slow
 @needs_ray
 def test_a_worker_that_is_lost_as_it_starts_is_started_again(tmp_path: Path) -> None:
     lives = tmp_path / "lives"

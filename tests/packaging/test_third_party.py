@@ -57,6 +57,7 @@ def test_the_readme_session_gives_its_output(site: str, tmp_path: Path) -> None:
     assert checked >= 2
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass(site: str, tmp_path: Path) -> None:
     ran = python(
         *("-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from kbforge.files.fragments import write_fragments
 from tests.people import people
 from tests.soak.__main__ import exported
@@ -12,6 +14,7 @@ from tests.soak.killing import fill, fill_killed
 from tests.store.dump import dump
 
 
+@pytest.mark.slow
 def test_ten_kills_leave_no_trace(tmp_path: Path) -> None:
     first, update = tmp_path / "first.jsonl", tmp_path / "update.jsonl"
     found = people(2500, 5)

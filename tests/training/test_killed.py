@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.program import Run
@@ -13,6 +14,7 @@ from tests.scripts import script
 killed_training = script("killed_training")
 
 
+@pytest.mark.slow
 def test_three_kills_leave_the_same_weights(program: Run, tmp_path: Path) -> None:
     # one thread in the processes that are killed, so one here
     threads = torch.get_num_threads()
