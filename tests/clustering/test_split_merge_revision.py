@@ -9,6 +9,7 @@ import pytest
 
 from kbforge.clustering.revise.replace import plan_replacement
 from kbforge.clustering.revise.split_merge import split_or_merge
+from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment, Problem, Session
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.indexes.minhash import MinHash
@@ -23,7 +24,7 @@ NAMES = ["oregon coast", "oregon coasts", "the oregon coast", "lake baikal", "la
 
 def held(problem: Problem, items: list[Fragment], *clusters: Cluster) -> tuple[Session, Any]:
     """A session with one particle that groups like this, whatever the model says."""
-    session = SplitSmc(particles=1).open(problem, np.random.default_rng(0))
+    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
     core = core_of(session)
     names = list(core.state.blocks)
@@ -81,7 +82,7 @@ def test_what_was_decided_is_not_undone() -> None:
     items = points(-50.0, 50.0)
     together = Constraints((Decision(True, "f0", "f19"),))
     problem = Problem(Gaussian(), 1.0, constraints=together)
-    session = SplitSmc(particles=1).open(problem, np.random.default_rng(0))
+    session = OnlineSession(problem, SplitSmc(particles=1)._rules, np.random.default_rng(0))
     session.add(items)
     core = core_of(session)
     for fragment in range(20):
