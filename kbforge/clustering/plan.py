@@ -65,7 +65,7 @@ class Plan(NamedTuple):
     dropped: IntArray
 
 
-class Cornered(Exception):
+class InfeasibleFragment(Exception):
     """Constraints leave the fragment no place among the particles that there are."""
 
 
@@ -91,7 +91,7 @@ def consider(
         bounds: where constraints let x go; None is anywhere.
 
     Raises:
-        Cornered: `bounds` leaves x nowhere to go.
+        InfeasibleFragment: `bounds` leaves x nowhere to go.
         LikelihoodError: the likelihood is NaN, or no assignment of the fragment is finite.
         Exception: whatever the model, the index or the resampler raises.
 
@@ -131,7 +131,7 @@ def _considered(
     alone = log_marginal_alone(model, reading)
     if bounds is not None and bounds.only is not None:
         if not len(joins):
-            raise Cornered
+            raise InfeasibleFragment
         alone = -np.inf
     if not len(joins) and (rules.splits or not state.blocks):
         return _opening(state, reading, alone)

@@ -19,7 +19,7 @@ from kbforge.clustering.paging.core import PagedCore
 from kbforge.clustering.paging.reading import posterior_of, subproblem_of
 from kbforge.clustering.paging.snapshot import restore, snapshot_of
 from kbforge.clustering.paging.totals import settings_of
-from kbforge.clustering.plan import Cornered, consider
+from kbforge.clustering.plan import InfeasibleFragment, consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.bridge import bridged, made_one
 from kbforge.clustering.revise.decide import add_cornered, decide, lift
@@ -38,10 +38,10 @@ from kbforge.contracts import (
     Pages,
     Posterior,
     Problem,
-    Revised,
+    Revision,
     Snapshot,
     Subproblem,
-    Touched,
+    SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 
@@ -159,7 +159,7 @@ class OnlineSession:
                 bounds = core.bindings.bounds(x)
             try:
                 plan = consider(core.state, core.model, x, core.rules, core.rng, bounds)
-            except Cornered:
+            except InfeasibleFragment:
                 info = add_cornered(core, x)
             else:
                 info = core.commit(plan)
@@ -187,7 +187,7 @@ class OnlineSession:
         passes: int = 1,
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
-    ) -> Revised:
+    ) -> Revision:
         """Spend time on old mistakes."""
         if ids is None:
             self._core.have_all()
@@ -259,10 +259,10 @@ class OnlineSession:
         """As of `Core`; empty before the first checkpoint."""
         return self._core.since or {}
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
         changed, gone = self._core.changed, self._core.gone
-        out = Touched(tuple(sorted(changed)), tuple(sorted(gone)))
+        out = SubproblemChanges(tuple(sorted(changed)), tuple(sorted(gone)))
         changed.clear()
         gone.clear()
         return out

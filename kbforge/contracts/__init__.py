@@ -18,11 +18,11 @@ from kbforge.contracts.entity import Alternative, Entity, Explanation, Provenanc
 from kbforge.contracts.exponential import ExponentialFamily, Points, SparseCounts
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import (
     CompiledClusters,
     ConjugateLikelihood,
-    Encoded,
+    EncodedFragments,
     Features,
     FloatArray,
     IntArray,
@@ -48,11 +48,11 @@ from kbforge.contracts.session import (
     Led,
     Page,
     Pages,
-    Revised,
+    Revision,
     Session,
     Snapshot,
+    SubproblemChanges,
     Totals,
-    Touched,
 )
 from kbforge.contracts.source import OnBad, Source
 from kbforge.contracts.view import Change, DecisionRecord, Exporter, Kind, Run, View
@@ -73,7 +73,7 @@ __all__ = [
     "Constraints",
     "Decision",
     "DecisionRecord",
-    "Encoded",
+    "EncodedFragments",
     "Ending",
     "Entity",
     "Explanation",
@@ -87,8 +87,8 @@ __all__ = [
     "Info",
     "IntArray",
     "Interrupted",
-    "Kept",
     "Kind",
+    "LearnedState",
     "Led",
     "Likelihood",
     "LiveClusters",
@@ -106,7 +106,7 @@ __all__ = [
     "Progress",
     "Provenance",
     "Resampler",
-    "Revised",
+    "Revision",
     "Rounds",
     "Run",
     "Search",
@@ -118,9 +118,9 @@ __all__ = [
     "SparseCounts",
     "Stage",
     "Subproblem",
+    "SubproblemChanges",
     "Subproblems",
     "Totals",
-    "Touched",
     "Value",
     "View",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 
 if TYPE_CHECKING:
     from kbforge.contracts.likelihood import Likelihood
@@ -83,11 +83,11 @@ class CandidateIndex(ABC):
         """
         return self is other
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> LearnedState | None:
         """What was learned by `fit`; None if it is to be fitted again."""
         return None
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """Be as the one that kept this, which was made with the same options.
 
         Raises:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class LearnedState:
     """What was learned.
 
     Attributes:

@@ -63,7 +63,7 @@ from numpy.typing import NDArray
 from kbforge.contracts.exponential import ExponentialFamily
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -151,11 +151,11 @@ class Likelihood(ABC):
             f"{type(self).__name__} does not say what each attribute contributes"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """What was learned by `fit`, of the index that it brings, too."""
         raise NotImplementedError(f"{type(self).__name__} does not keep what it learned")
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """Be as the one that kept this, which was made with the same options.
 
         Raises:
@@ -225,7 +225,7 @@ class SetMarginals(Protocol):
         ...
 
 
-class Encoded(NamedTuple):
+class EncodedFragments(NamedTuple):
     """Fragments as the kernel reads them.
 
     Attributes:
@@ -252,7 +252,7 @@ class CompiledClusters(Protocol):
 
     handle: int
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """What the table reads of fragments; it may run while the kernel takes in others.
 
         Raises:
@@ -261,7 +261,7 @@ class CompiledClusters(Protocol):
         """
         ...
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         """Tell the kernel what is new in this; in the order of `encode`, before it is taken in."""
         ...
 

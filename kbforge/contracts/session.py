@@ -4,7 +4,7 @@ All of it is in a `Snapshot`. A session that is too large for that is kept in pa
 `kbforge.contracts.session`.
 
 *Numbers and places.* A fragment's number says how many came before it. No number is given twice,
-not even when a removed fragment comes again. What is told of changes (`Info`, `Touched`,
+not even when a removed fragment comes again. What is told of changes (`Info`, `SubproblemChanges`,
 `Session.subproblem`) is told in numbers, and a subproblem's name is its smallest number. So a store
 may keep what it was told. A `Posterior` is of those fragments that there are, by their places in
 `Session.fragments`: as long as nothing was removed, that is the same.
@@ -68,7 +68,7 @@ class Info:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class SubproblemChanges:
     """Subproblems that are not as they were, by name, ascending.
 
     Attributes:
@@ -82,7 +82,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Revised:
+class Revision:
     """What a revision did.
 
     Attributes:
@@ -207,7 +207,7 @@ class Session(Protocol):
         passes: int = 1,
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
-    ) -> Revised:
+    ) -> Revision:
         """Spend time on old mistakes: cluster neighbours again, split, merge, move fragments.
 
         The log of the sum of the target densities held, over all subproblems, and the density of
@@ -295,7 +295,7 @@ class Session(Protocol):
         """
         ...
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
         ...
 

@@ -51,7 +51,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
@@ -360,7 +360,7 @@ _MAP, _DOUBT, _ANSWERED = KINDS = ("map", "doubt", "answered")
 _LARGEST_DIGEST = 2**63 - 1
 
 
-def kept_map(reading: ConfidenceMap) -> Kept:
+def kept_map(reading: ConfidenceMap) -> LearnedState:
     """A map as plain data.
 
     Raises:
@@ -368,11 +368,11 @@ def kept_map(reading: ConfidenceMap) -> Kept:
 
     """
     if isinstance(reading, MonotoneConfidence):
-        return Kept({"kind": _MAP, "toml": confidence_toml(reading).decode()})
+        return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
     if isinstance(reading, AuditedConfidence):
         audits = [[audit.a, audit.b, audit.same] for audit in reading.audits]
         return together(
-            Kept({"kind": _ANSWERED, "audits": audits}), reading=kept_map(reading.reading)
+            LearnedState({"kind": _ANSWERED, "audits": audits}), reading=kept_map(reading.reading)
         )
     if isinstance(reading, TreeConfidence):
         context = reading.context
@@ -383,12 +383,12 @@ def kept_map(reading: ConfidenceMap) -> Kept:
             "pairs": context.pairs is not None,
             "judged": predicted is not None,
         }
-        return together(Kept(own), predicted=predicted)
+        return together(LearnedState(own), predicted=predicted)
     raise ModelError(f"{_CALLED}: a {type(reading).__name__} cannot be kept")
 
 
 def map_from(
-    kept: Kept, pairs: PairModel | None = None, defaults: str | None = None
+    kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
 ) -> ConfidenceMap:
     """The map that was kept.
 
@@ -434,7 +434,7 @@ def reads_whole(reading: ConfidenceMap) -> bool:
     return isinstance(reading, AuditedConfidence | TreeConfidence)
 
 
-def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> Kept | None:
+def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState | None:
     """What a map reads of the file as a whole, to be kept; None if it reads nothing of it.
 
     Args:
@@ -445,13 +445,13 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> Kept | None:
     if isinstance(reading, AuditedConfidence):
         before = reading.reading.of_entities(reported)
         shift = reading.shift_of(reported, before).offset
-        return together(Kept({"shift": shift}), reading=whole_of(reading.reading, reported))
+        return together(LearnedState({"shift": shift}), reading=whole_of(reading.reading, reported))
     if not isinstance(reading, TreeConfidence):
         return None
     whole = Covariates(reported, reading.context).whole
     counted = whole.counted
     columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
-    return Kept(
+    return LearnedState(
         {
             "columns": columns,
             "fragments": counted.fragments,
@@ -463,7 +463,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> Kept | None:
     )
 
 
-def with_whole(reading: ConfidenceMap, kept: Kept) -> ConfidenceMap:
+def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
     """The map, reading parts of the file of which this was kept.
 
     Raises:
@@ -510,8 +510,8 @@ def _audits(read: KeptReader) -> tuple[Audit, ...]:
     return tuple(out)
 
 
-def _kept_predicted(predicted: Prediction) -> Kept:
-    return Kept(
+def _kept_predicted(predicted: Prediction) -> LearnedState:
+    return LearnedState(
         {"f1": predicted.f1, "gain": predicted.gain, "ids": list(predicted.ids)},
         {
             "weights": predicted.weights,
@@ -521,7 +521,7 @@ def _kept_predicted(predicted: Prediction) -> Kept:
     )
 
 
-def _predicted(kept: Kept) -> Prediction:
+def _predicted(kept: LearnedState) -> Prediction:
     read = KeptReader(kept, f"{_CALLED}: what was expected of groupings")
     fields = read.only("f1", "gain", "ids")
     ids = fields.texts("ids")

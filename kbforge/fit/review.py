@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, Touched
+from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, SubproblemChanges
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
 from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, QuestionDetails, placed
 from kbforge.fit.alpha import fingerprint
@@ -161,7 +161,7 @@ class ReviewState(Protocol):
         """A fragment by its number."""
         ...
 
-    def decide(self, question: PairQuestion, same: bool) -> Touched:
+    def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
         """Put an answer in force as a decision and keep it; what changed.
 
         Args:
@@ -175,7 +175,7 @@ class ReviewState(Protocol):
         """
         ...
 
-    def undo(self) -> Touched:
+    def undo(self) -> SubproblemChanges:
         """Take back the last of the decisions that `decide` made; what changed."""
         ...
 
@@ -304,7 +304,7 @@ class PosteriorReview:
         self._said.pop()
         return True
 
-    def _follow(self, touched: Touched) -> None:
+    def _follow(self, touched: SubproblemChanges) -> None:
         self._questions.gone(touched.gone)
         self._questions.update(map(self._state.subproblem, touched.changed))
 

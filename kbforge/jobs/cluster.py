@@ -46,7 +46,7 @@ from kbforge.contracts import (
     Provenance,
     Session,
     Snapshot,
-    Touched,
+    SubproblemChanges,
 )
 from kbforge.contracts.executor import Executor
 from kbforge.errors import UsageError, quoted
@@ -457,7 +457,7 @@ class LiveClustering:
     def _took(self, seconds: float) -> None:
         self.times = replace(self.times, clustering=self.times.clustering + seconds)
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
         return self.session.touched()
 

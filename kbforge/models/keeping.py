@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.records import Record
 
@@ -22,14 +22,14 @@ Number = TypeVar("Number", bound=np.generic)
 _BETWEEN = "."
 
 
-def together(own: Kept, **parts: Kept | None) -> Kept:
+def together(own: LearnedState, **parts: LearnedState | None) -> LearnedState:
     """What was kept, and what parts kept under their names; one that is None is left out."""
     values, arrays = dict(own.values), dict(own.arrays)
     for name, part in parts.items():
         if part is not None:
             values[name] = dict(part.values)
             arrays |= {f"{name}{_BETWEEN}{key}": array for key, array in part.arrays.items()}
-    return Kept(values, arrays)
+    return LearnedState(values, arrays)
 
 
 class KeptReader:
@@ -47,7 +47,7 @@ class KeptReader:
 
     """
 
-    def __init__(self, kept: Kept, whose: str) -> None:
+    def __init__(self, kept: LearnedState, whose: str) -> None:
         self._kept, self._whose = kept, whose
         if not isinstance(kept.values, Mapping) or not isinstance(kept.arrays, Mapping):
             raise self.wrong("all of it", "values and arrays by name", "something else")
@@ -67,12 +67,12 @@ class KeptReader:
                 raise self.wrong(field, "a value", "nothing")
         return self.fields.only(*fields)
 
-    def part(self, name: str) -> Kept:
+    def part(self, name: str) -> LearnedState:
         """What a part kept, which was put in with `together`."""
         values = self.fields.get(name, dict)
         start = f"{name}{_BETWEEN}"
         arrays = {k.removeprefix(start): a for k, a in self._kept.arrays.items() if _has(k, start)}
-        return Kept(values, arrays)
+        return LearnedState(values, arrays)
 
     def array(
         self,

@@ -23,13 +23,13 @@ import numpy as np
 from kbforge.contracts import (
     CompiledClusters,
     ConjugateLikelihood,
-    Encoded,
+    EncodedFragments,
     ExponentialFamily,
     Features,
     FloatArray,
     Fragment,
     IntArray,
-    Kept,
+    LearnedState,
     Likelihood,
     LiveClusters,
     Observation,
@@ -118,10 +118,10 @@ class _Tempered(Likelihood):
         said = self._likelihood.contributions(fragment, cluster)
         return {attribute: value / self._temperature for attribute, value in said.items()}
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         return self._likelihood.kept()
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         self._likelihood.take_up(kept)
         self._follow()
 
@@ -177,10 +177,10 @@ class _TemperedCompiled:
         self.handle: int = kernel.kb_tempered_new(table.handle, temperature)
         self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         return self._table.encode(fragments)
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         self._table.tell(encoded)
 
 

@@ -20,7 +20,7 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     IntArray,
-    Kept,
+    LearnedState,
     Led,
     Page,
     Pages,
@@ -83,7 +83,7 @@ def page_from_bytes(name: int, content: bytes) -> Page:
     return Page(name, **arrays)
 
 
-def kept_to_bytes(kept: Kept) -> bytes:
+def kept_to_bytes(kept: LearnedState) -> bytes:
     """What a model keeps."""
     described, parts = [], []
     for name, array in sorted(kept.arrays.items()):
@@ -98,7 +98,7 @@ def kept_to_bytes(kept: Kept) -> bytes:
     return b"".join([len(head).to_bytes(8, "little"), head, *parts])
 
 
-def kept_from_bytes(content: bytes) -> Kept:
+def kept_from_bytes(content: bytes) -> LearnedState:
     """As `kept_to_bytes` made it.
 
     Raises:
@@ -119,7 +119,7 @@ def kept_from_bytes(content: bytes) -> Kept:
             end += -end % _ALIGNED
         if end != len(content):
             raise ValueError("its length")
-        return Kept(head["values"], arrays)
+        return LearnedState(head["values"], arrays)
     except (ValueError, KeyError, TypeError) as error:
         raise KBForgeError(
             f"the store is damaged: what a model kept is not as it was written ({quoted(error)})"

@@ -15,8 +15,8 @@ from kbforge.contracts import (
     Decision,
     DecisionRecord,
     Fragment,
-    Kept,
     Kind,
+    LearnedState,
     Provenance,
     Run,
 )
@@ -88,7 +88,7 @@ class Store:
                 f"{quoted(self.database.path, 400)} is empty: kbforge cluster --into fills a store"
             )
 
-    def kept(self, digest: str) -> Kept:
+    def kept(self, digest: str) -> LearnedState:
         """What a model kept.
 
         Raises:
@@ -232,7 +232,7 @@ class Store:
         return tuple(found)
 
 
-def kept_row(kept: Kept) -> tuple[str, bytes]:
+def kept_row(kept: LearnedState) -> tuple[str, bytes]:
     """The digest and the content of what a model keeps."""
     content = kept_to_bytes(kept)
     return hashlib.sha256(content).hexdigest(), content

@@ -19,7 +19,15 @@ from typing import Protocol
 import numpy as np
 import orjson
 
-from kbforge.contracts import Checkpoint, Cluster, DecisionRecord, Fragment, Page, Run, Touched
+from kbforge.contracts import (
+    Checkpoint,
+    Cluster,
+    DecisionRecord,
+    Fragment,
+    Page,
+    Run,
+    SubproblemChanges,
+)
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.store.database import Database
@@ -122,7 +130,7 @@ def write_run(database: sqlite3.Connection, run: Run) -> None:
 class WritableSession(Protocol):
     """What the writer needs of a session; see `kbforge.contracts.Session`."""
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """The subproblems changed since the last call."""
         ...
 
@@ -190,7 +198,7 @@ class StoreWriter:
             if self._new.pop(number, None) is not None:
                 del self._removed[number]
 
-    def followed(self, removed: Collection[int] = (), new: int | None = None) -> Touched:
+    def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
         """Follow what the session's last step did to the entities; it says what that was.
 
         Args:

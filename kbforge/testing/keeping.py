@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError
 
 
-def stored(kept: Kept) -> Kept:
+def stored(kept: LearnedState) -> LearnedState:
     """As a store gives it back: values through JSON, arrays as bytes that cannot be written."""
     arrays = {
         name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
         for name, array in kept.arrays.items()
     }
-    return Kept(orjson.loads(orjson.dumps(kept.values)), arrays)
+    return LearnedState(orjson.loads(orjson.dumps(kept.values)), arrays)
 
 
-def same(one: Kept, other: Kept) -> bool:
+def same(one: LearnedState, other: LearnedState) -> bool:
     """Whether two hold the same, bit for bit."""
     if one.values != other.values or one.arrays.keys() != other.arrays.keys():
         return False
@@ -33,7 +33,7 @@ def same(one: Kept, other: Kept) -> bool:
 
 
 def not_refused(
-    take_up: Callable[[Kept], object], kept: Kept, signed: Collection[str] = ()
+    take_up: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
 ) -> list[str]:
     """What can be wrong with what was kept without an error of one line that says so.
 
@@ -54,18 +54,21 @@ def not_refused(
     return out
 
 
-def damaged(kept: Kept, signed: Collection[str] = ()) -> Iterator[tuple[str, Kept]]:
+def damaged(kept: LearnedState, signed: Collection[str] = ()) -> Iterator[tuple[str, LearnedState]]:
     """The same with one thing wrong, and what that is; `signed` as of `not_refused`."""
     for name, array in kept.arrays.items():
         rest = {other: held for other, held in kept.arrays.items() if other != name}
-        yield f"{name} is missing", Kept(kept.values, rest)
+        yield f"{name} is missing", LearnedState(kept.values, rest)
         for how, wrong in _wrong(array, name in signed):
-            yield f"{name} {how}", Kept(kept.values, {**rest, name: wrong})
+            yield f"{name} {how}", LearnedState(kept.values, {**rest, name: wrong})
     for place in _places(kept.values, {name.rpartition(".")[0] for name in kept.arrays}):
         said = ".".join(place)
-        yield f"{said} is missing", Kept(_with(kept.values, place), kept.arrays)
+        yield f"{said} is missing", LearnedState(_with(kept.values, place), kept.arrays)
         for wrong in ({"": None}, None):
-            yield f"{said} is {wrong}", Kept(_with(kept.values, place, [wrong]), kept.arrays)
+            yield (
+                f"{said} is {wrong}",
+                LearnedState(_with(kept.values, place, [wrong]), kept.arrays),
+            )
 
 
 def _wrong(array: Any, signed: bool) -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 import kbforge
 from kbforge import open_session
-from kbforge.contracts import Decision, Fragment, Touched
+from kbforge.contracts import Decision, Fragment, SubproblemChanges
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError
 from kbforge.files.answers import AnswerFile, read_answers
 from kbforge.fit.alpha import fingerprint
@@ -158,7 +158,7 @@ class Memory:
         rng = np.random.default_rng(0)
         self.session = self._clusterer.open(self.problem, rng, self._before.pop())
         new = {s.fragments[0] for s in self.session.posterior().subproblems}
-        return Touched(tuple(sorted(new)), tuple(sorted(old - new)))
+        return SubproblemChanges(tuple(sorted(new)), tuple(sorted(old - new)))
 
     def reviewing(self) -> PosteriorReview:
         blocks = self.session.posterior().subproblems

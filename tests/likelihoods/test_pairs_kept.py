@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import APART
@@ -41,15 +41,15 @@ def fitted(fragments: Sequence[Fragment]) -> Pairs:
     return model
 
 
-def stored(kept: Kept) -> Kept:
+def stored(kept: LearnedState) -> LearnedState:
     """As a store gives it back: through JSON, and arrays that cannot be written to."""
     arrays = {name: array.copy() for name, array in kept.arrays.items()}
     for array in arrays.values():
         array.flags.writeable = False
-    return Kept(json.loads(json.dumps(kept.values)), arrays)
+    return LearnedState(json.loads(json.dumps(kept.values)), arrays)
 
 
-def taken(kept: Kept) -> Pairs:
+def taken(kept: LearnedState) -> Pairs:
     model = Pairs()
     model.take_up(stored(kept))
     return model
@@ -128,7 +128,7 @@ def test_a_damaged_array_is_refused(name: str, how: str) -> None:
     with pytest.raises(
         ModelError, match=r"the kept pair model is damaged: .*; kbforge refit fits it again"
     ):
-        model.take_up(Kept(KEPT.values, arrays))
+        model.take_up(LearnedState(KEPT.values, arrays))
     assert model.kept().values == before
 
 
@@ -138,7 +138,7 @@ def test_numbers_of_nothing_are_refused(name: str, value: int) -> None:
     array = KEPT.arrays[name].copy()
     array[3] = value
     with pytest.raises(ModelError, match=f"{name}.*expected numbers of"):
-        Pairs().take_up(Kept(KEPT.values, {**KEPT.arrays, name: array}))
+        Pairs().take_up(LearnedState(KEPT.values, {**KEPT.arrays, name: array}))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_other_values_are_refused(name: str, value: object) -> None:
     name = name if name in KEPT.values else f"reader/{name}"
     assert name in KEPT.values
     with pytest.raises(ModelError, match=rf"{name}|expected nothing of that name"):
-        Pairs().take_up(Kept({**KEPT.values, name: value}, KEPT.arrays))
+        Pairs().take_up(LearnedState({**KEPT.values, name: value}, KEPT.arrays))
 
 
 def test_what_another_model_kept_is_refused(tmp_path: object) -> None:

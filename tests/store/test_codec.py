@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from kbforge.contracts import Constraints, Decision, Kept, Page, Totals
+from kbforge.contracts import Constraints, Decision, LearnedState, Page, Totals
 from kbforge.errors import KBForgeError
 from kbforge.store.pages import (
     kept_from_bytes,
@@ -51,7 +51,7 @@ def test_a_damaged_page_is_told(cut: int) -> None:
     )
 )
 def test_what_a_model_keeps_comes_back(array: np.ndarray) -> None:
-    kept = Kept({"name": "a", "numbers": [1, 2.5, None]}, {"x": array, "none": np.zeros(0)})
+    kept = LearnedState({"name": "a", "numbers": [1, 2.5, None]}, {"x": array, "none": np.zeros(0)})
     again = kept_from_bytes(kept_to_bytes(kept))
     assert again.values == kept.values
     assert again.arrays["x"].shape == array.shape
@@ -60,7 +60,7 @@ def test_what_a_model_keeps_comes_back(array: np.ndarray) -> None:
 
 
 def test_a_damaged_model_is_told() -> None:
-    content = kept_to_bytes(Kept({}, {"x": np.arange(5)}))
+    content = kept_to_bytes(LearnedState({}, {"x": np.arange(5)}))
     for broken in (content[:-1], content + b"\0", b"", b"\xff" * 40):
         with pytest.raises(KBForgeError, match="damaged"):
             kept_from_bytes(broken)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kbforge.clustering.compiled.clusters import Rivals
 from kbforge.clustering.compiled.copies import Copies
-from kbforge.clustering.compiled.holding import Holding
+from kbforge.clustering.compiled.holding import SessionPages
 from kbforge.clustering.paging.codec import clusters_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.bridge import nearest, terms_of_one, union_of
@@ -31,7 +31,7 @@ class Bridges:
 
     """
 
-    def __init__(self, holding: Holding, copies: Copies, prior: DirichletProcess) -> None:
+    def __init__(self, holding: SessionPages, copies: Copies, prior: DirichletProcess) -> None:
         self._holding, self._copies, self._prior = holding, copies, prior
 
     def of(self, number: int, rivals: Rivals) -> list[int]:

@@ -27,7 +27,7 @@ from kbforge.contracts import (
     Cluster,
     CompiledClusters,
     ConjugateLikelihood,
-    Encoded,
+    EncodedFragments,
     FloatArray,
     Fragment,
     Info,
@@ -69,7 +69,7 @@ class Clusters(Protocol):
         done.
 
         Raises:
-            Cornered: constraints leave it no place.
+            InfeasibleFragment: constraints leave it no place.
             LikelihoodError: as a session's `add`, without the fragment's name.
 
         """
@@ -189,7 +189,7 @@ class InKernel(Conjugate):
         starts, keys = keys_of(self._index, fragments)
         return Records(self._told(fragments), starts, keys)
 
-    def _told(self, fragments: Sequence[Fragment]) -> Encoded:
+    def _told(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         encoded = self.table.encode(fragments)
         self.table.tell(encoded)
         return encoded
@@ -232,7 +232,7 @@ class InKernel(Conjugate):
         put()
         self._replay(np.concatenate([page.slots for page in pages]), list(fragments), encoded)
 
-    def _replay(self, slots: IntArray, numbers: Sequence[int], encoded: Encoded) -> None:
+    def _replay(self, slots: IntArray, numbers: Sequence[int], encoded: EncodedFragments) -> None:
         told = np.array(numbers, dtype=np.int64)
         records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
         self._kernel.kb_replay(
@@ -355,7 +355,7 @@ class InPython(Conjugate):
 def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> Records:
     """Fragments of which the kernel reads nothing but the keys."""
     nothing = np.zeros(0, dtype=np.int32)
-    return Records(Encoded(_NOTHING, nothing, nothing, None), *keys_of(index, fragments))
+    return Records(EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments))
 
 
 def keys_of(

@@ -29,7 +29,7 @@ _AT_ONCE = 10_000
 """Pages that are fetched together, at most."""
 
 
-class Holding(Pages):
+class SessionPages(Pages):
     """See above.
 
     Args:

@@ -13,9 +13,9 @@ from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
 from kbforge.clustering.compiled.clusters import Clusters, InKernel, keys_of
-from kbforge.clustering.compiled.holding import Holding
+from kbforge.clustering.compiled.holding import SessionPages
 from kbforge.clustering.compiled.run import CompiledRun, Records
-from kbforge.clustering.plan import Cornered
+from kbforge.clustering.plan import InfeasibleFragment
 from kbforge.contracts import CandidateIndex, CompiledClusters, Fragment, Info
 from kbforge.errors import LikelihoodError, quoted
 
@@ -54,7 +54,7 @@ class OneByOne:
 
     """
 
-    def __init__(self, holding: Holding, whole: bool, fragments: Sequence[Fragment]) -> None:
+    def __init__(self, holding: SessionPages, whole: bool, fragments: Sequence[Fragment]) -> None:
         self._holding, self._whole, self._fragments = holding, whole, fragments
         self._ready: _Ready | None = None
 
@@ -65,7 +65,7 @@ class OneByOne:
             What was done, and where the fragment's record is.
 
         Raises:
-            Cornered: constraints leave it no place.
+            InfeasibleFragment: constraints leave it no place.
             LikelihoodError: as a session's `add`.
             ContradictionError: likewise.
 
@@ -124,7 +124,7 @@ class OneByOne:
 
 def together(
     run: CompiledRun,
-    holding: Holding,
+    holding: SessionPages,
     clusters: InKernel,
     index: CandidateIndex | None,
     fragments: Sequence[Fragment],
@@ -171,7 +171,7 @@ def together(
 
 def _take_in(
     run: CompiledRun,
-    holding: Holding,
+    holding: SessionPages,
     table: CompiledClusters,
     ready: _Ready,
     note: Note,
@@ -187,7 +187,7 @@ def _take_in(
         bindings.forget(dict(enumerate(left, first + len(infos))))
         note(fragments[at : at + len(infos)], infos)
         at += len(infos)
-        if isinstance(refusal, Cornered):
+        if isinstance(refusal, InfeasibleFragment):
             cornered(fragments[at])
             at += 1
         elif refusal is not None:

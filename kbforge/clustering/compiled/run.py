@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.online.merge import draw
-from kbforge.clustering.plan import Cornered
+from kbforge.clustering.plan import InfeasibleFragment
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
     CompiledClusters,
-    Encoded,
+    EncodedFragments,
     Fate,
     FloatArray,
     Info,
@@ -42,7 +42,7 @@ _REFUSALS = {
 }
 
 
-Refusal: TypeAlias = LikelihoodError | Cornered
+Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
 """Why a fragment is not taken in; without its name."""
 
 
@@ -56,7 +56,7 @@ class Records:
 
     """
 
-    def __init__(self, encoded: Encoded, key_starts: IntArray, keys: IntArray) -> None:
+    def __init__(self, encoded: EncodedFragments, key_starts: IntArray, keys: IntArray) -> None:
         self.encoded, self.key_starts, self.keys = encoded, key_starts, keys
         # addresses are asked for again and again
         self._stated = address(encoded.attributes), address(encoded.values)
@@ -261,7 +261,7 @@ class CompiledRun:
             What was done, the parents of its clusters (-1 is none) and their slots.
 
         Raises:
-            Cornered: as `kbforge.clustering.plan.consider`; nothing has changed.
+            InfeasibleFragment: as `kbforge.clustering.plan.consider`; nothing has changed.
             LikelihoodError: likewise.
 
         """
@@ -389,7 +389,7 @@ class CompiledRun:
 def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
     """Why a fragment was not taken in."""
     if outcome == _CORNERED:
-        return Cornered()
+        return InfeasibleFragment()
     return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
 
 

@@ -24,7 +24,7 @@ from kbforge.clustering.compiled.black_box import BlackBoxClusters
 from kbforge.clustering.compiled.bridges import Bridges
 from kbforge.clustering.compiled.clusters import Clusters, InKernel, InPython, Rivals
 from kbforge.clustering.compiled.copies import Copies
-from kbforge.clustering.compiled.holding import Holding
+from kbforge.clustering.compiled.holding import SessionPages
 from kbforge.clustering.compiled.intake import OneByOne, together
 from kbforge.clustering.compiled.run import CompiledRun, Records
 from kbforge.clustering.online.black_box import FragmentsByNumber, SessionScores, StepDemand
@@ -32,7 +32,7 @@ from kbforge.clustering.online.scoring import shared
 from kbforge.clustering.paging.codec import numbers_in
 from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.clustering.paging.totals import require_same, settings_of
-from kbforge.clustering.plan import Cornered
+from kbforge.clustering.plan import InfeasibleFragment
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
@@ -47,11 +47,11 @@ from kbforge.contracts import (
     Pages,
     Posterior,
     Problem,
-    Revised,
+    Revision,
     Snapshot,
     Subproblem,
+    SubproblemChanges,
     Totals,
-    Touched,
 )
 from kbforge.errors import UsageError
 from kbforge.models.score_cache import ScoreCache
@@ -104,7 +104,9 @@ class CompiledSession:
         # whether a step looks at all clusters
         self._whole = problem.index is None or not rules.splits
         self._bindings = CompiledBindings(kernel, self._run.handle)
-        self._holding = Holding(self._run, self._copies, self._bindings, self._made, self._totals)
+        self._holding = SessionPages(
+            self._run, self._copies, self._bindings, self._made, self._totals
+        )
         self._bridges = Bridges(self._holding, self._copies, self._prior)
         self._last: tuple[int, Records, int] | None = None  # a fragment, and where its record is
         self._changed: set[int] = set()
@@ -238,7 +240,7 @@ class CompiledSession:
             self._ahead.before(self, x)
             try:
                 info, records, k = ahead.take(at)
-            except Cornered:
+            except InfeasibleFragment:
                 yield self._add_cornered(x)
                 continue
             self._note((x,), (info,))
@@ -307,9 +309,9 @@ class CompiledSession:
         """Sets scored."""
         return self._copies.totals().evaluations if self.sets is None else self.sets.evaluations
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """The subproblems changed since this was last asked, or else since the opening."""
-        out = Touched(tuple(sorted(self._changed)), tuple(sorted(self._gone)))
+        out = SubproblemChanges(tuple(sorted(self._changed)), tuple(sorted(self._gone)))
         self._changed.clear()
         self._gone.clear()
         return out
@@ -366,12 +368,12 @@ class CompiledSession:
         passes: int = 1,
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
-    ) -> Revised:
+    ) -> Revision:
         """Spend time on old mistakes."""
         for id in ids or ():
             self.number(id)
 
-        def act(session: OnlineSession) -> Revised:
+        def act(session: OnlineSession) -> Revision:
             if after_step is None:
                 return session.revise(passes, ids)
 

@@ -20,12 +20,12 @@ from kbforge.clustering.revise.revisit import (
     slot_of,
 )
 from kbforge.clustering.revise.split_merge import split_or_merge
-from kbforge.contracts import Cluster, Revised
+from kbforge.contracts import Cluster, Revision
 
 
 def revised(
     core: Core, times: int, anchors: Sequence[int] | None, after_step: Callable[[], None]
-) -> Revised:
+) -> Revision:
     """Revisit around some fragments, or around one of every cluster, in random order.
 
     Then split or merge the clusters of those, and in the end move each of the fragments that were
@@ -59,7 +59,7 @@ def revised(
         gained = move(core, fragment)
         steps, changed, gain = steps + 1, changed + (gained > 0), gain + gained
         after_step()
-    return Revised(steps, changed, gain)
+    return Revision(steps, changed, gain)
 
 
 def move(core: Core, fragment: int) -> float:

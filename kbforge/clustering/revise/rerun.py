@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kbforge.clustering.commit import commit
 from kbforge.clustering.core import Core
 from kbforge.clustering.online.scoring import make_scorer
-from kbforge.clustering.plan import Cornered, consider
+from kbforge.clustering.plan import InfeasibleFragment, consider
 from kbforge.clustering.revise.groupings import Row, in_order
 from kbforge.clustering.revise.joined import joined
 from kbforge.clustering.state import State
@@ -54,7 +54,7 @@ def clustered_again(core: Core, order: Sequence[int]) -> Rerun:
         bounds = None if bindings is None else bindings.bounds(x)
         try:
             plan = consider(state, model, x, core.rules, core.rng, bounds)
-        except Cornered:
+        except InfeasibleFragment:
             raise LikelihoodError(
                 f'fragment "{quoted(x.id)}": the likelihood forbids what the decisions require'
             ) from None

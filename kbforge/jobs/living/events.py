@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kbforge.contracts import Decision, DecisionRecord, Interrupted, Revised, Touched
+from kbforge.contracts import Decision, DecisionRecord, Interrupted, Revision, SubproblemChanges
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
@@ -148,7 +148,7 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, Touched]:
+def decide_one(held: OpenStore, decision: Decision) -> tuple[DecisionRecord, SubproblemChanges]:
     """Have a store that is open honour one decision, which it says, and what changed.
 
     Raises:
@@ -287,7 +287,7 @@ def revisit(
                 on_step(steps)
 
         try:
-            found: Revised | None = held.session.revise(passes, ids, after_step)
+            found: Revision | None = held.session.revise(passes, ids, after_step)
         except Interrupted:
             found = None
         held.commit(finished=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Fragment, Kept, Likelihood
+from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
 from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit, Models, default_options, made_of, make_clusterer, make_models
@@ -74,7 +74,7 @@ def freeze(
 
     kept: dict[str, bytes] = {}
 
-    def put(one: Kept | None) -> str | None:
+    def put(one: LearnedState | None) -> str | None:
         if one is None:
             return None
         digest, content = kept_row(one)
@@ -92,7 +92,7 @@ def freeze(
         "index": put(None if index is None else _index_of(index, fragments)),
         "pairs": put(None if pairs is None else _learned(pairs, fragments)),
         "confidence": put(None if confidence is None else kept_map(confidence)),
-        "seen": put(Kept(arrays={"seen": drift.seen})),
+        "seen": put(LearnedState(arrays={"seen": drift.seen})),
     }
     facts = {
         "choices": _as_json(choices),
@@ -165,7 +165,7 @@ def _told_as_fault(called: str) -> Iterator[None]:
         raise ModelError(f"{called} cannot read what it keeps, {_FAULT} ({error})") from error
 
 
-def _require_equal(called: str, again: Kept | None, content: bytes) -> None:
+def _require_equal(called: str, again: LearnedState | None, content: bytes) -> None:
     if again is None or kept_row(again)[1] != content:
         raise ModelError(f"{called} reads something else than it keeps, {_FAULT}")
 
@@ -299,27 +299,27 @@ def _from_json(told: Mapping[str, Any]) -> Choices:
     return Choices(**{name: value for name, value in told.items() if name in known})
 
 
-def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> Kept:
+def _learned(likelihood: Likelihood, fragments: Sequence[Fragment]) -> LearnedState:
     """What a likelihood keeps; of one that does not, the fragments that it was fitted to."""
     return likelihood.kept() if likelihood.keeps else _reference(fragments)
 
 
-def _index_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> Kept:
+def _index_of(index: CandidateIndex, fragments: Sequence[Fragment]) -> LearnedState:
     return index.kept() or _reference(fragments)
 
 
-def _surrogate_of(models: Models, fragments: Sequence[Fragment]) -> Kept | None:
+def _surrogate_of(models: Models, fragments: Sequence[Fragment]) -> LearnedState | None:
     surrogate = models.surrogate
     if surrogate is None or (surrogate is models.likelihood.surrogate and models.likelihood.keeps):
         return None
     return _learned(surrogate, fragments)
 
 
-def _reference(fragments: Sequence[Fragment]) -> Kept:
-    return Kept({"fragments": [fragment.to_json() for fragment in fragments]})
+def _reference(fragments: Sequence[Fragment]) -> LearnedState:
+    return LearnedState({"fragments": [fragment.to_json() for fragment in fragments]})
 
 
-def _take_up(plugin: Likelihood | CandidateIndex, kept: Kept | None) -> None:
+def _take_up(plugin: Likelihood | CandidateIndex, kept: LearnedState | None) -> None:
     if kept is None:
         return
     if _is_reference(kept, plugin):
@@ -329,12 +329,12 @@ def _take_up(plugin: Likelihood | CandidateIndex, kept: Kept | None) -> None:
     plugin.take_up(kept)
 
 
-def _is_reference(kept: Kept, plugin: Likelihood | CandidateIndex) -> bool:
+def _is_reference(kept: LearnedState, plugin: Likelihood | CandidateIndex) -> bool:
     """Whether these are the fragments that a plugin was fitted to, as it does not keep."""
     return "fragments" in kept.values and not getattr(plugin, "keeps", False)
 
 
-def _kept(store: Store, role: str) -> Kept | None:
+def _kept(store: Store, role: str) -> LearnedState | None:
     """What was kept for a role; it is read now, and may be large."""
     digest = store.fact("frozen")["kept"].get(role)
     return None if digest is None else store.kept(digest)
@@ -368,7 +368,7 @@ def _pair_model(defaults: str | None) -> Likelihood:
 
 
 def _reading_from(
-    kept: Kept, pairs: Likelihood | CandidateIndex | None, defaults: str | None
+    kept: LearnedState, pairs: Likelihood | CandidateIndex | None, defaults: str | None
 ) -> ConfidenceMap:
     from kbforge.fit.maps import map_from
 

@@ -27,7 +27,7 @@ from kbforge.contracts import (
     Likelihood,
     Page,
     Session,
-    Touched,
+    SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.files.answers import NumberedAnswer
@@ -186,9 +186,9 @@ class ReweighedSession:
     pages: Mapping[int, Page]
     of_all: Checkpoint
 
-    def touched(self) -> Touched:
+    def touched(self) -> SubproblemChanges:
         """All subproblems."""
-        return Touched(tuple(self.pages), ())
+        return SubproblemChanges(tuple(self.pages), ())
 
     def clusters(self, name: int) -> Sequence[Cluster]:
         """The heaviest particle of a subproblem."""

@@ -24,7 +24,14 @@ import numpy as np
 import orjson
 
 from kbforge.clustering.paging.reading import subproblem_of
-from kbforge.contracts import Decision, DecisionRecord, Fragment, Pages, Subproblem, Touched
+from kbforge.contracts import (
+    Decision,
+    DecisionRecord,
+    Fragment,
+    Pages,
+    Subproblem,
+    SubproblemChanges,
+)
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
 from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue
@@ -65,7 +72,7 @@ class Review:
         """As `kbforge.fit.review.Reviewable`."""
         return self._held.store.pages.fragments([number])[number]
 
-    def decide(self, question: PairQuestion, same: bool) -> Touched:
+    def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
         """As `kbforge.fit.review.Reviewable`; it is committed.
 
         Raises:
@@ -85,7 +92,7 @@ class Review:
         self._made.append(decided)
         return touched
 
-    def undo(self) -> Touched:
+    def undo(self) -> SubproblemChanges:
         """As `kbforge.fit.review.Reviewable`; all is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
@@ -102,7 +109,7 @@ class Review:
         held.reopen()
         self._made.pop()
         there = names & set(held.store.pages.names())
-        return Touched(tuple(sorted(there)), tuple(sorted(names - there)))
+        return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))
 
     def done(self) -> EventResult:
         """What came of it by now."""

@@ -47,7 +47,7 @@ import numpy as np
 from kbforge.contracts import Features
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import FloatArray
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
@@ -224,12 +224,12 @@ class MinHash(CandidateIndex):
         )
         return one == two
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The features of the file, and how many fragments have each."""
         arrays = {"features": self._features, "counts": self._counts}
-        return Kept({"fragments": self._n}, arrays)
+        return LearnedState({"fragments": self._n}, arrays)
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, f"index {self.name}")
         n: int = read.only("fragments").get("fragments", int, "a whole number")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
@@ -118,11 +118,11 @@ class Ngrams(CandidateIndex):
         one, two = ((i.order, i.rarest, i.common, i.attributes) for i in (self, other))
         return one == two
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The n-grams of the file, and how many values have each."""
-        return Kept({}, {"grams": self._grams, "counts": self._counts})
+        return LearnedState({}, {"grams": self._grams, "counts": self._counts})
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index ngrams")
         read.only()

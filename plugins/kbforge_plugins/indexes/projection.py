@@ -33,7 +33,7 @@ from scipy.special import erf
 
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import FloatArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.models.keeping import KeptReader
@@ -155,12 +155,12 @@ class Projection(CandidateIndex):
         one, two = ((i.tables, i.rows, i.angles, i.standardised, i.seed) for i in (self, other))
         return one == two
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """Where the vectors are, how wide cells are, and how many directions each has."""
         found = {"mean": self._mean, "scale": self._scale}
-        return Kept({}, {**found, "widths": self._widths, "rows": self._rows})
+        return LearnedState({}, {**found, "widths": self._widths, "rows": self._rows})
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index projection")
         read.only()

@@ -22,7 +22,7 @@ import numpy as np
 
 from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.index import CandidateIndex
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
@@ -242,12 +242,12 @@ class Selective(CandidateIndex):
         one, two = ((i.common, i.rules, i.attributes) for i in (self, other))
         return one == two
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The kinds of the attributes, and what many fragments say."""
         common = np.array(list(self._common), np.int64)
-        return Kept({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
+        return LearnedState({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index selective")
         kinds = read.only("kinds").table("kinds")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
@@ -83,11 +83,11 @@ class BetaBernoulli(ConjugateLikelihood):
             f"beta-bernoulli: fitted to the {self._features.size:,} different values of the input"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The features there are, as digests, with their numbers."""
         return self._features.kept()
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         features = _Features(self.attributes, self.reads)
         features.take_up(kept)
@@ -134,15 +134,15 @@ class _Features:
             return self._dimensions or 0
         return len(self._known) or len(self._numbers)
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         digests, number = self._known.digests, self._number
         if not len(digests):
             found = digests_of(map("\0".join, self._numbers))
             number = np.argsort(found, kind="stable")
             digests = found[number]
-        return Kept({}, {"features": digests, "number": number})
+        return LearnedState({}, {"features": digests, "number": number})
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         read = KeptReader(kept, "likelihood beta-bernoulli")
         read.only()
         known = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)

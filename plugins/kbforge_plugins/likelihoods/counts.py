@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from kbforge.contracts import Encoded, Fragment
+from kbforge.contracts import EncodedFragments, Fragment
 from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
 from kbforge.kernel.binding import FACTORS, address
@@ -690,15 +690,15 @@ class CompiledRows:
         self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
         self._told = 0
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `kbforge.contracts.CompiledClusters`."""
         starts, rows, counts = self._rows.entries_of(fragments)
         first, self._told = self._told, self._rows.size
         new = np.arange(first, self._told)[:, None]
         factors = self._rows.factors(new, np.arange(_TOLD))
-        return Encoded(starts, rows, counts, (first, factors))
+        return EncodedFragments(starts, rows, counts, (first, factors))
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
         first, factors = encoded.new
         self._kernel.kb_counts_rows(self.handle, first, *factors.shape, address(factors))

@@ -32,7 +32,7 @@ import numpy as np
 
 from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
@@ -102,16 +102,16 @@ class DirichletMultinomial(ConjugateLikelihood):
             f"attributes in the input"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The attributes, and the digests of their values."""
         known = [
             values.digests if isinstance(values, Places) else np.sort(digests_of(values))
             for values in self._vocabulary.values()
         ]
         arrays = {f"values_{number}": digests for number, digests in enumerate(known)}
-        return Kept({"attributes": list(self._vocabulary)}, arrays)
+        return LearnedState({"attributes": list(self._vocabulary)}, arrays)
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, "likelihood dirichlet-multinomial")
         attributes = read.only("attributes").texts("attributes")

@@ -41,7 +41,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from scipy.special import gammaln
 
-from kbforge.contracts import Encoded, Fragment
+from kbforge.contracts import EncodedFragments, Fragment
 from kbforge.contracts.exponential import Points
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
@@ -455,7 +455,7 @@ class CompiledGaussian:
         self._begun = False
         self._points = self._sizes = 0
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `kbforge.contracts.CompiledClusters`."""
         if self._placed is None and fragments:
             self._placed = PlacedPrior.by_first(self._prior, fragments[0])
@@ -464,9 +464,9 @@ class CompiledGaussian:
         starts = np.arange(len(points) + 1)
         numbers = np.arange(self._points, self._points + len(points), dtype=np.int32)
         first, self._points = self._points, self._points + len(points)
-        return Encoded(starts, np.zeros(len(points), np.int32), numbers, (first, points))
+        return EncodedFragments(starts, np.zeros(len(points), np.int32), numbers, (first, points))
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
         first, points = encoded.new
         if not len(points):

@@ -31,7 +31,7 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
-    Kept,
+    LearnedState,
     LiveClusters,
 )
 from kbforge.errors import UsageError
@@ -78,11 +78,11 @@ class Names(ConjugateLikelihood):
         different = {exact_name(fragment) for fragment in fragments} - {""}
         self._use(_Rarity.of(different))
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """How many names there are, how long they are, and how many have each word."""
         return self._book.rarity.kept()
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         self._use(_Rarity.taken_up(kept))
 
@@ -133,7 +133,7 @@ class _Rarity:
         return cls(len(names), Counter(map(len, split)), words, nowhere(), np.zeros(0, np.int64))
 
     @classmethod
-    def taken_up(cls, kept: Kept) -> _Rarity:
+    def taken_up(cls, kept: LearnedState) -> _Rarity:
         """The one that kept this.
 
         Raises:
@@ -147,7 +147,7 @@ class _Rarity:
         counts = read.array("counts", np.int64, len(words), least=1, most=_MOST_NAMES)
         return cls(int(names), dict(lengths.tolist()), {}, Places(words), counts)
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """All of it, words as digests."""
         words, counts = self._places.digests, self._counts
         if self._words:
@@ -156,7 +156,9 @@ class _Rarity:
             words = found[order]
             counts = np.fromiter(self._words.values(), np.int64, len(found))[order]
         lengths = np.array(sorted(self._lengths.items()), np.int64).reshape(-1, 2)
-        return Kept({"names": self._n}, {"lengths": lengths, "words": words, "counts": counts})
+        return LearnedState(
+            {"names": self._n}, {"lengths": lengths, "words": words, "counts": counts}
+        )
 
     def probability(self, name: str) -> float:
         """q: that two fragments with this name are one entity."""

@@ -43,7 +43,7 @@ import orjson
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.digests import DigestSet
@@ -103,7 +103,7 @@ class NgramCounts:
             while some := list(islice(new, _AT_ONCE)):
                 counter.update(ngrams_of_all(some, self.order))
 
-    def kept(self, values: Mapping[str, Any]) -> Kept:
+    def kept(self, values: Mapping[str, Any]) -> LearnedState:
         """The counts, and further values, as `taken_up` reads them."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, counter in enumerate(self.by_attribute.values()):
@@ -111,7 +111,7 @@ class NgramCounts:
             letters = [[ord(letter) for letter in gram] for gram, _ in counted]
             arrays[f"ngrams_{number}"] = np.array(letters, np.int32).reshape(-1, self.order)
             arrays[f"counts_{number}"] = np.array([n for _, n in counted], np.int64)
-        return Kept({**values, "attributes": list(self.by_attribute)}, arrays)
+        return LearnedState({**values, "attributes": list(self.by_attribute)}, arrays)
 
     @classmethod
     def taken_up(cls, order: int, read: KeptReader) -> NgramCounts:
@@ -381,11 +381,11 @@ class _NgramLikelihood(ConjugateLikelihood):
             f"(kbforge train-ngram makes a model)"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """The counts of the prior, and the scale, which a trained model brings."""
         return self._counts.kept({"scale": self.scale, "trained": self._trained})
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, self._called())
         fields = read.only("scale", "trained", "attributes")

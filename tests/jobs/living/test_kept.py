@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from kbforge.contracts import Fragment, Kept
+from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.fit.choices import Choices
 from kbforge.jobs.living.refit import refit
@@ -56,12 +56,12 @@ def test_what_reads_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = Pairs.kept
-    asked: list[Kept] = []
+    asked: list[LearnedState] = []
 
-    def other(self: Pairs) -> Kept:
+    def other(self: Pairs) -> LearnedState:
         asked.append(plain(self))
         facts = asked[0].arrays["facts"] + len(asked)
-        return Kept(asked[0].values, {**asked[0].arrays, "facts": facts})
+        return LearnedState(asked[0].values, {**asked[0].arrays, "facts": facts})
 
     monkeypatch.setattr(Pairs, "kept", other)
     with pytest.raises(ModelError, match="likelihood pairs reads something else than it keeps"):
@@ -77,7 +77,7 @@ def damage(path: str) -> None:
         sizes = kept.arrays["table/trigrams/sizes"].copy()
         sizes[np.flatnonzero(sizes)[0]] -= 1
         digest, content = kept_row(
-            Kept(kept.values, {**kept.arrays, "table/trigrams/sizes": sizes})
+            LearnedState(kept.values, {**kept.arrays, "table/trigrams/sizes": sizes})
         )
         assert kept_from_bytes(content).arrays["table/trigrams/sizes"].sum() < len(
             kept.arrays["table/trigrams/columns"]

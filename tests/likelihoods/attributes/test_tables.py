@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment, Kept
+from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.testing.keeping import same, stored
 from kbforge_plugins.likelihoods.attributes.distortion import (
@@ -130,7 +130,7 @@ def test_arrays_that_do_not_fit_each_other_are_refused(
     kept = Vocabulary("title", dict.fromkeys(MANY, 1)).kept()
     arrays = {**kept.arrays, name: spoilt(kept.arrays[name])}
     with pytest.raises(ModelError, match=f"^a test: what was kept is damaged: {name}: expected"):
-        Vocabulary.taken_up("title", Kept(kept.values, arrays), "a test")
+        Vocabulary.taken_up("title", LearnedState(kept.values, arrays), "a test")
 
 
 # Base probabilities: a distribution over all strings.

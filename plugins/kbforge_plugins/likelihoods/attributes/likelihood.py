@@ -21,7 +21,13 @@ from typing import Self
 
 import orjson
 
-from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, Kept
+from kbforge.contracts import (
+    CandidateIndex,
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    LearnedState,
+)
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.models.bundle import read_bundle
@@ -165,10 +171,10 @@ class Attributes(ConjugateLikelihood):
             f"{len(fragments):,} fragments (kbforge train-attributes makes a model and shows them)"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """Vocabularies, rates and alpha, and what the index learned."""
         rates = {name: self.rates[name] for name in self._names}
-        own = Kept(
+        own = LearnedState(
             {
                 "trained": self._trained,
                 "alpha": self.default_alpha,
@@ -179,7 +185,7 @@ class Attributes(ConjugateLikelihood):
         parts = {f"values_{i}": v.kept() for i, v in enumerate(self.vocabularies.values())}
         return together(own, index=self.index.kept(), **parts)
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, _CALLED)
         names = read.fields.texts("attributes")

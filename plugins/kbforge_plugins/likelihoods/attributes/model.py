@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import (
     ConjugateLikelihood,
-    Encoded,
+    EncodedFragments,
     FloatArray,
     Fragment,
     IntArray,
@@ -328,7 +328,7 @@ class CompiledUrns:
         self._attributes: list[_Attribute] = [(i, name, {}) for i, name in enumerate(names)]
         self._orders: dict[tuple[str, ...], list[_Attribute]] = {}
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `kbforge.contracts.CompiledClusters`."""
         orders, starts = self._orders, [0]
         attributes: list[int] = []
@@ -356,7 +356,7 @@ class CompiledUrns:
         ]
         for index, met in enumerate(new):
             self._met[index] += met
-        return Encoded(np.array(starts, dtype=np.int64), *stated, told)
+        return EncodedFragments(np.array(starts, dtype=np.int64), *stated, told)
 
     def _order(self, stated: Iterable[str]) -> list[_Attribute]:
         """The attributes that are read of these, by their index."""
@@ -378,7 +378,7 @@ class CompiledUrns:
             new.append(value)
         return known[value]
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
         for index, first, n, arrays in encoded.new:
             tell = self._kernel.kb_attributes_values

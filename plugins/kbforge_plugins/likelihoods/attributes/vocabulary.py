@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.models.keeping import KeptReader
 from kbforge_plugins.likelihoods.attributes.kinds import Kind, feature_names, features_of, has_digit
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
@@ -159,10 +159,10 @@ def tables_of(
     )
 
 
-def to_kept(totals: VocabularyTotals, tables: VocabularyTables) -> Kept:
+def to_kept(totals: VocabularyTotals, tables: VocabularyTables) -> LearnedState:
     """Totals and tables as they are stored."""
     letters = sorted(totals.letters.items())
-    return Kept(
+    return LearnedState(
         {"observed": totals.observed, "discounted": totals.discounted},
         {
             "letters": np.array([ord(letter) for letter, _ in letters], np.int32),
@@ -178,7 +178,9 @@ def to_kept(totals: VocabularyTotals, tables: VocabularyTables) -> Kept:
     )
 
 
-def read_kept(kept: Kept, titles: bool, whose: str) -> tuple[VocabularyTotals, VocabularyTables]:
+def read_kept(
+    kept: LearnedState, titles: bool, whose: str
+) -> tuple[VocabularyTotals, VocabularyTables]:
     """What `to_kept` made.
 
     Args:
@@ -394,7 +396,7 @@ class Vocabulary:
         return vocabulary
 
     @classmethod
-    def taken_up(cls, kind: Kind, kept: Kept, whose: str) -> Self:
+    def taken_up(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
         """One that says what the vocabulary does that kept this.
 
         Args:
@@ -418,7 +420,7 @@ class Vocabulary:
             vocabulary.titles = Titles(vocabulary.base, vocabulary._digits, vocabulary._holding)
         return vocabulary
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """What was learned of the values counted; nothing of those met since."""
         tables = self._tables
         if tables is NO_TABLES:

@@ -33,7 +33,7 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Kept, Likelihood
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, LearnedState, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, read_calibration
 from kbforge.models.bundle import Bundle, read_bundle
@@ -118,11 +118,11 @@ class Gpt(Likelihood):
         """Fit the index to the fragments; the model stays as it was trained."""
         return self.index.fit(fragments)
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """What the index learned; the model and its surrogate are in the bundle."""
-        return together(Kept(), index=self.index.kept())
+        return together(LearnedState(), index=self.index.kept())
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, "likelihood gpt")
         read.only("index")

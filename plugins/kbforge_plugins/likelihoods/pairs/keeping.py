@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kbforge.contracts import IntArray
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 
 
@@ -130,9 +130,9 @@ class PartWriter:
         self.array(f"{name}/text", np.frombuffer(whole, dtype=np.uint8))
         self.array(f"{name}/lengths", np.diff(texts.starts).astype(np.int32))
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """All that was written."""
-        return Kept(self._values, self._arrays)
+        return LearnedState(self._values, self._arrays)
 
 
 class PartReader:
@@ -144,7 +144,7 @@ class PartReader:
 
     """
 
-    def __init__(self, kept: Kept, within: str = "", read: set[str] | None = None) -> None:
+    def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
         self._read: set[str] = set() if read is None else read
 

@@ -36,13 +36,13 @@ from numpy.typing import NDArray
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
-    Encoded,
+    EncodedFragments,
     FloatArray,
     Fragment,
     IntArray,
     LiveClusters,
 )
-from kbforge.contracts.kept import Kept
+from kbforge.contracts.kept import LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
@@ -304,7 +304,7 @@ class CompiledPairs:
         )
         self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
 
-    def encode(self, fragments: Sequence[Fragment]) -> Encoded:
+    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `kbforge.contracts.CompiledClusters`."""
         odds = self._odds
         rows = np.array([odds.encode(fragment) for fragment in fragments], dtype=np.int32)
@@ -318,9 +318,9 @@ class CompiledPairs:
         sizes = np.array([len(some) for some in near], dtype=np.int64)
         pairs = np.array([one for some in near for one in some], dtype=np.int32).reshape(-1, 2)
         told = first, starts_of(sizes), *pairs.T.copy()
-        return Encoded(starts, np.zeros(len(rows), np.int32), rows, told)
+        return EncodedFragments(starts, np.zeros(len(rows), np.int32), rows, told)
 
-    def tell(self, encoded: Encoded) -> None:
+    def tell(self, encoded: EncodedFragments) -> None:
         """See `kbforge.contracts.CompiledClusters`."""
         first, starts, *arrays = encoded.new
         n = len(starts) - 1
@@ -470,7 +470,7 @@ class Pairs(ConjugateLikelihood):
             "was trained on other data"
         )
 
-    def kept(self) -> Kept:
+    def kept(self) -> LearnedState:
         """What was read of the file, and the log odds of its pairs; not the model, but which."""
         into = PartWriter()
         into.value("format", _FORMAT)
@@ -479,7 +479,7 @@ class Pairs(ConjugateLikelihood):
         self._nearby.keep(into)
         return into.kept()
 
-    def take_up(self, kept: Kept) -> None:
+    def take_up(self, kept: LearnedState) -> None:
         """Be as the one that kept this, which was made with the same model.
 
         Raises:
