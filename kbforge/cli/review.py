@@ -205,7 +205,7 @@ _SHOWN_VALUES = 3
 _SHOWN_CHARACTERS = 60
 
 
-class PairQuestion(Protocol):
+class Question(Protocol):
     """A question about a pair of fragments."""
 
     def to_json(self) -> Mapping[str, Any]:
@@ -213,7 +213,7 @@ class PairQuestion(Protocol):
         ...
 
 
-Q = TypeVar("Q", bound=PairQuestion)
+Q = TypeVar("Q", bound=Question)
 
 
 class Questioner(Protocol[Q]):

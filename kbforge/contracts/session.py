@@ -114,7 +114,7 @@ class Snapshot:
     fragments: tuple[Fragment, ...]
     totals: Totals
     pages: tuple[Page, ...]
-    led: Mapping[int, Led]
+    led: Mapping[int, KeyFamilies]
     scores: Mapping[tuple[int, ...], float]
 
 
@@ -339,7 +339,7 @@ class Page:
     weights: FloatArray
 
 
-class Led(NamedTuple):
+class KeyFamilies(NamedTuple):
     """Where a key of the index leads.
 
     Attributes:
@@ -417,7 +417,7 @@ class Pages(Protocol):
         """The subproblem of each fragment; those that there are not are left out."""
         ...
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         """Where keys lead; keys that lead nowhere are left out."""
         ...
 
@@ -441,4 +441,4 @@ class Checkpoint:
     totals: Totals
     pages: tuple[Page, ...]
     gone: tuple[int, ...]
-    led: Mapping[int, Led]
+    led: Mapping[int, KeyFamilies]

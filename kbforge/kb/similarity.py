@@ -101,7 +101,7 @@ def similar(
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SimilarityBlock:
     """A subproblem's fragments.
 
     Attributes:
@@ -117,7 +117,7 @@ class Block:
     together: FloatArray
 
 
-def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> Block:
+def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> SimilarityBlock:
     """The subproblem that holds a fragment.
 
     Args:
@@ -146,10 +146,12 @@ def block_of(read: Callable[[], Iterable[Entity]], fragment: str, most: int) -> 
                 if other in place:
                     at = place[one], place[other]
                     together[at] = together[at[::-1]] = max(probability, together[at])
-    return Block(tuple(one for one, _ in held), tuple(entity for _, entity in held), together)
+    return SimilarityBlock(
+        tuple(one for one, _ in held), tuple(entity for _, entity in held), together
+    )
 
 
-def leaf_names(block: Block) -> list[str]:
+def leaf_names(block: SimilarityBlock) -> list[str]:
     """What to call the fragments of a block: the values that tell them apart, and the id.
 
     Of each fragment these are its name and its values of other attributes that are not the same

@@ -58,7 +58,7 @@ class Done(Structure):
     )
 
 
-class Pages(Structure):
+class CPages(Structure):
     """kb_pages: some subproblems, one after another."""
 
     _fields_ = (
@@ -78,7 +78,7 @@ class Pages(Structure):
     )
 
 
-class Totals(Structure):
+class CTotals(Structure):
     """kb_totals: what a run knows beside its subproblems."""
 
     _fields_ = (
@@ -92,7 +92,7 @@ class Totals(Structure):
     )
 
 
-class Led(Structure):
+class CKeyFamilies(Structure):
     """kb_led: where the keys of the index lead."""
 
     _fields_ = (
@@ -139,7 +139,7 @@ _PROTOTYPES: dict[str, Prototype] = {
         (*3 * (c_void_p,), c_double, c_int32, c_int64, POINTER(Done)),
     ),
     "kb_owners": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_members": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
+    "kb_members": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
     "kb_log_predictive": (c_int32, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_extend": (None, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_add": (
@@ -147,16 +147,16 @@ _PROTOTYPES: dict[str, Prototype] = {
         (c_void_p, c_void_p, c_int64, *5 * (c_void_p,), POINTER(Done)),
     ),
     "kb_names": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
-    "kb_export_totals": (None, (c_void_p, POINTER(Totals))),
-    "kb_export_heaviest": (c_int32, (c_void_p, c_int64, POINTER(Pages))),
-    "kb_export_led": (None, (c_void_p, POINTER(Led))),
-    "kb_changed_led": (None, (c_void_p, POINTER(Led))),
-    "kb_led_of": (None, (c_void_p, c_int64, c_void_p, POINTER(Led))),
+    "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
+    "kb_export_totals": (None, (c_void_p, POINTER(CTotals))),
+    "kb_export_heaviest": (c_int32, (c_void_p, c_int64, POINTER(CPages))),
+    "kb_export_led": (None, (c_void_p, POINTER(CKeyFamilies))),
+    "kb_changed_led": (None, (c_void_p, POINTER(CKeyFamilies))),
+    "kb_led_of": (None, (c_void_p, c_int64, c_void_p, POINTER(CKeyFamilies))),
     "kb_put_led": (None, (c_void_p, c_int64, *4 * (c_void_p,), c_int32)),
-    "kb_resume": (None, (c_void_p, POINTER(Totals), c_int32)),
+    "kb_resume": (None, (c_void_p, POINTER(CTotals), c_int32)),
     "kb_count": (None, (c_void_p, c_int64)),
-    "kb_hold": (None, (c_void_p, c_int64, c_void_p, POINTER(Pages))),
+    "kb_hold": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
     "kb_drop": (None, (c_void_p, c_int64, c_void_p)),
     "kb_replay": (None, (*2 * (c_void_p,), c_int64, c_void_p, c_int64, *4 * (c_void_p,))),
     "kb_release": (None, (c_void_p, c_int64, c_void_p)),
@@ -249,11 +249,11 @@ __all__ = [
     "FACTORS",
     "SAMPLE",
     "VERSION",
+    "CKeyFamilies",
+    "CPages",
+    "CTotals",
     "Done",
-    "Led",
-    "Pages",
     "Rival",
-    "Totals",
     "address",
     "declare",
     "floats",

@@ -20,8 +20,8 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     IntArray,
+    KeyFamilies,
     LearnedState,
-    Led,
     Page,
     Pages,
     Totals,
@@ -164,9 +164,9 @@ class StoredPages(Pages):
         rows = rows_of(self._database, "fragment", "number", numbers)
         return {number: subproblem for number, _, _, subproblem, *_ in rows}
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         return {
-            key: Led(tuple(numbers_from_bytes(families).tolist()), bool(closed))
+            key: KeyFamilies(tuple(numbers_from_bytes(families).tolist()), bool(closed))
             for key, closed, families in rows_of(self._database, "led", "key", keys)
         }
 

@@ -21,7 +21,7 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
-    Led,
+    KeyFamilies,
     Likelihood,
     LiveClusters,
     Page,
@@ -145,7 +145,7 @@ class MemoryPages:
         self._pages: dict[int, Page] = {}
         self._fragments: dict[int, Fragment] = {}
         self._homes: dict[int, int] = {}
-        self._led: dict[int, Led] = {}
+        self._led: dict[int, KeyFamilies] = {}
         self.write(first, fragments)
 
     def write(self, checkpoint: Checkpoint, fragments: Mapping[int, Fragment]) -> None:
@@ -203,7 +203,7 @@ class MemoryPages:
         """The subproblem of each fragment; those that there are not are left out."""
         return {n: self._homes[n] for n in numbers if n in self._homes}
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         """Where keys lead; keys that lead nowhere are left out."""
         return {key: self._led[key] for key in keys if key in self._led}
 

@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Decision,
     Fragment,
     Info,
-    Led,
+    KeyFamilies,
     Likelihood,
     Problem,
     Session,
@@ -311,8 +311,8 @@ def test_a_checkpoint_has_what_changed_and_nothing_else() -> None:
     assert mark.gone == (3,)
     # ten particles: clusters that begin with each of the six, but for what has come last
     assert mark.led == {
-        3: Led((13, 23, 33, 43, 53), False),
-        4: Led((4, 14, 24, 34, 44, 54, 60), False),
+        3: KeyFamilies((13, 23, 33, 43, 53), False),
+        4: KeyFamilies((4, 14, 24, 34, 44, 54, 60), False),
     }
     assert (mark.totals.n_fragments, mark.totals.n_numbers) == (60, 61)
     pages.write(mark, {**known, 60: x})
@@ -469,7 +469,7 @@ def test_closed_keys_are_followed_where_no_other_leads_anywhere() -> None:
     problem = Problem(Categorical(values=9, beta=0.01), 1.0, index=ByWords())
     twins = Twins(lambda: problem, RULES["greedy"], exact=True)
     twins.add([worded(f"f{i}", str(i), "8") for i in range(6)])
-    assert twins.checkpoint().led[8] == Led((0, 1, 2, 3), True)
+    assert twins.checkpoint().led[8] == KeyFamilies((0, 1, 2, 3), True)
     twins.reopen()
     twins.add([worded("open", "5", "8")])
     assert twins.pages is not None

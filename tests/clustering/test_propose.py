@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kbforge.clustering.online import propose
-from kbforge.clustering.online.pool import Pool, Scores
+from kbforge.clustering.online.pool import Pool, PutativeScores
 from kbforge.clustering.online.propose import propose_joins, with_singletons
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
@@ -87,7 +87,7 @@ def test_the_heaviest_joins_in_canonical_order(
         for slots in (None, some):
             log_predictive = gains(rng, state)
             expected = every_join(state, log_predictive, live if slots is None else slots)
-            scores = Scores(log_predictive, slots)
+            scores = PutativeScores(log_predictive, slots)
             for limit in (None, 1, 3, 10, len(expected), len(expected) + 1):
                 got = listed(propose_joins(state, scores, limit))
                 assert got == expected[:limit]
@@ -129,13 +129,15 @@ def test_a_predictive_that_is_no_number_is_an_error(bad: float) -> None:
     log_predictive = np.zeros(state.n_slots)
     log_predictive[live_slots(state)[-1]] = bad
     with pytest.raises(LikelihoodError, match=f"returned {bad}"):
-        propose_joins(state, Scores(log_predictive), 5)
+        propose_joins(state, PutativeScores(log_predictive), 5)
 
 
 def test_singletons_stand_in_the_subproblem_of_the_heaviest_join_after_their_equals() -> None:
     for seed in SEEDS:
         state = state_of(seed)
-        joins = propose_joins(state, Scores(gains(np.random.default_rng(seed), state)), None)
+        joins = propose_joins(
+            state, PutativeScores(gains(np.random.default_rng(seed), state)), None
+        )
         host = int(joins.subproblem[0])
         weights = state.blocks[host].weights
         # as heavy as the heaviest join, or nearly so
@@ -154,7 +156,7 @@ def test_a_singleton_as_heavy_as_a_join_comes_after_it() -> None:
         Problem(Chain(normal()), 1.0),
         Rules(5, GreedyResampler(), splits=True),
     )[0]
-    joins = propose_joins(state, Scores(np.array([-2.0])), None)
+    joins = propose_joins(state, PutativeScores(np.array([-2.0])), None)
     pool = with_singletons(state, joins, -2.0)
     assert pool.value.tolist() == [-2.0, -2.0]
     assert pool.slot.tolist() == [0, -1]
@@ -162,9 +164,9 @@ def test_a_singleton_as_heavy_as_a_join_comes_after_it() -> None:
 
 def test_no_singleton_without_a_probability_and_no_pool_without_either() -> None:
     state = state_of(1)
-    joins = propose_joins(state, Scores(np.zeros(state.n_slots)), 5)
+    joins = propose_joins(state, PutativeScores(np.zeros(state.n_slots)), 5)
     assert listed(with_singletons(state, joins, -np.inf)) == listed(joins)
-    nothing = propose_joins(state, Scores(np.full(state.n_slots, -np.inf)), 5)
+    nothing = propose_joins(state, PutativeScores(np.full(state.n_slots, -np.inf)), 5)
     assert not len(nothing)
     with pytest.raises(LikelihoodError, match="no finite assignment"):
         with_singletons(state, nothing, -np.inf)
@@ -172,7 +174,7 @@ def test_no_singleton_without_a_probability_and_no_pool_without_either() -> None
 
 def test_the_first_fragment_of_all_has_nothing_to_join() -> None:
     empty = State(DirichletProcess(1.0))
-    assert not len(propose_joins(empty, Scores(np.zeros(0)), 5))
+    assert not len(propose_joins(empty, PutativeScores(np.zeros(0)), 5))
 
 
 @pytest.mark.parametrize("particles", [3, 10])

@@ -23,7 +23,7 @@ from kbforge.clustering.sample import neighbourhoods
 from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages
 from kbforge.clustering.state import State
-from kbforge.contracts import CandidateIndex, Fragment, Led, Problem
+from kbforge.contracts import CandidateIndex, Fragment, KeyFamilies, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -300,11 +300,11 @@ def test_optimal_has_the_least_squared_error() -> None:
 # What is packed comes out as it went in.
 
 
-LED = st.builds(Led, st.lists(st.integers(0, 2**40)).map(tuple), st.booleans())
+LED = st.builds(KeyFamilies, st.lists(st.integers(0, 2**40)).map(tuple), st.booleans())
 
 
 @given(led=st.dictionaries(st.integers(-(2**63), 2**63 - 1), LED))
-def test_where_keys_lead(led: dict[int, Led]) -> None:
+def test_where_keys_lead(led: dict[int, KeyFamilies]) -> None:
     assert unpack_led(pack_led(led)) == led
     assert list(unpack_led(pack_led(led))) == list(led)
 

@@ -15,7 +15,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.sharding.router import KeyCounts, Router
-from kbforge.clustering.sharding.shard import Report, Shard, require_shardable
+from kbforge.clustering.sharding.shard import Shard, ShardReport, require_shardable
 from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, steps_of
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
 from kbforge.errors import UsageError
@@ -48,7 +48,7 @@ def sharded(
     assert index is not None
     router = Router(shards, index.families)
     held = [Shard(problem, rules, fragments[0]) for _ in range(shards)]
-    waiting: list[Report] = []
+    waiting: list[ShardReport] = []
     for x in fragments:
         while len(waiting) > ahead:
             router.hear(waiting.pop(0))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.compiled.run import clusters_in
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Cluster, IntArray, Led, Page, Posterior, Subproblems, Totals
+from kbforge.contracts import Cluster, IntArray, KeyFamilies, Page, Posterior, Subproblems, Totals
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.numerics.logs import on_grid
@@ -82,7 +82,7 @@ class Copies:
 
     def heaviest(self, name: int) -> list[Cluster] | None:
         """The heaviest particle of a subproblem, by fragments' numbers; None: it is not here."""
-        out = binding.Pages()
+        out = binding.CPages()
         if not self._kernel.kb_export_heaviest(self._run, name, byref(out)):
             return None
         return clusters_in(out)
@@ -136,37 +136,37 @@ class Copies:
             binding.floats(out.scores, out.n_slots),
         )
 
-    def _copied(self, names: IntArray) -> binding.Pages:
+    def _copied(self, names: IntArray) -> binding.CPages:
         """Where the kernel has copied some subproblems to, until it is asked again."""
-        out = binding.Pages()
+        out = binding.CPages()
         self._kernel.kb_export_pages(self._run, len(names), address(names), byref(out))
         return out
 
-    def totals(self) -> binding.Totals:
+    def totals(self) -> binding.CTotals:
         """What the run knows beside its subproblems."""
-        out = binding.Totals()
+        out = binding.CTotals()
         self._kernel.kb_export_totals(self._run, byref(out))
         return out
 
-    def led(self) -> dict[int, Led]:
+    def led(self) -> dict[int, KeyFamilies]:
         """Where all keys of the index lead that lead anywhere."""
-        out = binding.Led()
+        out = binding.CKeyFamilies()
         self._kernel.kb_export_led(self._run, byref(out))
         return _led(out)
 
-    def changed_led(self) -> dict[int, Led]:
+    def changed_led(self) -> dict[int, KeyFamilies]:
         """Where keys lead that may lead elsewhere than when this was last asked; at first, all."""
-        out = binding.Led()
+        out = binding.CKeyFamilies()
         self._kernel.kb_changed_led(self._run, byref(out))
         return _led(out)
 
-    def led_of(self, keys: Sequence[int]) -> dict[int, Led]:
+    def led_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
         """Where these keys lead."""
-        out, wanted = binding.Led(), np.array(keys, dtype=np.int64)
+        out, wanted = binding.CKeyFamilies(), np.array(keys, dtype=np.int64)
         self._kernel.kb_led_of(self._run, len(wanted), address(wanted), byref(out))
         return _led(out)
 
-    def put_led(self, led: Mapping[int, Led], changes: bool) -> None:
+    def put_led(self, led: Mapping[int, KeyFamilies], changes: bool) -> None:
         """Keys lead there from now on.
 
         Args:
@@ -193,7 +193,7 @@ class Copies:
 
         """
         free = np.ascontiguousarray(totals.free, dtype=np.int64)
-        told = binding.Totals(
+        told = binding.CTotals(
             fragments=totals.n_numbers,
             slots=totals.n_slots,
             subproblems=totals.n_subproblems,
@@ -218,7 +218,7 @@ class Copies:
         }
         names = np.array([page.name for page in pages], dtype=np.int64)
         self._kernel.kb_hold(
-            self._run, len(names), address(names), byref(binding.Pages(**pointers))
+            self._run, len(names), address(names), byref(binding.CPages(**pointers))
         )
 
     def drop(self, names: Sequence[int]) -> None:
@@ -253,14 +253,14 @@ class Copies:
         return self._numbers[:n]
 
 
-def _led(out: binding.Led) -> dict[int, Led]:
+def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
     if not out.n_keys:
         return {}
     keys, counts = binding.ints(out.keys, out.n_keys), binding.ints(out.counts, out.n_keys)
     families = iter(binding.ints(out.families, out.n_families).tolist())
     closed = np.ctypeslib.as_array(out.closed, (out.n_keys,)).astype(bool).tolist()
     return {
-        key: Led(tuple(islice(families, count)), shut)
+        key: KeyFamilies(tuple(islice(families, count)), shut)
         for key, count, shut in zip(keys.tolist(), counts.tolist(), closed, strict=True)
     }
 

@@ -20,7 +20,7 @@ from kbforge.clustering.compiled.copies import Copies
 from kbforge.clustering.compiled.run import CompiledRun
 from kbforge.clustering.ids import Ids
 from kbforge.clustering.paging.codec import numbers_in
-from kbforge.contracts import Checkpoint, Fragment, IntArray, Led, Page, Pages, Totals
+from kbforge.contracts import Checkpoint, Fragment, IntArray, KeyFamilies, Page, Pages, Totals
 from kbforge.errors import UsageError
 
 _WINDOW = 64
@@ -279,7 +279,7 @@ class SessionPages(Pages):
             homes |= self.source.homes(left)
         return homes
 
-    def led(self, keys: Sequence[int]) -> Mapping[int, Led]:
+    def led(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         self.know(keys)
         found = self._copies.led_of(keys)
         return {key: led for key, led in found.items() if led.families or led.closed}

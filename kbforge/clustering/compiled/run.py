@@ -236,7 +236,7 @@ class CompiledRun:
 
     def clusters(self, slots: IntArray) -> tuple[list[Cluster], FloatArray]:
         """The fragments of clusters, and their L, nats."""
-        out = binding.Pages()
+        out = binding.CPages()
         self._kernel.kb_members(self.handle, len(slots), address(slots), byref(out))
         return clusters_in(out), binding.floats(out.scores, len(slots))
 
@@ -398,7 +398,7 @@ def not_told() -> LikelihoodError:
     return LikelihoodError(_REFUSALS[4])
 
 
-def clusters_in(out: binding.Pages) -> list[Cluster]:
+def clusters_in(out: binding.CPages) -> list[Cluster]:
     """The clusters that the kernel has copied, by fragments' numbers."""
     members = out.members[: out.n_members]
     clusters, at = list[Cluster](), 0

@@ -18,7 +18,7 @@ import numpy as np
 from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.candidates import Candidates, families_of, keys_of
 from kbforge.clustering.online.lineage import Lineage
-from kbforge.clustering.online.pool import Pool, Scores
+from kbforge.clustering.online.pool import Pool, PutativeScores
 from kbforge.clustering.online.propose import propose_joins
 from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Made, Reading, Regrouping, Table
@@ -233,7 +233,7 @@ class BlackBoxScorer:
             slots = reached.slots
         else:
             slots = np.flatnonzero(state.reach[: state.n_slots] > -np.inf)
-        scores = Scores(np.full(state.n_slots, -np.inf), slots)
+        scores = PutativeScores(np.full(state.n_slots, -np.inf), slots)
         scores = scores if bounds is None else bounds.within(state, scores)
         return Reading(x, scores, None, None, reached, self._joined, number, [])
 

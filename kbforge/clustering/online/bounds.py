@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.online.pool import Scores
+from kbforge.clustering.online.pool import PutativeScores
 from kbforge.clustering.state import State
 from kbforge.contracts import IntArray
 
@@ -41,7 +41,7 @@ class Bounds:
         """The fragment may join these clusters, ascending, and no others."""
         return cls(slots, _FREE, {})
 
-    def within(self, state: State, scores: Scores) -> Scores:
+    def within(self, state: State, scores: PutativeScores) -> PutativeScores:
         """The scores of the clusters that are not barred."""
         barred = self.barred
         if not barred:
@@ -58,4 +58,4 @@ class Bounds:
             of = self.of_slot
             left = [slot for slot in slots.tolist() if of.get(slot, _FREE).isdisjoint(barred)]
             slots = np.array(left, dtype=np.int64)
-        return Scores(scores.log_predictive, slots)
+        return PutativeScores(scores.log_predictive, slots)

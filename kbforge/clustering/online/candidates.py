@@ -23,9 +23,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray, Led
+from kbforge.contracts import CandidateIndex, Cluster, Fragment, IntArray, KeyFamilies
 
-Source: TypeAlias = Callable[[Sequence[int]], Mapping[int, Led]]
+Source: TypeAlias = Callable[[Sequence[int]], Mapping[int, KeyFamilies]]
 """Where some keys lead; those that lead nowhere are left out."""
 
 InHeaviest: TypeAlias = Callable[[IntArray], NDArray[np.bool_]]
@@ -175,21 +175,24 @@ class Candidates:
         if self._changed is not None:
             self._changed.update(leads)
 
-    def contents(self) -> dict[int, Led]:
+    def contents(self) -> dict[int, KeyFamilies]:
         """Where all known keys lead that lead anywhere."""
         return self._led(self._families)
 
-    def changed(self) -> dict[int, Led]:
+    def changed(self) -> dict[int, KeyFamilies]:
         """Where keys lead that may lead elsewhere than when this was last asked."""
         led = self._led(self._families if self._changed is None else self._changed)
         self._changed = set()
         return led
 
-    def _led(self, keys: Iterable[int]) -> dict[int, Led]:
+    def _led(self, keys: Iterable[int]) -> dict[int, KeyFamilies]:
         families = self._families
-        return {key: Led(tuple(families.get(key, ())), key in self._closed) for key in sorted(keys)}
+        return {
+            key: KeyFamilies(tuple(families.get(key, ())), key in self._closed)
+            for key in sorted(keys)
+        }
 
-    def take_up(self, led: Mapping[int, Led]) -> None:
+    def take_up(self, led: Mapping[int, KeyFamilies]) -> None:
         """Keys of which nothing was known lead there."""
         for key, known in led.items():
             self._families[key] = list(known.families)

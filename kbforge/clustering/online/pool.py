@@ -58,7 +58,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class PutativeScores:
     """What the likelihood says of the new fragment's joining clusters.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbforge.clustering.online.pool import Pool, Scores, distinct, joined
+from kbforge.clustering.online.pool import Pool, PutativeScores, distinct, joined
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
@@ -21,7 +21,7 @@ _LEADERS = 8
 _SLACK = 1e-9
 
 
-def propose_joins(state: State, scores: Scores, limit: int | None) -> Pool:
+def propose_joins(state: State, scores: PutativeScores, limit: int | None) -> Pool:
     """The heaviest non-singleton putative particles, in canonical order.
 
     Args:

@@ -15,7 +15,7 @@ import numpy as np
 from kbforge.clustering.online.bounds import Bounds
 from kbforge.clustering.online.candidates import Candidates, KeyLookup
 from kbforge.clustering.online.lineage import Lineage
-from kbforge.clustering.online.pool import Scores
+from kbforge.clustering.online.pool import PutativeScores
 from kbforge.clustering.online.renumbered import CompactTable
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import (
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
     """
 
     fragment: Fragment
-    scores: Scores
+    scores: PutativeScores
     live: LiveClusters | None = None
     observation: Observation = None
     reached: KeyLookup | None = None
@@ -126,7 +126,7 @@ class Table:
         observation = live.encode(x)
         if self.candidates is None and only is None:
             predictive = live.log_predictive(observation, state.n_slots)
-            scores = Scores(predictive)
+            scores = PutativeScores(predictive)
             scores = scores if bounds is None else bounds.within(state, scores)
             return Reading(x, scores, live, observation)
         reached = None
@@ -135,12 +135,12 @@ class Table:
         slots = reached.slots if only is None and reached is not None else only
         assert slots is not None
         if bounds is not None:
-            slots = bounds.within(state, Scores(_NOTHING, slots)).slots
+            slots = bounds.within(state, PutativeScores(_NOTHING, slots)).slots
             assert slots is not None
         if len(self._by_slot) < state.n_slots:
             self._by_slot = np.zeros(2 * state.n_slots)
         self._by_slot[slots] = live.log_predictive_of(observation, slots)
-        return Reading(x, Scores(self._by_slot, slots), live, observation, reached)
+        return Reading(x, PutativeScores(self._by_slot, slots), live, observation, reached)
 
     def extend(self, reading: Reading, new: NewClusters) -> None:
         """These clusters hold the fragment."""

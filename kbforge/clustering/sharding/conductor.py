@@ -26,9 +26,9 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import (
     Handover,
-    Report,
     Route,
     Shard,
+    ShardReport,
     ShardState,
     require_shardable,
 )
@@ -108,7 +108,7 @@ class OrderResult:
 
     """
 
-    reports: tuple[Report, ...]
+    reports: tuple[ShardReport, ...]
     refused: Refusal | None = None
     evaluations: int = 0
     saved: ShardState | None = None
@@ -170,8 +170,8 @@ class ShardWorker:
             parcel,
         )
 
-    def _added(self, adds: Sequence[NewFragment]) -> list[Report]:
-        reports: list[Report] = []
+    def _added(self, adds: Sequence[NewFragment]) -> list[ShardReport]:
+        reports: list[ShardReport] = []
         for number, fragment, closed in adds:
             if self._refused is not None:
                 break
@@ -281,7 +281,7 @@ class Conductor:
         self._fragments: list[Fragment] = []  # by number, for who goes on from what was saved
         self._where: deque[int] = deque()  # the workers of the pending fragments
         self._heard = 0
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, ShardReport] = {}
         self._refused: Refusal | None = None
         self._in_vain = 0
         self.letters = self.losses = 0

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kbforge.clustering.sharding.shard import Report, Route, Transfer
+from kbforge.clustering.sharding.shard import Route, ShardReport, Transfer
 from kbforge.errors import UsageError
 
 _BUSY = 1.25
@@ -135,7 +135,7 @@ class Router:
         closed = tuple(key for key in keys if key in self._closed)
         return Route(number, shard, moves, closed)
 
-    def hear(self, report: Report) -> None:
+    def hear(self, report: ShardReport) -> None:
         """Take note of what the first pending fragment did."""
         number = report.fragment
         assert number == next(iter(self._pending)), (
@@ -159,7 +159,7 @@ class Router:
                 led = self._led.setdefault(key, [])
                 led += [family for family in report.led if family not in led]
 
-    def _rename(self, number: int, report: Report) -> None:
+    def _rename(self, number: int, report: ShardReport) -> None:
         """What is pending may look at what has taken the place of what it might have looked at."""
         shard = self._at[number]
         after = [name for name, _ in report.after]

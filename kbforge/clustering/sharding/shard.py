@@ -29,11 +29,19 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.revise.homes import FragmentHomes
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray, Led, Page, Problem
+from kbforge.contracts import (
+    CandidateIndex,
+    FloatArray,
+    Fragment,
+    IntArray,
+    KeyFamilies,
+    Page,
+    Problem,
+)
 from kbforge.errors import LikelihoodError, UsageError, quoted
 
 
-class Report(NamedTuple):
+class ShardReport(NamedTuple):
     """What taking in one fragment did, as far as the router must know.
 
     Attributes:
@@ -98,7 +106,7 @@ class Handover:
 
     pages: tuple[Page, ...]
     fragments: Mapping[int, Fragment]
-    led: Mapping[int, Led]
+    led: Mapping[int, KeyFamilies]
 
 
 class ShardCandidates(Candidates):
@@ -124,7 +132,7 @@ class ShardCandidates(Candidates):
         super().release(slots)
         self.give(family for family in families if family not in self._live)
 
-    def give(self, families: Iterable[int]) -> dict[int, Led]:
+    def give(self, families: Iterable[int]) -> dict[int, KeyFamilies]:
         """Forget what leads to these families, and say what did."""
         gone: dict[int, list[int]] = {}
         for family in families:
@@ -137,10 +145,11 @@ class ShardCandidates(Candidates):
             else:
                 del self._families[key]
         return {
-            key: Led(tuple(sorted(lost)), key in self._closed) for key, lost in sorted(gone.items())
+            key: KeyFamilies(tuple(sorted(lost)), key in self._closed)
+            for key, lost in sorted(gone.items())
         }
 
-    def receive(self, led: Mapping[int, Led]) -> None:
+    def receive(self, led: Mapping[int, KeyFamilies]) -> None:
         """These keys lead to these families, too."""
         for key, known in led.items():
             self._families.setdefault(key, []).extend(known.families)
@@ -228,7 +237,7 @@ def unpack_pages(packed: PackedPages) -> tuple[Page, ...]:
     )
 
 
-def pack_led(led: Mapping[int, Led]) -> PackedKeys:
+def pack_led(led: Mapping[int, KeyFamilies]) -> PackedKeys:
     """Where keys lead, in arrays."""
     return PackedKeys(
         _ints(led),
@@ -238,11 +247,11 @@ def pack_led(led: Mapping[int, Led]) -> PackedKeys:
     )
 
 
-def unpack_led(packed: PackedKeys) -> dict[int, Led]:
+def unpack_led(packed: PackedKeys) -> dict[int, KeyFamilies]:
     """Where keys lead, again."""
     ends, families = _ends(packed.counts).tolist(), packed.families.tolist()
     return {
-        key: Led(tuple(families[ends[k] : ends[k + 1]]), closed)
+        key: KeyFamilies(tuple(families[ends[k] : ends[k + 1]]), closed)
         for k, (key, closed) in enumerate(
             zip(packed.keys.tolist(), packed.closed.tolist(), strict=True)
         )
@@ -359,7 +368,7 @@ class Shard:
         """Sets that it has scored."""
         return self._core.model.evaluations
 
-    def add(self, number: int, x: Fragment, closed: Iterable[int]) -> Report:
+    def add(self, number: int, x: Fragment, closed: Iterable[int]) -> ShardReport:
         """Take in a fragment; all that its step may look at is here.
 
         Args:
@@ -380,7 +389,7 @@ class Shard:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
         info = core.commit(plan)
         assert plan.reading.reached is not None
-        return Report(
+        return ShardReport(
             number,
             info.before,
             tuple((name, self._families(name)) for name in info.after),

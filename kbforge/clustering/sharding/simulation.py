@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.router import KeyCounts, Router
-from kbforge.clustering.sharding.shard import Report, Shard
+from kbforge.clustering.sharding.shard import Shard, ShardReport
 from kbforge.contracts import Fragment, Problem
 
-Step: TypeAlias = tuple[Sequence[int], Report]
+Step: TypeAlias = tuple[Sequence[int], ShardReport]
 """A fragment's keys, and what taking it in did."""
 
 
@@ -34,7 +34,7 @@ def simulate(steps: Iterable[Step], families: int, shards: int, ahead: int) -> K
         ahead: how many fragments are pending, at most.
 
     """
-    router, waiting = Router(shards, families), list[Report]()
+    router, waiting = Router(shards, families), list[ShardReport]()
     for keys, report in steps:
         if len(waiting) == ahead:
             router.hear(waiting.pop(0))
@@ -90,4 +90,4 @@ def steps_in_groups(
                 led.setdefault(key, set()).add(name)
         before = (name,) if name in begun else ()
         begun.add(name)
-        yield of_one, Report(number, before, ((name, (name,)),), (name,), found)
+        yield of_one, ShardReport(number, before, ((name, (name,)),), (name,), found)

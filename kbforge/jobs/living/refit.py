@@ -23,7 +23,7 @@ from kbforge.contracts import (
     Cluster,
     FloatArray,
     Fragment,
-    Led,
+    KeyFamilies,
     Likelihood,
     Page,
     Session,
@@ -306,12 +306,12 @@ class _KeyFamilies:
                 led = self._families.setdefault(key, {})
                 led[cluster[0]] = led.get(cluster[0], False) or cell in heaviest
 
-    def found(self) -> dict[int, Led]:
+    def found(self) -> dict[int, KeyFamilies]:
         """All keys."""
         if self._index is None:
             return {}
         most = self._index.families
         return {
-            key: Led(tuple(sorted(led)), sum(led.values()) > most)
+            key: KeyFamilies(tuple(sorted(led)), sum(led.values()) > most)
             for key, led in self._families.items()
         }
