@@ -98,7 +98,8 @@ def _shown(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, dict):
-        return f"an object of {quoted(', '.join(map(str, value)), 60) or 'nothing'}"
+        keys = quoted(", ".join(map(str, value)), 60)
+        return f"an object of {keys}" if keys else "an empty object"
     if isinstance(value, list):
         return "a list"
     return f'"{quoted(value, 40)}"' if isinstance(value, str) else quoted(value, 40).lower()

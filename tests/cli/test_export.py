@@ -124,7 +124,8 @@ def test_a_bad_line_leaves_no_file(program, files, tmp_path):
     good = (tmp_path / "kb.jsonl").read_bytes()
     ran = program("export", "-", "-o", "out.jsonl", stdin=good + b"{}\n")
     assert ran.code == 1
-    assert ran.err.startswith("kbforge: standard input:3: id: expected an entity")
+    expected = "an entity, as kbforge cluster writes"
+    assert ran.err == f"kbforge: standard input:3: expected {expected}, got an empty object\n"
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -241,7 +241,7 @@ def test_a_map_needs_entities_whose_fragments_all_have_labels(program, test, tmp
     half.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     ran = program("calibrate", half, *JOB, *CONFIDENCE, tmp_path / "m.toml", "--test-on", test)
     assert ran.code == 1
-    assert "every entity found has a fragment without a label" in ran.err
+    assert "every entity has a fragment without a label" in ran.err
     assert not (tmp_path / "m.toml").exists()
 
 

@@ -81,7 +81,7 @@ WRONG = [
     (("vector",), [], "vector: expected a non-empty list"),
     (("vector",), ["1"], 'vector: expected finite numbers, got "1"'),
     (("vector",), None, "vector: expected a non-empty list, got null"),
-    (("alternatives",), {}, "alternatives: expected a list, got an object of nothing"),
+    (("alternatives",), {}, "alternatives: expected a list, got an empty object"),
     (("alternatives", 0), {"p": 1}, "alternatives: expected objects .*, got an object of p"),
     (("alternatives", 0, "probability"), 2, "alternatives.probability: expected a probability"),
     (("alternatives", 0, "groups"), [[]], "alternatives.groups: expected a non-empty list"),
