@@ -211,7 +211,7 @@ def recall_of_steps(
         session.add(fragments[session.n_fragments : start])
         beside, n_clusters = unindexed(kernel, session, problem, rules)
         for x in fragments[start:end]:
-            slots = session._run.look_up(problem.index.keys_of([x])[1])
+            slots = session._run.look_up(session.n_fragments, problem.index.keys_of([x])[1])
             assert slots is not None, "all is here"
             begin = time.process_time()
             (info,) = beside.add([x])

@@ -23,7 +23,7 @@ from tests.people import write_people
 from tests.program import Run
 from tests.registry.distributions import kbforge
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 # three clusterers, two orders of 60 points: a second of work
 SMALL = ("gauss", "--quick", "--set", "suite.points=60", "--shuffles", "2", "--methods")

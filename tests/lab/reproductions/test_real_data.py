@@ -192,7 +192,7 @@ def test_the_log_posterior_of_the_map_is_the_clusterers_own(name: str, option: s
 # The soak takes in records by each way, and says what memory grows by.
 
 
-SOAK = Path(__file__).parents[2] / "examples" / "reproductions" / "soak.py"
+SOAK = Path(__file__).parents[3] / "examples" / "reproductions" / "soak.py"
 
 
 @pytest.mark.skipif(kernel_library() is None, reason="the engine's way is the kernel's")

@@ -85,7 +85,7 @@ def test_an_interrupted_run_has_what_there_was(
 ) -> None:
     """By a clock that moves as far at every look, since the machine's own depends on its load."""
     clock = itertools.count(0.0, seconds)
-    monkeypatch.setattr("kbforge.clustering.batch.budget.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("kbforge.clustering.batch.run.time.monotonic", lambda: next(clock))
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:
