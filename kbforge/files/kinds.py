@@ -33,7 +33,7 @@ _MAGIC = {
 }
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """A kind of file.
 
     Attributes:
@@ -54,47 +54,51 @@ class Kind(NamedTuple):
         return f"{self.name} ({self.use.format(path=shown, stem=stem)})"
 
 
-KINDS: Mapping[str, Kind] = {
-    "store": Kind("a store", "kbforge show {path} reads it"),
-    "sqlite": Kind("an SQLite database that is not a store"),
-    "entities": Kind("a knowledge base", "kbforge show {path} reads it"),
-    "fragments": Kind("fragments", "kbforge cluster {path} -o kb.jsonl makes a knowledge base"),
-    "answers": Kind("answers about pairs", "kbforge cluster FRAGMENTS --answers {path} reads them"),
-    "quarantine": Kind("records that kbforge load set aside"),
-    "changes": Kind("changes, as kbforge changes writes"),
-    "table": Kind("a table", "kbforge load csv {path} -o {stem}.jsonl makes fragments of it"),
-    "parquet": Kind(
+KINDS: Mapping[str, FileKind] = {
+    "store": FileKind("a store", "kbforge show {path} reads it"),
+    "sqlite": FileKind("an SQLite database that is not a store"),
+    "entities": FileKind("a knowledge base", "kbforge show {path} reads it"),
+    "fragments": FileKind("fragments", "kbforge cluster {path} -o kb.jsonl makes a knowledge base"),
+    "answers": FileKind(
+        "answers about pairs", "kbforge cluster FRAGMENTS --answers {path} reads them"
+    ),
+    "quarantine": FileKind("records that kbforge load set aside"),
+    "changes": FileKind("changes, as kbforge changes writes"),
+    "table": FileKind("a table", "kbforge load csv {path} -o {stem}.jsonl makes fragments of it"),
+    "parquet": FileKind(
         "a Parquet table", "kbforge load parquet {path} -o {stem}.jsonl makes fragments of it"
     ),
-    "spreadsheet": Kind(
+    "spreadsheet": FileKind(
         "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl makes fragments of it"
     ),
-    "calibration": Kind(
+    "calibration": FileKind(
         "a calibration file", "kbforge cluster FRAGMENTS --calibration {path} reads it"
     ),
-    "confidence": Kind(
+    "confidence": FileKind(
         "a confidence map", "kbforge cluster FRAGMENTS --confidence-map {path} reads it"
     ),
-    "pipeline": Kind("a pipeline", "kbforge run {path} runs it"),
-    "policy": Kind("a policy of golden records", "kbforge export KB --policy {path} reads it"),
-    "model": Kind("a model", "kbforge cluster FRAGMENTS --likelihood {path} reads it"),
-    "folder": Kind("a folder"),
-    "array": Kind("one JSON array", "jq -c '.[]' {path} writes its objects one a line"),
-    "object": Kind("one JSON object over several lines", "jq -c . {path} writes it on one line"),
-    "objects": Kind(
+    "pipeline": FileKind("a pipeline", "kbforge run {path} runs it"),
+    "policy": FileKind("a policy of golden records", "kbforge export KB --policy {path} reads it"),
+    "model": FileKind("a model", "kbforge cluster FRAGMENTS --likelihood {path} reads it"),
+    "folder": FileKind("a folder"),
+    "array": FileKind("one JSON array", "jq -c '.[]' {path} writes its objects one a line"),
+    "object": FileKind(
+        "one JSON object over several lines", "jq -c . {path} writes it on one line"
+    ),
+    "objects": FileKind(
         "JSON objects that are not fragments",
         "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of them",
     ),
-    "toml": Kind("another TOML file"),
-    "empty": Kind("an empty file"),
-    "utf-16": Kind("UTF-16 text", "iconv -f UTF-16 -t UTF-8 {path} writes UTF-8"),
-    "utf-16-le": Kind("UTF-16 text", "iconv -f UTF-16LE -t UTF-8 {path} writes UTF-8"),
-    "utf-16-be": Kind("UTF-16 text", "iconv -f UTF-16BE -t UTF-8 {path} writes UTF-8"),
-    "zip": Kind("a zip file"),
-    "pdf": Kind("a PDF"),
-    "picture": Kind("a picture"),
-    "text": Kind("plain text"),
-    "binary": Kind("a binary file"),
+    "toml": FileKind("another TOML file"),
+    "empty": FileKind("an empty file"),
+    "utf-16": FileKind("UTF-16 text", "iconv -f UTF-16 -t UTF-8 {path} writes UTF-8"),
+    "utf-16-le": FileKind("UTF-16 text", "iconv -f UTF-16LE -t UTF-8 {path} writes UTF-8"),
+    "utf-16-be": FileKind("UTF-16 text", "iconv -f UTF-16BE -t UTF-8 {path} writes UTF-8"),
+    "zip": FileKind("a zip file"),
+    "pdf": FileKind("a PDF"),
+    "picture": FileKind("a picture"),
+    "text": FileKind("plain text"),
+    "binary": FileKind("a binary file"),
 }
 
 
