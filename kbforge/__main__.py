@@ -6,8 +6,12 @@ at once. `kbforge.cli.main` handles signals from then on.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
+import sys
+from typing import NoReturn
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -19,9 +23,28 @@ def main() -> None:
         # what the program was started to ignore, as nohup does with SIGHUP, stays ignored
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, _end)
+    from kbforge import interrupts
     from kbforge.cli.main import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as ended:
+        if isinstance(ended.code, int) and ended.code in interrupts.EXIT_CODES:
+            _end_interrupted(ended.code)
+        raise
+
+
+def _end_interrupted(code: int) -> NoReturn:
+    """Exit without Python's finalization.
+
+    The signal may have interrupted the loading of a compiled module, and finalizing one that is
+    half loaded can crash. All blocks that tidy up have ended.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _end(number: int, frame: object) -> None:
