@@ -107,9 +107,9 @@ def test_a_signal_while_modules_are_loaded_is_a_sentence(
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=people.parent, capture_output=True, text=True
         )
-        # once in some hundred runs the signal falls into a callback of a compiled module or a
-        # finalizer, which loses it or crashes
-        if done.returncode == code:
+        # Known defect: once in some hundred runs the signal falls into a callback of a compiled
+        # module, which crashes, or into a finalizer, which loses it. Only these are tried again.
+        if done.returncode > 0:
             break
     assert done.returncode == code, done.stderr
     # a run that has ended in the meantime has said so
