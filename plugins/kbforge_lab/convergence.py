@@ -31,12 +31,7 @@ LEAST = 4
 
 
 def scale_reduction(chains: Sequence[FloatArray]) -> float:
-    """Split R-hat: 1 if all halves of the chains look alike, far above it if they do not.
-
-    Args:
-        chains: the same quantity of each, of equal length, at least `LEAST`.
-
-    """
+    """Split R-hat: 1 if all halves of the chains look alike, far above it if they do not."""
     halves = _halves(chains)
     within, overall = _variances(halves)
     if within == 0:
@@ -45,12 +40,7 @@ def scale_reduction(chains: Sequence[FloatArray]) -> float:
 
 
 def bulk_effective_size(chains: Sequence[FloatArray]) -> float:
-    """Independent draws that the chains' are worth for means and medians, at least 1.
-
-    Args:
-        chains: the same quantity of each, of equal length, at least `LEAST`.
-
-    """
+    """Independent draws that the chains' are worth for means and medians, at least 1."""
     halves = _halves(chains)
     ranks = rankdata(halves).reshape(halves.shape)
     return effective_size(np.asarray(norm.ppf((ranks - 3 / 8) / (halves.size + 1 / 4))))

@@ -121,7 +121,6 @@ class Subsequence(TextFeature):
         return text
 
     def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
-        """See `kbforge_lab.contracts.feature`."""
         scorer = LCSseq.normalized_distance
         return np.asarray(cdist(one, other, scorer=scorer, dtype=np.float64))
 
@@ -153,7 +152,6 @@ class Years(TextFeature):
         return found[0] if found else ""
 
     def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
-        """See `kbforge_lab.contracts.feature`."""
         rows, columns = np.array(one, dtype=np.float64), np.array(other, dtype=np.float64)
         return np.minimum(np.abs(rows[:, None] - columns) / self._span, 1.0)
 
@@ -182,7 +180,6 @@ class RareWords(TextFeature):
         return " ".join(sorted({*words_of(text)}))
 
     def distances(self, one: Sequence[str], other: Sequence[str]) -> FloatArray:
-        """See `kbforge_lab.contracts.feature`."""
         words = {word for reading in (*one, *other) for word in reading.split(" ")}
         number = {word: i for i, word in enumerate(sorted(words))}
         weights = np.array([self._weight(word) for word in number])

@@ -72,17 +72,9 @@ class HeldClusters(ABC):
     def predict(self, x: int, slots: IntArray, n_slots: int) -> tuple[FloatArray, float]:
         """What the likelihood says of a fragment; reads only.
 
-        Args:
-            x: the fragment's number.
-            slots: of the clusters that are held, ascending.
-            n_slots: how many slots are numbered.
-
         Returns:
             L(C + x) - L(C) by slot, nats, shape [n_slots], unspecified of slots not asked for; and
             L({x}).
-
-        Raises:
-            LikelihoodError: as `Likelihood.log_marginal`.
 
         """
 
@@ -170,12 +162,6 @@ _FEW = 8
 class Replicas:
     """R replicas. A replica's clusters have places 0, 1, ... in the order in which they came.
 
-    Args:
-        n_fragments: how many there will be.
-        replicas: R.
-        log_alpha: of the prior.
-        rng: of all draws.
-
     Attributes:
         placed: how many fragments have been.
         n_slots: how many slots are numbered.
@@ -210,13 +196,6 @@ class Replicas:
         Args:
             predictive: L(C + x) - L(C) by slot, nats, shape [n_slots]; of held ones not NaN.
             alone: L({x}), nats.
-
-        Returns:
-            The parents of the clusters made (-1 is none), their slots, and the slots of those that
-            no replica holds any more.
-
-        Raises:
-            ValueError: no replica has a possible place; nothing has changed.
 
         """
         n, width = len(self._count), int(self._count.max(initial=0))
@@ -353,13 +332,7 @@ def run_replicas(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Draw R groupings of the fragments, in their order.
-
-    Raises:
-        LikelihoodError: NaN, or a fragment has no possible place; the message names it.
-        UsageError: the problem has constraints.
-
-    """
+    """Draw R groupings of the fragments, in their order."""
 
     def begun() -> _ReplicaRun:
         return _ReplicaRun(fragments, problem, rules, rng)
@@ -384,13 +357,7 @@ class _ReplicaRun:
         self._replicas = Replicas(len(fragments), rules.replicas, self._prior.log_alpha, rng)
 
     def until_done(self, watch: Watch) -> Ending:
-        """Take in all fragments.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: the callback has had enough.
-
-        """
+        """Take in all fragments."""
         for x in range(len(self._fragments)):
             try:
                 self._take_in(x)

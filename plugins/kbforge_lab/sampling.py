@@ -45,20 +45,7 @@ def sample_confusable(
     max_fragments: int = 50,
     seed: int = 0,
 ) -> list[Split]:
-    """Draw splits of confusable entities from labelled fragments, which are held in memory.
-
-    Args:
-        fragments: those without a label are passed over.
-        entities: how many entities each split holds, at least 2.
-        splits: the splits' names.
-        max_fragments: most fragments of an entity; a larger one is sampled uniformly.
-        seed: same fragments and seed, same splits.
-
-    Raises:
-        UsageError: options that cannot be met by any input.
-        KBForgeError: no labels, or too few confusable entities.
-
-    """
+    """Draw splits of confusable entities from labelled fragments, which are held in memory."""
     _check(entities, splits, max_fragments)
     rng = random.Random(seed)
     by_entity: dict[str, list[Fragment]] = {}
@@ -74,12 +61,7 @@ def sample_confusable(
 
 
 def write_splits(splits: Sequence[Split], folder: Path) -> None:
-    """Write `<split>.jsonl` for each split and `groups.json` ({split: [[entity, ...], ...]}).
-
-    Raises:
-        KBForgeError: the folder cannot be made or written.
-
-    """
+    """Write `<split>.jsonl` for each split and `groups.json` ({split: [[entity, ...], ...]})."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

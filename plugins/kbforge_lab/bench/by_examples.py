@@ -19,12 +19,7 @@ from kbforge_lab.bench.runs import Run
 
 
 def by_examples(run: Run) -> Row:
-    """Do one run of a task with examples.
-
-    Raises:
-        KBForgeError: as the grouper.
-
-    """
+    """Do one run of a task with examples."""
     grouper = run.method.grouper
     assert grouper is not None
     fragments = run.fragments()

@@ -93,14 +93,7 @@ class Planned:
 
 
 def prepare(suite_name: str, settings: BenchSettings) -> Planned:
-    """Find out what there is to do.
-
-    Raises:
-        KBForgeError: an unknown suite, option, task or method, missing data, or a task whose name
-            cannot name a file.
-        UsageError: figures are wanted and matplotlib is missing.
-
-    """
+    """Find out what there is to do."""
     suite: Suite = registry.create("suites", suite_name, settings.options)
     plan = suite.plan(settings.quick)
     if settings.figures and plan.of_clusterers:
@@ -124,14 +117,7 @@ def _require_names(suite: str, plan: Plan) -> None:
 def bench(
     planned: Planned, folder: Path, settings: BenchSettings, on_run: OnRun | None = None
 ) -> Benched:
-    """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes.
-
-    Raises:
-        KBForgeError: the folder cannot be written, is written to by another bench, holds something
-            else, or nothing where a report is all that is wanted; or no process can be started.
-        Stopped: Ctrl-C.
-
-    """
+    """Do the runs that the folder lacks, and write FOLDER/report.md with all that it quotes."""
     with contextlib.nullcontext() if settings.report_only else alone_in(folder):
         return _bench(planned, folder, settings, on_run)
 

@@ -38,13 +38,7 @@ class Outcome:
 
 
 def perform(run: Run) -> Outcome:
-    """Do one run.
-
-    Raises:
-        KBForgeError: as `kbforge.fit.prepare.prepare`, or the likelihood failed on a fragment.
-        BadRecord: the clusterer returned figures that are none.
-
-    """
+    """Do one run."""
     if run.task.likelihood is None:
         row = by_examples(run) if run.method.grouper is not None else measured(run)
         require_readable(row)

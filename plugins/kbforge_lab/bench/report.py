@@ -100,12 +100,7 @@ def write_report(
     raced: Sequence[Reached],
     folder: Path,
 ) -> None:
-    """Write the page; `about` is the paragraph on how the bench was run, `raced` of a race.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-
-    """
+    """Write the page; `about` is the paragraph on how the bench was run, `raced` of a race."""
     parts = [f"# Bench: {suite}", about]
     if plan.of_ways:
         parts += _overview_parts(plan, lines)
@@ -145,12 +140,7 @@ def _pairs_part(task: Task, plan: Plan, lines: Sequence[Line]) -> str:
 
 
 def write_table(plan: Plan, lines: Sequence[Line], folder: Path) -> None:
-    """Write all figures of a comparison of whole ways to a grouping as CSV.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-
-    """
+    """Write all figures of a comparison of whole ways to a grouping as CSV."""
     with open_output(str(folder / TABLE)) as out:
         out.write(long_table(plan, lines).encode())
 

@@ -180,12 +180,7 @@ class TraceRow(_Identity):
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Keep other benches from writing to a folder, which is made; a killed one holds nothing.
-
-    Raises:
-        KBForgeError: one is, or the folder cannot be made or written.
-
-    """
+    """Keep other benches from writing to a folder, which is made; a killed one holds nothing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(folder / LOCK, "wb"):
@@ -206,17 +201,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 class Results:
-    """The folder's rows, in memory and on disk.
-
-    Args:
-        folder: made if it is not there, unless `repair` is False.
-        repair: drop what a killed bench left half done; False changes nothing in the folder,
-            which another bench may be writing to.
-
-    Raises:
-        KBForgeError: the folder cannot be made or written, or a file is not ours.
-
-    """
+    """The folder's rows, in memory and on disk."""
 
     def __init__(self, folder: Path, repair: bool = True) -> None:
         self._folder = folder
@@ -263,12 +248,7 @@ class Results:
 
 
 def require_readable(row: Row | TraceRow) -> None:
-    """Refuse what would not be read again as it is: a stranger's clusterer may return anything.
-
-    Raises:
-        BadRecord: a figure that is none, by name.
-
-    """
+    """Refuse what would not be read again as it is: a stranger's clusterer may return anything."""
     if not row.log_posterior < math.inf:  # JSON has no word for it, nor for -inf, which may be
         raise BadRecord(_RESULT, "a number or -inf", str(row.log_posterior), "log_posterior")
     _checked(orjson.loads(_line(row)), _types(type(row)), _RESULT)

@@ -140,12 +140,7 @@ class Selection:
 
 
 def narrowed(plan: Plan, selection: Selection) -> Plan:
-    """The plan with the selection's tasks alone.
-
-    Raises:
-        UsageError: a name that no task of the plan has.
-
-    """
+    """The plan with the selection's tasks alone."""
     if selection.tasks is None:
         return plan
     names = _chosen("task", [task.name for task in plan.tasks], selection.tasks)
@@ -179,12 +174,7 @@ def _spelled(name: str) -> str:
 
 
 def select(plan: Plan, selection: Selection) -> tuple[list[Method], list[str]]:
-    """The methods that will run, the table's first, and notes on those that cannot.
-
-    Raises:
-        UsageError: a name that no method of the plan has.
-
-    """
+    """The methods that will run, the table's first, and notes on those that cannot."""
     everything = [*plan.methods, *(plan.sweeps if selection.sweeps else ())]
     if selection.methods is not None:
         names = _chosen("method", [method.name for method in everything], selection.methods)

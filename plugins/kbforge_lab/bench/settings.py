@@ -64,15 +64,7 @@ def _arguments(settings: BenchSettings) -> Iterator[str]:
 
 
 def described(suite: str, folder: Path, settings: BenchSettings, budgets: Collection[float]) -> str:
-    """Version, plan, options of the suite, time budget and command, as a paragraph.
-
-    Args:
-        suite: its name.
-        folder: where the results are.
-        settings: the options.
-        budgets: the most seconds of each run.
-
-    """
+    """Version, plan, options of the suite, time budget and command, as a paragraph."""
     options = ", ".join(f"{name} = {value}" for name, value in settings.options.items())
     least, most = min(budgets, default=0.0), max(budgets, default=0.0)
     budget = f"{most:g}" if least == most else f"{least:g} to {most:g}"

@@ -40,12 +40,7 @@ from kbforge_lab.bench.runs import Run
 
 
 def measured(run: Run) -> Row:
-    """Do one run of a task without a likelihood.
-
-    Raises:
-        KBForgeError: as `kbforge.fit.prepare.prepare`, or the likelihood failed on a fragment.
-
-    """
+    """Do one run of a task without a likelihood."""
     fragments = run.fragments()
     gold = [str(fragment.label) for fragment in fragments]
     begin = Clocks.now()
@@ -95,16 +90,7 @@ class _Found:
 def _best(
     run: Run, prepared: Fit, fragments: Sequence[Fragment], gold: Sequence[str], until: float
 ) -> _Found:
-    """The grouping, or of those at all alphas of the method the one of the best F1.
-
-    Args:
-        run: which alphas and which seed.
-        prepared: fitted to the fragments.
-        fragments: in this run's order.
-        gold: their labels.
-        until: what the clock on the wall must not show; what is found then is the best until then.
-
-    """
+    """The grouping, or of those at all alphas of the method the one of the best F1."""
     best: _Found | None = None
     for alpha in run.method.alphas or (prepared.alpha,):
         problem = replace(prepared.problem, alpha=alpha)

@@ -44,10 +44,6 @@ def perform_all(runs: Sequence[Run], workers: int) -> Generator[Outcome | Failur
     """What comes of each run, as it comes; with one worker, in the order of the runs.
 
     A run that fails, or whose process dies, hurts no other.
-
-    Raises:
-        KBForgeError: no process can be started.
-
     """
     waiting = deque(runs)
     crew = [_Worker() for _ in range(min(workers, len(runs)))]

@@ -12,16 +12,7 @@ from kbforge_lab.likelihoods.supervised import Supervised
 
 
 def model_of(problem: Problem, clusterer: str) -> Supervised:
-    """The trained model.
-
-    Args:
-        problem: what to cluster by.
-        clusterer: how the error calls it.
-
-    Raises:
-        UsageError: the likelihood is no such model.
-
-    """
+    """The trained model."""
     likelihood = without_model(problem).likelihood
     if not isinstance(likelihood, Supervised):
         called = type(likelihood).__name__.lstrip("_").lower()

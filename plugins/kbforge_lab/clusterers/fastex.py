@@ -94,7 +94,6 @@ class FastEx(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         start = mixture_start(self._start, fragments, self._rules.components, rng)
         return run_fastex(fragments, problem, self._rules, self._ends, start, rng, on_step)
 

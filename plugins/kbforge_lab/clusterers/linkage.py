@@ -43,7 +43,6 @@ class Linkage(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`; it draws nothing."""
         likelihood = model_of(problem, "linkage")
         terms = log_terms_of(likelihood, fragments, problem.alpha)
         begun = partial(_LinkageRun, likelihood, fragments, terms)

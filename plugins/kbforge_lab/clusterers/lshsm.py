@@ -54,7 +54,6 @@ class LshSm(SplitMerge):
         self._standardised, self._as_published = standardised, as_published
 
     def splitting(self, ground: KernelInput) -> OppositeKernel:
-        """See `SplitMerge`."""
         features = features_of(ground.fragments, ground.likelihood, self._standardised)
         rotation = Rotation(
             lambda seed: SignTables(sides_of(features, seed, self._tables, self._rows)),

@@ -37,6 +37,5 @@ class MinSmPublished(MinSm):
         )
 
     def splitting(self, ground: KernelInput) -> PublishedAlike:
-        """See `SplitMerge`."""
         features = self.features(ground)
         return PublishedAlike(ground.clusters, self.tables(features), features, self._moves)

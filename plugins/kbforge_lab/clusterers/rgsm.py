@@ -37,6 +37,5 @@ class Rgsm(SplitMerge):
         self._scans = scans
 
     def splitting(self, ground: KernelInput) -> RestrictedGibbsKernel:
-        """See `SplitMerge`."""
         two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
         return RestrictedGibbsKernel(ground.clusters, two, self._scans, self._moves)

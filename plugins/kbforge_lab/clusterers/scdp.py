@@ -85,7 +85,6 @@ class Scdp(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         likelihood = model_of(problem, "scdp")
         runs: list[ScdpRun] = []
 

@@ -16,6 +16,5 @@ class Sdds(SplitMerge):
     """
 
     def splitting(self, ground: KernelInput) -> LikelihoodGuidedKernel:
-        """See `SplitMerge`."""
         two = two_clusters(ground.likelihood, ground.fragments, ground.clusters)
         return LikelihoodGuidedKernel(ground.clusters, ground.model, two, self._moves)

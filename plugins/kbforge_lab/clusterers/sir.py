@@ -51,5 +51,4 @@ class Sir(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         return run_replicas(fragments, problem, self._rules, rng, on_step)

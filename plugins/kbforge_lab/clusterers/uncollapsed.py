@@ -63,7 +63,6 @@ class Uncollapsed(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
         start = mixture_start(self._start, fragments, self._components, rng)
         assert start is not None
         return run_uncollapsed(

@@ -60,17 +60,7 @@ PROTOTYPES: dict[str, Prototype] = {
 
 
 class CompiledSampler:
-    """As `reference.Sampler`, which says what the methods do.
-
-    Args:
-        kernel: the library.
-        family: the fragments' model; its clusters are kept in the kernel.
-        prior: of the groupings.
-        delta: see `hashes.error_term`.
-        tries: proposals a step.
-        workers: threads; the moves are the same for any number.
-
-    """
+    """As `reference.Sampler`, which says what the methods do."""
 
     def __init__(
         self,

@@ -42,10 +42,6 @@ _REMEMBERED, _RAREST = 64, 32
 class Counts:
     """The fragments, and the counts of the clusters by slot.
 
-    Args:
-        data: the fragments.
-        taylor: which theta*.
-
     Attributes:
         n: how many fragments there are.
         rows: coordinates of phi(x).

@@ -148,9 +148,7 @@ class Hashed:
 
         Args:
             x: hash of phi(x), shape [words].
-            norm: |phi(x)|.
             lengths: see `Counts`, shape [H].
-            cosines: by distance, see `hashes.cosines`.
 
         """
         bound = (norm * cosines)[distances(x, self.hashes)] * self.norms

@@ -41,13 +41,7 @@ RANDOM = "random"
 def family_of(
     likelihood: Likelihood, fragments: Sequence[Fragment], taylor: Taylor
 ) -> Counts | Points:
-    """The likelihood as a family that is known here.
-
-    Raises:
-        UsageError: it is none of them.
-        LikelihoodError: a fragment lacks what the likelihood reads.
-
-    """
+    """The likelihood as a family that is known here."""
     told = None
     if isinstance(likelihood, ConjugateLikelihood):
         told = likelihood.exponential_family(fragments)
@@ -65,11 +59,6 @@ def family_of(
 
 class MixtureRun(ABC):
     """A chain over groupings, its visits, and how far it has come.
-
-    Args:
-        family: the fragments.
-        prior: of the groupings.
-        ends: when to stop.
 
     Attributes:
         placed: how many fragments are in a cluster; all of them, once the start is over.
@@ -172,15 +161,7 @@ class MixtureRun(ABC):
 def mixture_start(
     start: str, fragments: Sequence[Fragment], components: int | None, rng: np.random.Generator
 ) -> list[Cluster] | None:
-    """As `chain_start`, and for `random` a component drawn evenly for every fragment.
-
-    Args:
-        start: what to start from.
-        fragments: what is clustered.
-        components: K; None is a Dirichlet process, from which no component can be drawn.
-        rng: of the draws.
-
-    """
+    """As `chain_start`, and for `random` a component drawn evenly for every fragment."""
     if start != RANDOM:
         return chain_start(start, fragments)
     assert components is not None
@@ -188,11 +169,6 @@ def mixture_start(
 
 
 def require_components(start: Sequence[Cluster], components: int | None) -> None:
-    """Refuse a start that has more clusters than there are components.
-
-    Raises:
-        UsageError: it has.
-
-    """
+    """Refuse a start that has more clusters than there are components."""
     if components is not None and len(start) > components:
         raise UsageError(f"start: {len(start):,} clusters are more than {components:,} components")

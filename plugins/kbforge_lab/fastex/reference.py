@@ -59,12 +59,6 @@ class Proposed(NamedTuple):
 class Sampler:
     """Fragments, clusters by slot, and q.
 
-    Args:
-        family: the fragments' model.
-        prior: of the groupings.
-        delta: see `hashes.error_term`.
-        tries: proposals a step.
-
     Attributes:
         slot_of: the cluster of each fragment, -1 of one that is in none, shape [n].
         sizes: by slot.

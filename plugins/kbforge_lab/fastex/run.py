@@ -83,24 +83,7 @@ def run_fastex(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments.
-
-    Args:
-        fragments: what is clustered.
-        problem: by what; the likelihood is of an exponential family.
-        rules: what is done.
-        ends: when to stop.
-        start: a partition; None puts each fragment, in the order given, where the posterior given
-            those before it draws it, of the likeliest clusters by q and a new one.
-        rng: of all draws.
-        on_step: see `kbforge.contracts.clusterer`.
-
-    Raises:
-        UsageError: the likelihood is of no family that is known, the problem has constraints, or
-            the start has more clusters than there are components.
-        LikelihoodError: a fragment lacks what the likelihood reads.
-
-    """
+    """Sample groupings of the fragments."""
 
     def begun() -> FastExRun:
         if start is not None:

@@ -191,23 +191,7 @@ def run_uncollapsed(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> Posterior:
-    """Sample groupings of the fragments.
-
-    Args:
-        fragments: what is clustered.
-        problem: by what; the likelihood is of an exponential family.
-        components: K.
-        ends: when to stop.
-        start: a partition into at most K clusters.
-        rng: of all draws.
-        on_step: see `kbforge.contracts.clusterer`.
-
-    Raises:
-        UsageError: the likelihood is of no family that is known, the problem has constraints, or
-            the start has more clusters than there are components.
-        LikelihoodError: a fragment lacks what the likelihood reads.
-
-    """
+    """Sample groupings of the fragments."""
 
     def begun() -> UncollapsedRun:
         require_components(start, components)

@@ -67,21 +67,11 @@ class Diffusion(Likelihood):
 
     @classmethod
     def from_bundle(cls, path: Path, steps: int = 12, probes: int = 0, cache_mb: int = 64) -> Self:
-        """Load what `kbforge lab train-diffusion` wrote; the options are the constructor's.
-
-        Raises:
-            ModelError: the bundle is damaged or of another kind, with what differs.
-
-        """
+        """Load what `kbforge lab train-diffusion` wrote; the options are the constructor's."""
         return cls(str(path), steps, probes, cache_mb)
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C) of every cluster, in nats, shape [len(clusters)].
-
-        Raises:
-            LikelihoodError: a fragment has no vector, or not one of two numbers.
-
-        """
+        """L(C) of every cluster, in nats, shape [len(clusters)]."""
         points = [_points(cluster) for cluster in clusters]
         keys = [one.tobytes() for one in points]
         sets = {key: one for key, one in zip(keys, points, strict=True) if key}

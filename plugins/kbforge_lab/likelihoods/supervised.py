@@ -55,17 +55,7 @@ class Supervised(AdditiveLikelihood):
 
     @classmethod
     def from_bundle(cls, path: Path, model: str | None = None) -> Self:
-        """Load what `kbforge lab train-supervised` wrote.
-
-        Args:
-            path: the bundle's folder.
-            model: names none beside it.
-
-        Raises:
-            ModelError: the bundle is damaged or not of this kind.
-            UsageError: two models are named.
-
-        """
+        """Load what `kbforge lab train-supervised` wrote."""
         if model is not None:
             raise UsageError("--likelihood FOLDER and --set likelihood.model name two models")
         return cls(str(path))
@@ -91,16 +81,7 @@ class Supervised(AdditiveLikelihood):
         return self._trained.settings
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Embed the fragments, together with the labelled ones.
-
-        Returns:
-            One sentence for the user.
-
-        Raises:
-            UsageError: there are too many, or none has anything to compare.
-            LikelihoodError: a fragment lacks the vector that the model reads.
-
-        """
+        """Embed the fragments, together with the labelled ones."""
         trained = self._trained
         if len(fragments) > MOST_FRAGMENTS:
             raise UsageError(
@@ -128,23 +109,16 @@ class Supervised(AdditiveLikelihood):
         )
 
     def vectors(self, fragments: Sequence[Fragment]) -> Scaled:
-        """Labelled vectors and those of the fragments, on one scale.
-
-        Raises:
-            LikelihoodError: a fragment is none of those that this was fitted to.
-
-        """
+        """Labelled vectors and those of the fragments, on one scale."""
         rows = [self._row_of(fragment) for fragment in fragments]
         data = self._fitted(fragments[0])
         return Scaled(data.train, data.labels, data.test[rows], data.within)
 
     def statistics(self, fragment: Fragment) -> FloatArray:
-        """See `models.supervised.scatter`."""
         row = self._row_of(fragment)
         return self._scatter.statistics_of(self._fitted(fragment).test[row])
 
     def log_marginal_of(self, sums: FloatArray) -> FloatArray:
-        """See `kbforge.contracts.additive`."""
         return self._scatter.log_marginal_of(sums)
 
     def _row_of(self, fragment: Fragment) -> int:

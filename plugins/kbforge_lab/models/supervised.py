@@ -103,13 +103,7 @@ class Compared:
     feature: str
 
     def made(self) -> Feature:
-        """The feature, still to be fitted.
-
-        Raises:
-            PluginError: there is no such feature.
-            UsageError: it does not read an attribute.
-
-        """
+        """The feature, still to be fitted."""
         made: Feature = registry.create("features", self.feature, {"attribute": self.attribute})
         return made
 
@@ -135,13 +129,7 @@ def usual(fragments: Sequence[Fragment]) -> tuple[Compared, ...]:
 
 
 def named(texts: Sequence[str], fragments: Sequence[Fragment]) -> tuple[Compared, ...]:
-    """What the texts ATTRIBUTE=FEATURE,FEATURE say.
-
-    Raises:
-        UsageError: a text that is none, twice the same, or an attribute that no fragment has.
-        PluginError: there is no such feature.
-
-    """
+    """What the texts ATTRIBUTE=FEATURE,FEATURE say."""
     known = {name for fragment in fragments for name in fragment.properties}
     found: list[Compared] = []
     for text in texts:
@@ -176,18 +164,7 @@ Readings = tuple[tuple[str | None, ...], tuple[float, ...] | None]
 
 
 class Columns:
-    """The features of some fragments, embedded together.
-
-    Args:
-        fragments: all, at least two.
-        compared: by what; may be empty if all fragments have vectors.
-        dimensions: of each feature, at most.
-        vectors: whether vectors are read, too.
-
-    Raises:
-        LikelihoodError: a fragment lacks a vector, or has another length than the first.
-
-    """
+    """The features of some fragments, embedded together."""
 
     def __init__(
         self,
@@ -281,12 +258,7 @@ def _by_landmarks(
 
 
 def require_readable(compared: Sequence[Compared], fragments: Sequence[Fragment]) -> None:
-    """Refuse fragments of which nothing can be compared.
-
-    Raises:
-        UsageError: there are neither features nor vectors.
-
-    """
+    """Refuse fragments of which nothing can be compared."""
     if not compared and any(fragment.vector is None for fragment in fragments):
         raise UsageError("the fragments have neither properties to compare nor vectors")
 
@@ -369,7 +341,6 @@ class Scatter(AdditiveLikelihood):
         self._variance = variance
 
     def statistics(self, fragment: Fragment) -> FloatArray:
-        """See `statistics_of`."""
         return self.statistics_of(np.array(fragment.vector))
 
     def statistics_of(self, x: FloatArray) -> FloatArray:
@@ -377,7 +348,6 @@ class Scatter(AdditiveLikelihood):
         return np.concatenate([[1.0, (np.square(x) / self._variance).sum()], x])
 
     def log_marginal_of(self, sums: FloatArray) -> FloatArray:
-        """See `kbforge.contracts.additive`."""
         w = self._variance
         n, squares, total = sums[:, :1], sums[:, 1], sums[:, 2:]
         known = n[:, 0] * np.log(2 * np.pi * w).sum() + np.log1p(n / w).sum(axis=1)
@@ -532,16 +502,7 @@ def files_of(trained: Trained) -> dict[str, bytes]:
 
 
 def from_bundle(bundle: Bundle, where: str) -> Trained:
-    """The model of a verified bundle.
-
-    Args:
-        bundle: its files.
-        where: what errors call it.
-
-    Raises:
-        ModelError: it is not of this kind, or a file is not as it should be.
-
-    """
+    """The model of a verified bundle."""
     bundle.require_of(PLUGIN, where)
     for name in bundle.files:
         if name not in (SETTINGS, REFERENCES, CARD, CALIBRATION_FILE, IN_BUNDLE):

@@ -41,11 +41,6 @@ class Recorder:
     An online method's frames are of how many fragments it has seen. An offline one's are of
     rounds: how many there will be nobody knows, so whenever there are `count` frames every second
     one goes, and from then on every second round is passed over.
-
-    Args:
-        fragments: what is clustered, in order.
-        count: how many frames, at least 2.
-
     """
 
     def __init__(self, fragments: Sequence[Fragment], count: int) -> None:
@@ -134,13 +129,7 @@ _BAND = 4
 
 @look()
 def write_animation(fragments: Sequence[Fragment], frames: Sequence[Frame], path: str) -> None:
-    """Write the frames as a GIF that repeats for ever.
-
-    Raises:
-        KBForgeError: the file cannot be written.
-        UsageError: the name does not end in .gif.
-
-    """
+    """Write the frames as a GIF that repeats for ever."""
     require_gif(path)
     points = points_of(fragments)
     width, height = np.maximum(_INCHES * shape(points), _SHORTEST).tolist()

@@ -25,8 +25,6 @@ class Colours:
 
     Args:
         points: what is grouped, shape [n, 2].
-        of_the_first: whether each grouping is compared with the first; otherwise it is with the
-            one before.
 
     """
 
@@ -63,9 +61,7 @@ def _fill(
     """Replace each -1 by the colour whose nearest cluster is farthest; an unused one before all.
 
     Args:
-        numbers: of colours.
         centres: of the same clusters, shape [k, 2].
-        others: the number and the centre of each cluster of the other grouping.
 
     """
     nearest = np.full((len(centres), len(PALETTE)), np.inf)

@@ -48,12 +48,7 @@ class Scene:
 
 
 def points_of(fragments: Sequence[Fragment]) -> FloatArray:
-    """The fragments' vectors, shape [n, 2].
-
-    Raises:
-        UsageError: there are none, or one is not of two numbers; names the fragment.
-
-    """
+    """The fragments' vectors, shape [n, 2]."""
     if not fragments:
         raise UsageError("there are no fragments to draw")
     for fragment in fragments:
@@ -68,12 +63,7 @@ def points_of(fragments: Sequence[Fragment]) -> FloatArray:
 
 
 def scene_of_kb(entities: Iterable[Entity], fragments: Sequence[Fragment]) -> Scene:
-    """The best grouping, as a knowledge base keeps it.
-
-    Raises:
-        UsageError: the knowledge base is not of these fragments.
-
-    """
+    """The best grouping, as a knowledge base keeps it."""
     points = points_of(fragments)
     index = {fragment.id: i for i, fragment in enumerate(fragments)}
     clusters: list[Cluster] = []

@@ -23,16 +23,7 @@ _LEAST = 0.02
 def warmed_up(
     model: Scdp, data: References, state: State, sweeps: int, rng: np.random.Generator
 ) -> State:
-    """A state to start a chain from.
-
-    Args:
-        model: any.
-        data: all references.
-        state: any of them.
-        sweeps: how many, none for the state as it is.
-        rng: of all draws.
-
-    """
+    """A state to start a chain from."""
     for share in np.geomspace(_LEAST, 1.0, sweeps):
         state = sweep(replace(model, power=model.power * float(share)), data, state, rng)
     return state

@@ -81,12 +81,7 @@ class ScdpRun:
     """Chains, their visits, and how far they have come.
 
     Args:
-        model: any.
-        data: all references.
         grouping: where every chain starts, as of `start`, shape [m].
-        rules: how long.
-        log_terms: what clusters of the references to be grouped contribute to the log posterior.
-        rng: of all draws; each chain has its own.
 
     Attributes:
         visits: what was recorded, by sweep and then by chain.
@@ -111,13 +106,7 @@ class ScdpRun:
         self.visits: list[Visit] = []
 
     def until_done(self, watch: Watch) -> Ending:
-        """Move every chain by a round, until all have made their sweeps.
-
-        Raises:
-            OutOfTime: the budget is spent.
-            Interrupted: the callback has had enough.
-
-        """
+        """Move every chain by a round, until all have made their sweeps."""
         for sweep in range(_SWEEPS_A_ROUND, self._rules.sweeps + 1, _SWEEPS_A_ROUND):
             for chain in range(self._rules.chains):
                 self._round(chain, sweep)

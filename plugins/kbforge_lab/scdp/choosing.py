@@ -29,7 +29,6 @@ def hidden_in_turn(
     Args:
         train: shape [n, F].
         labels: the publications of `train`, shape [n].
-        count: how many to hide at a time, neighbours in the order of the labels.
 
     """
     known = np.unique(labels)
@@ -52,12 +51,8 @@ def scored(
     in earnest: the adjusted Rand index does not.
 
     Args:
-        models: those to choose from.
         train: shape [n, F].
         labels: the publications of `train`, shape [n].
-        count: how many to hide at a time, fewer than there are.
-        trial: a chain of a model.
-        score: of a grouping.
 
     """
     found = np.zeros(len(models))

@@ -41,10 +41,7 @@ class GammaPrior:
         """alpha, given its present value.
 
         Args:
-            alpha: the present one, > 0.
             sizes: n_m of the groups that are not empty, shape [M], M at least 1.
-            clusters: k_m, from 1 to n_m.
-            rng: of the draws.
 
         """
         rate = self.rate - np.log(rng.beta(alpha + 1, sizes)).sum()

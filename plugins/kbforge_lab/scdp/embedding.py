@@ -33,14 +33,10 @@ def embedding(distances: FloatArray, dimensions: int) -> FloatArray:
 
     Args:
         distances: symmetric, not negative, 0 between a reference and itself, shape [n, n].
-        dimensions: from 1 to n; columns beyond what the distances span are 0.
 
     Returns:
         Shape [n, dimensions], the columns in order of falling variance, each with its largest
         entry positive.
-
-    Raises:
-        UsageError: the distances are none, or there are too many dimensions.
 
     """
     _require_distances(distances)

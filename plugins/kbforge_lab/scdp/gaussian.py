@@ -46,15 +46,7 @@ def sums(values: FloatArray, cluster: IntArray, clusters: int) -> FloatArray:
 def draw_means(
     values: FloatArray, precisions: FloatArray, variance: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Draws given sums over a publication's references; shapes [..., F].
-
-    Args:
-        values: the sum of t r.
-        precisions: the sum of t.
-        variance: sigma.
-        rng: of the draws.
-
-    """
+    """Draws given sums over a publication's references; shapes [..., F]."""
     total = precisions + 1 / variance
     return np.asarray(values / total + rng.standard_normal(total.shape) / np.sqrt(total))
 
@@ -66,15 +58,7 @@ def draw_types(
     power: float,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Draws given sums over a type's references; shapes [..., F].
-
-    Args:
-        squares: the sum of (r - p)^2.
-        counts: how many references.
-        prior: of the types.
-        rng: of the draws.
-
-    """
+    """Draws given sums over a type's references; shapes [..., F]."""
     shapes, rates = prior.shape + power * counts / 2, prior.rate + power * squares / 2
     drawn = rng.gamma(shapes, size=squares.shape) / rates
     return np.maximum(drawn, np.finfo(np.float64).tiny)
@@ -87,8 +71,6 @@ class MeansOpening:
         references: r, shape [rows, F].
         types: of each, shape [rows, F].
         held_types: every type, shape [L, F].
-        variance: sigma.
-        separation: of the means, None for none.
 
     """
 
@@ -152,8 +134,6 @@ class TypesOpening:
     Args:
         squares: (r - p)^2 by feature, shape [rows, F].
         means: of all publications, shape [K, F].
-        prior: of types.
-        separation: of the means, None for none.
 
     """
 

@@ -17,14 +17,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def log_joint(model: Scdp, data: References, state: State) -> float:
-    """Nats, at the state's concentrations; of model 2 with a and b as its means have them.
-
-    Args:
-        model: any.
-        data: all references.
-        state: of a chain.
-
-    """
+    """Nats, at the state's concentrations; of model 2 with a and b as its means have them."""
     prior = type_prior(model, state.means)
     total = _normal(state.means, np.full(1, 1 / model.variance))
     total += model.power * _normal(

@@ -56,11 +56,6 @@ def references(
         train: shape [n, features].
         labels: the publications of `train`, any whole numbers, shape [n].
         test: shape [m, features].
-        groups: of `train`, any whole numbers; labels of different groups are different
-            publications, even if they are equal. One group if left out.
-
-    Raises:
-        UsageError: the shapes do not agree, a value is not finite, or nothing is to be grouped.
 
     """
     if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:

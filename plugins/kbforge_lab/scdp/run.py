@@ -43,18 +43,7 @@ class Trace:
 def run(
     model: Scdp, data: References, state: State, sweeps: int, kept: int, rng: np.random.Generator
 ) -> tuple[State, Trace]:
-    """The last state, and the trace of the second half of the sweeps.
-
-    Args:
-        model: any.
-        data: all references.
-        state: the first.
-        sweeps: how many, at least 2.
-        kept: how many sweeps of the second half to remember, at least 1, evenly spread from the
-            last one on.
-        rng: of all draws.
-
-    """
+    """The last state, and the trace of the second half of the sweeps."""
     remembered = np.unique(np.linspace(sweeps - 1, sweeps // 2, kept).astype(np.int64)).tolist()
     states: list[State] = []
     for i in range(sweeps):
@@ -82,19 +71,7 @@ def run_several(
     seed: int,
     workers: int = 1,
 ) -> list[tuple[State, Trace]]:
-    """What `run` gives of several chains, which is the same for any number of workers.
-
-    Args:
-        model: any.
-        data: all references.
-        starts: the first state of each chain.
-        sweeps: of each chain, at least 2.
-        kept: see `run`.
-        seed: of all draws; each chain has its own stream of it.
-        workers: processes, which are started anew; with one, the chains run here, in turns. Each
-            process takes as many threads for products of matrices as OMP_NUM_THREADS says.
-
-    """
+    """What `run` gives of several chains, which is the same for any number of workers."""
     streams = np.random.SeedSequence(seed).spawn(len(starts))
     chains = [
         (model, data, start, sweeps, kept, np.random.default_rng(stream))

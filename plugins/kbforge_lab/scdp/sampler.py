@@ -115,7 +115,6 @@ def start(data: References, grouping: IntArray) -> State:
     """One type of precisions 1, and each publication's mean in the middle of its references.
 
     Args:
-        data: all references.
         grouping: clusters 0, 1, ... of those to be grouped, none empty, shape [len(data.test)].
 
     """
@@ -131,16 +130,7 @@ def start(data: References, grouping: IntArray) -> State:
 def sweep(
     model: Scdp, data: References, state: State, rng: np.random.Generator, held: bool = False
 ) -> State:
-    """Every variable once.
-
-    Args:
-        model: any.
-        data: all references.
-        state: before.
-        rng: of all draws.
-        held: whether the publications' references stay as they are, for comparison.
-
-    """
+    """Every variable once."""
     prior = type_prior(model, state.means)
     state = _move_means(model, data, state, rng)
     if model.types is not None:

@@ -72,16 +72,7 @@ class Seats:
 
 
 class Scan:
-    """One scan of all rows, in a random order.
-
-    Args:
-        seats: before; they are not changed.
-        opening: of the same rows.
-        alpha: the concentration.
-        auxiliaries: M.
-        rng: of all draws.
-
-    """
+    """One scan of all rows, in a random order."""
 
     def __init__(
         self,

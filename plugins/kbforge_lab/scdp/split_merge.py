@@ -61,16 +61,7 @@ class Family(Protocol):
 def split_merge(
     seats: Seats, family: Family, alpha: float, proposals: int, rng: np.random.Generator
 ) -> Seats:
-    """Seats after some proposals; clusters with references that do not move are left alone.
-
-    Args:
-        seats: before; they are not changed.
-        family: of the same rows.
-        alpha: the concentration.
-        proposals: how many.
-        rng: of all draws.
-
-    """
+    """Seats after some proposals; clusters with references that do not move are left alone."""
     rows = len(seats.of)
     for _ in range(proposals if rows > 1 else 0):
         first, second = rng.choice(rows, 2, replace=False).tolist()

@@ -37,10 +37,6 @@ def resample_means(
         precisions: the type of each reference, shape [n, F].
         means: present ones, shape [K, F].
         types: every type, shape [L, F].
-        variance: sigma, of the means' base density.
-        separation: None for none.
-        candidates: of the independence sampler, the current value counted.
-        rng: of the draws.
 
     """
     total = power * sums(precisions, publication, len(means))
@@ -75,10 +71,6 @@ def resample_types(
         kind: the type of each reference, shape [n].
         types: present ones, shape [L, F].
         means: every publication's, shape [K, F].
-        prior: of the types.
-        separation: None for none.
-        candidates: of the independence sampler, the current value counted.
-        rng: of the draws.
 
     """
     total = sums(squares, kind, len(types))

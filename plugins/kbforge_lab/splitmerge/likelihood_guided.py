@@ -42,15 +42,7 @@ from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 
 
 class LikelihoodGuidedKernel(SplitMergeKernel):
-    """See the module.
-
-    Args:
-        clusters: of the grouping.
-        model: of the same.
-        two: of the same fragments.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """See the module."""
 
     def __init__(
         self,

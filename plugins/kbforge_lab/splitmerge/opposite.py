@@ -88,14 +88,7 @@ class Looked(NamedTuple):
 
 
 class OppositeKernel(SmartDumb[Looked]):
-    """See the module.
-
-    Args:
-        clusters: of the grouping.
-        tables: the directions to take in turn, L tables of each.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """See the module."""
 
     def __init__(
         self, clusters: SplitMergeGains, tables: Rotation[SignTables], moves: int | None = None

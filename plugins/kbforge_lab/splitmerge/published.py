@@ -42,7 +42,6 @@ class _OfLikelihoods(SplitMergeKernel):
     def splitting(
         self, grouping: Grouping, slot: int, a: IntArray, b: IntArray, log_back_there: float
     ) -> Suggestion:
-        """See `SplitMergeKernel`."""
         prior = self._clusters.prior_of_split(len(a), len(b))
         return super().splitting(grouping, slot, a, b, log_back_there - prior)
 
@@ -53,21 +52,12 @@ class _OfLikelihoods(SplitMergeKernel):
         parts: tuple[IntArray, IntArray],
         log_back_there: float,
     ) -> Suggestion:
-        """See `SplitMergeKernel`."""
         prior = self._clusters.prior_of_split(*map(len, parts))
         return super().merging(grouping, slots, parts, log_back_there + prior)
 
 
 class PublishedAlike(_OfLikelihoods, AlikeKernel):
-    """MinSM as published; its proposals are those of `AlikeKernel`.
-
-    Args:
-        clusters: of the grouping.
-        tables: the hashes to take in turn.
-        features: what was hashed.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """MinSM as published; its proposals are those of `AlikeKernel`."""
 
     def __init__(
         self,
@@ -101,16 +91,7 @@ class PublishedAlike(_OfLikelihoods, AlikeKernel):
 
 
 class PublishedOpposite(_OfLikelihoods, OppositeKernel):
-    """LSHSM as published.
-
-    Args:
-        clusters: of the grouping.
-        tables: the directions to take in turn.
-        features: what was projected.
-        rows: K.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """LSHSM as published."""
 
     def __init__(
         self,

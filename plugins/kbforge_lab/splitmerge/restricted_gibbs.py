@@ -32,15 +32,7 @@ from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 
 
 class RestrictedGibbsKernel(SplitMergeKernel):
-    """See the module.
-
-    Args:
-        clusters: of the grouping.
-        two: of the same fragments.
-        scans: t, scans to the launch state; 0 leaves it to the coins.
-        moves: suggestions of a sweep; None is as many as there are fragments.
-
-    """
+    """See the module."""
 
     def __init__(
         self, clusters: SplitMergeGains, two: TwoClusters, scans: int, moves: int | None = None

@@ -134,12 +134,7 @@ def _difference(a: float, b: float) -> float:
 def dealt(
     two: TwoClusters, fragments: Sequence[int], draws: RandomChoices
 ) -> tuple[float, list[int]]:
-    """Deal out fragments one after another, each by its odds given where the others are.
-
-    Returns:
-        log of the probability of what was chosen, and who is in A.
-
-    """
+    """Deal out fragments one after another, each by its odds given where the others are."""
     log_chosen, in_a = 0.0, []
     for x in fragments:
         log_odds = two.log_odds(x)

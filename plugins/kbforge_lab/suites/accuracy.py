@@ -95,7 +95,6 @@ class Accuracy(Suite):
         self._without = None if without is None else _checked(Path(without))
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         notes: list[str] = []
         if quick:
             made = invented().items()

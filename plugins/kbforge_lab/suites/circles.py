@@ -58,9 +58,6 @@ class Circles:
         reach: centres are uniform in [-reach, reach]^2, > 0.
         noise: s, standard deviation of a point about its place on the rim, >= 0.
 
-    Raises:
-        UsageError: a parameter out of range.
-
     """
 
     radius: float = 0.6
@@ -90,11 +87,6 @@ class Circles:
 
         Args:
             points: x, shape [n, 2].
-            cells: centres a side; as fine as the integrand is only within reach of the first
-                point, which must be on every circle that matters.
-
-        Raises:
-            UsageError: the noise is 0, so that there is no density.
 
         """
         if self.noise == 0:
@@ -144,12 +136,7 @@ SHAPE = Circles(radius=0.6, reach=5.0)
 
 
 def draw_clusters(circles: int, rng: np.random.Generator) -> list[FloatArray]:
-    """The points of each circle, shape [n, 2] each.
-
-    Raises:
-        UsageError: no circle at all.
-
-    """
+    """The points of each circle, shape [n, 2] each."""
     if circles < 1:
         raise UsageError(f"circles: expected at least 1 circle, got {circles}")
     sizes = rng.integers(SIZES[0], SIZES[1] + 1, size=circles)
@@ -227,7 +214,6 @@ class CirclesSuite(Suite):
         )
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         if quick:
             return self._quick()
         task = self._task(self._fragments)

@@ -13,17 +13,7 @@ from kbforge.files.io import called
 
 
 def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
-    """Files of the folder that KBFORGE_DATA names.
-
-    Args:
-        suite: who asks, for the error.
-        names: their paths in that folder.
-        instead: what a user without the data can do, for the error.
-
-    Raises:
-        KBForgeError: the variable is not set, or a file is not there.
-
-    """
+    """Files of the folder that KBFORGE_DATA names."""
     folder = os.environ.get("KBFORGE_DATA")
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     needs = f"suite {suite} reads {listed} in the folder that KBFORGE_DATA names"
@@ -37,16 +27,7 @@ def data_files(suite: str, names: Sequence[str], instead: str) -> list[Path]:
 
 
 def labelled(suite: str, file: str) -> tuple[Fragment, ...]:
-    """The fragments of a file that is compared on.
-
-    Args:
-        suite: who asks, for the error.
-        file: JSON lines.
-
-    Raises:
-        KBForgeError: there is no fragment, or one without a label.
-
-    """
+    """The fragments of a file that is compared on."""
     fragments = tuple(read_fragments(file))
     where = f"suite {suite}: {quoted(called(file), 400)}"
     if not fragments:

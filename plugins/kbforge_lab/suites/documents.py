@@ -119,7 +119,6 @@ class Documents(Suite):
         self._documents, self._clusters, self._seed = documents, clusters, seed
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         n, k = self._documents, self._clusters
         if quick:
             n, k = min(n, _QUICK_DOCUMENTS), min(k, _QUICK_CLUSTERS)

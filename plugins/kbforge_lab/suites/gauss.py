@@ -99,9 +99,6 @@ class GaussianMixture:
         spread: s, in standard deviations of a cluster, >= 0.
         dimensions: D.
 
-    Raises:
-        UsageError: a parameter out of range.
-
     """
 
     points: int = 700
@@ -153,12 +150,8 @@ def separate_gaussians(
     """Points of Gaussians with means and variances of their own, as many of each, in random order.
 
     Args:
-        points: how many.
-        clusters: of how many Gaussians.
-        dimensions: D.
         spread: standard deviation of the means, which are normal around 0; the variances are
             inverse gamma with shape and scale 2.
-        rng: of all draws.
 
     Returns:
         The points [points, D], and the cluster of each [points].
@@ -225,7 +218,6 @@ class Gauss(Suite):
         self._mixture = GaussianMixture(points=points)
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         task = self._published() if self._data == "published" else self._generated()
         methods = (GREEDY, smc(100), split_smc(100), *self._offline)
         if quick:

@@ -75,12 +75,7 @@ from kbforge_lab.scdp.separation import Near
 
 
 def rows_of(fragments: Sequence[Fragment]) -> FloatArray:
-    """The vectors, shape [n, features].
-
-    Raises:
-        KBForgeError: a fragment has none, or one of another length.
-
-    """
+    """The vectors, shape [n, features]."""
     expected = max((len(fragment.vector or ()) for fragment in fragments), default=0)
     for fragment in fragments:
         if not 0 < len(fragment.vector or ()) == expected:
@@ -97,12 +92,7 @@ def labels_of(fragments: Sequence[Fragment]) -> IntArray:
 
 
 def scikit_learn() -> ModuleType:
-    """The package `sklearn`, which comes with an extra.
-
-    Raises:
-        KBForgeError: it is not installed.
-
-    """
+    """The package `sklearn`, which comes with an extra."""
     try:
         import sklearn
     except ImportError as error:
@@ -113,12 +103,7 @@ def scikit_learn() -> ModuleType:
 
 
 def k_means(rows: FloatArray, clusters: int, rng: np.random.Generator) -> list[int]:
-    """A label for each row, from one start.
-
-    Raises:
-        KBForgeError: scikit-learn is not installed.
-
-    """
+    """A label for each row, from one start."""
     scikit_learn()
     from sklearn.cluster import KMeans
 
@@ -132,12 +117,7 @@ Fold: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 def hidden_labels(labels: IntArray, folds: int, rng: np.random.Generator) -> Iterator[Fold]:
-    """Folds that hide about half of the labels each, at least two, and leave at least two.
-
-    Raises:
-        KBForgeError: there are fewer than four.
-
-    """
+    """Folds that hide about half of the labels each, at least two, and leave at least two."""
     known = np.unique(labels)
     if len(known) < 4:
         raise KBForgeError(
@@ -156,7 +136,6 @@ class Coarse:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         return Grouped([[0] * len(fragments)])
 
 
@@ -167,7 +146,6 @@ class Fine:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         return Grouped([range(len(fragments))])
 
 
@@ -178,7 +156,6 @@ class KMeans:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         clusters = int(labels_of(fragments).max()) + 1
         return Grouped([k_means(rows_of(fragments), clusters, np.random.default_rng(seed))])
 
@@ -208,7 +185,6 @@ class Binary:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         scikit_learn()
         rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
@@ -323,7 +299,6 @@ class XingKMeans:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         rng = np.random.default_rng(seed)
         rows, labels = rows_of(examples), labels_of(examples)
         most = self._rounds(rows, labels, rng) if self.stopped else ROUNDS
@@ -375,11 +350,7 @@ def learned(
     """A root of A: rows times it have A's distances, but for their scale; shape [F, F].
 
     Args:
-        within: W.
         apart: the differences of D, shape [pairs, F].
-        full: whether A is.
-        rounds: the search ends after so many.
-        gap: or where g is within this share of the best.
 
     """
     ridge = _RIDGE * max(float(np.trace(within)), _TINY) / len(within)
@@ -449,7 +420,6 @@ class Chain:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         used = len(examples) if self.trained else 0
         data = references(rows_of(examples)[:used], labels_of(examples)[:used], rows_of(fragments))
         rng = np.random.default_rng(seed)
@@ -461,16 +431,7 @@ class Chain:
 def visited(
     model: Scdp, data: References, first: Start, sweeps: int, rng: np.random.Generator
 ) -> Trace:
-    """What a chain visits in the end; a quarter of the sweeps are a warm-up.
-
-    Args:
-        model: any.
-        data: all references.
-        first: where it starts, but not `turns`.
-        sweeps: all in all, at least 4.
-        rng: of all draws.
-
-    """
+    """What a chain visits in the end; a quarter of the sweeps are a warm-up."""
     state = start(data, first_grouping(first, len(data.test), rng))
     state = warmed_up(model, data, state, sweeps // 4, rng)
     return run(model, data, state, sweeps - sweeps // 4, _KEPT, rng)[1]
@@ -511,7 +472,6 @@ class Chosen:
     def group(
         self, examples: Sequence[Fragment], fragments: Sequence[Fragment], seed: int
     ) -> Grouped:
-        """See `kbforge_lab.contracts.suite`."""
         rows, labels = rows_of(examples), labels_of(examples)
         model = _best(self, rows.tobytes(), labels.tobytes(), rows.shape[1])
         return Chain(model, self.first, self.sweeps).group(examples, fragments, seed)

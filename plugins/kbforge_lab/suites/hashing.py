@@ -55,7 +55,6 @@ class Hashing(Suite):
         self._full, self._spread, self._seed = full, spread, seed
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         names = _QUICK if quick else tuple(_POINTS)
         tasks = [self._task(name, _POINTS[name], *_SHAPE) for name in names]
         if self._full and not quick:

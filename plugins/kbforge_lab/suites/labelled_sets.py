@@ -40,12 +40,7 @@ class LabelledSet:
     counted: bool = False
 
     def read(self, folder: Path) -> tuple[Fragment, ...]:
-        """The fragments that have a label.
-
-        Raises:
-            KBForgeError: the file is damaged or not there.
-
-        """
+        """The fragments that have a label."""
         found = [f for f in read_fragments(str(folder / self.file)) if f.label]
         return tuple(found if self.first is None else first_entities(found, self.first))
 

@@ -22,11 +22,6 @@ def name_variants(fragments: Iterable[Fragment], entities: int) -> list[Fragment
 
     Entities with as many names come in the order of how often they are mentioned, then of their
     labels.
-
-    Args:
-        fragments: those without a label do not count.
-        entities: how many.
-
     """
     names: dict[str, Counter[str]] = {}
     for fragment in fragments:

@@ -56,12 +56,7 @@ class Digits:
 
 
 def of_scikit_learn() -> tuple[FloatArray, IntArray]:
-    """The 1,797 digits that come with scikit-learn, shapes [n, 64] and [n].
-
-    Raises:
-        KBForgeError: it is not installed.
-
-    """
+    """The 1,797 digits that come with scikit-learn, shapes [n, 64] and [n]."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -80,12 +75,7 @@ def usps_file() -> Path | None:
 
 
 def of_usps(path: Path) -> tuple[FloatArray, IntArray]:
-    """The 7,291 of its train set, 2 by 2 pixels averaged, shapes [n, 64] and [n].
-
-    Raises:
-        KBForgeError: h5py is not installed, or the file is another one.
-
-    """
+    """The 7,291 of its train set, 2 by 2 pixels averaged, shapes [n, 64] and [n]."""
     try:
         import h5py
     except ImportError as error:
@@ -112,8 +102,6 @@ def drawn(
     Args:
         images: shape [n, pixels].
         target: the digits, shape [n].
-        counts: the least and the most of each digit; how many is drawn evenly.
-        rng: of the draws.
 
     """
     low, high = counts
@@ -180,7 +168,6 @@ class Supervised(Suite):
         self._start = start
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         sweeps = 10 if quick else self._sweeps
         chains = min(2, self._chains) if quick else self._chains
         notes: list[str] = []

@@ -93,7 +93,6 @@ class Text(Suite):
         self._offline = offline(sweeps)
 
     def plan(self, quick: bool = False) -> Plan:
-        """See `kbforge_lab.contracts.suite`."""
         tasks = self._tasks(quick)
         shuffles = 1 if quick else None
         offline = tuple(replace(method, shuffles=shuffles) for method in self._offline)

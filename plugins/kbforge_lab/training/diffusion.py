@@ -91,12 +91,7 @@ class DiffusionRecipe:
 
 
 def read_diffusion_recipe(name_or_path: str) -> DiffusionRecipe:
-    """A recipe that ships, by name, or a file's.
-
-    Raises:
-        UsageError: there is none of that name, or the file is not a recipe.
-
-    """
+    """A recipe that ships, by name, or a file's."""
     table, where = read_table(name_or_path, _FOLDER)
     sections: Mapping[str, type[Any]] = {
         "circles": Circles,
@@ -181,12 +176,7 @@ class SetBatches:
     """The stream of batches.
 
     Args:
-        circles: what clusters are; points lie exactly on the rims, the noise levels blur them.
-        standard: to the model's coordinates.
         shape: says which noise levels there are.
-        sizes: of sets.
-        budget: most points of a batch.
-        seed: of the stream.
 
     """
 
@@ -242,8 +232,6 @@ class DiffusionLoss:
 
     Args:
         shape: of the model.
-        standard: whose scale the density is told in.
-        device: where the model is.
 
     """
 
@@ -278,12 +266,6 @@ def truth(circles: Circles, sizes: Sequence[int], seed: int) -> float:
     """The entropy that the bound cannot fall below, in nats a point, every size counting the same.
 
     An estimate, with a standard error of .025 for 32 sizes of the circles that ship.
-
-    Args:
-        circles: with noise.
-        sizes: of the clusters drawn, some of each.
-        seed: of the draws.
-
     """
     rng = np.random.default_rng((seed, _HELD_OUT))
     drawn = [x for n in sizes for x in circles.points(circles.centres(_OF_EACH, rng), n, rng)]
@@ -323,23 +305,7 @@ def train_diffusion(
     on_step: Callable[[Step], None] | None = None,
     say: Say = lambda sentence: None,
 ) -> TrainedDiffusion:
-    """Train, or go on training, and write the bundle.
-
-    Args:
-        folder: where the bundle goes; one that is there is replaced.
-        recipe: everything else.
-        device: "cpu" or "cuda".
-        checkpoint_seconds: between checkpoints.
-        on_step: called after each step; a token is a point.
-        say: called with sentences for the user, as things happen.
-
-    Raises:
-        KBForgeError: another run's checkpoint is in the way, or the loss became infinite.
-        UsageError: no usable GPU.
-        ModelError: the bundle or a checkpoint cannot be written, or is damaged.
-        KeyboardInterrupt: Ctrl-C; the run's folder has a checkpoint.
-
-    """
+    """Train, or go on training, and write the bundle."""
     require_device(device)
     require_place(folder)
     require_writable(str(folder))

@@ -111,22 +111,7 @@ def train(
     seed: int = 0,
     on_part: OnPart | None = None,
 ) -> TrainedSupervised:
-    """Choose settings on hidden entities, and write the bundle.
-
-    Args:
-        fragments: those without a label are left out.
-        folder: the bundle's.
-        features: texts ATTRIBUTE=FEATURE,FEATURE; none takes the usual ones.
-        most: labelled fragments that are kept at most; whole entities are left out by chance.
-        seed: of folds, chains, and what is left out.
-        on_part: is told how far it is.
-
-    Raises:
-        KBForgeError: too few labelled entities.
-        UsageError: a feature or attribute that is not there, or nothing can be compared.
-        ModelError: the folder is something else.
-
-    """
+    """Choose settings on hidden entities, and write the bundle."""
     require_place(folder)
     labelled = [fragment for fragment in fragments if fragment.label is not None]
     rng = np.random.default_rng(seed)
@@ -163,12 +148,7 @@ def _some(labelled: Sequence[Fragment], most: int, rng: np.random.Generator) -> 
 
 
 def _require_enough(kept: Sequence[Fragment]) -> int:
-    """How many entities there are.
-
-    Raises:
-        KBForgeError: too few.
-
-    """
+    """How many entities there are."""
     sizes = Counter(fragment.label for fragment in kept)
     repeated = sum(size > 1 for size in sizes.values())
     if len(sizes) < FEWEST_ENTITIES or repeated < FEWEST_REPEATED:

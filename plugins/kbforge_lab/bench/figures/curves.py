@@ -220,12 +220,7 @@ _WIDTH, _HEIGHT = 6.5, 4.5
 
 @look()
 def seconds_by_size(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Figure | None:
-    """Seconds from file to result against fragments, both logarithmic.
-
-    Args:
-        curves: by program, (fragments, seconds) above 0.
-
-    """
+    """Seconds from file to result against fragments, both logarithmic."""
     shown = {name: sorted(points) for name, points in curves.items() if points}
     if not shown:
         return None
@@ -255,13 +250,7 @@ _LEAST_SECONDS = 0.01  # a logarithmic axis has no 0
 
 @look()
 def log_posterior_by_seconds(rows: Sequence[Row], table: Sequence[Method]) -> Figure | None:
-    """A line an order of the data, to where the run ended; None where no method tells its way.
-
-    Args:
-        rows: of one task.
-        table: the methods to show.
-
-    """
+    """A line an order of the data, to where the run ended; None where no method tells its way."""
     ways = {row.key: orjson.loads(row.way) for row in rows}
     colours = colours_of(table)
     shown = [row for row in rows if ways[row.key] and row.method in colours]

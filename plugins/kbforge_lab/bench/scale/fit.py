@@ -71,12 +71,7 @@ class Line:
 
 
 def line(xs: Sequence[float], ys: Sequence[float]) -> Line:
-    """The line of least squares.
-
-    Raises:
-        KBForgeError: there are fewer than three points, or all are at one place.
-
-    """
+    """The line of least squares."""
     mean_x, mean_y = _means(xs, ys)
     spread = math.fsum((x - mean_x) ** 2 for x in xs)
     if len(xs) < LEAST_SIZES or not spread:
@@ -126,14 +121,6 @@ def growth(sizes: Sequence[int], costs: Sequence[float]) -> Growth:
 
     A cost that falls a fragment has a fixed part. To believe that it falls for ever would make the
     largest files free. Such a cost is taken to be a fixed part and the same for every fragment.
-
-    Args:
-        sizes: fragments, ascending.
-        costs: of each whole file, above 0.
-
-    Raises:
-        KBForgeError: as `line`.
-
     """
     begin = min(sum(SPAN * size < sizes[-1] for size in sizes), max(len(sizes) - LEAST_SIZES, 0))
     ns, found = sizes[begin:], costs[begin:]

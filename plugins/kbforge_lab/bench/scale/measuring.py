@@ -95,19 +95,7 @@ class Measured:
 def measured(
     file: str, output: str, choices: Choices, shards: Sequence[int], tell: Tell
 ) -> Measured:
-    """Go all the way from a file to a knowledge base.
-
-    Args:
-        file: of fragments.
-        output: the knowledge base to write.
-        choices: of the run.
-        shards: numbers of them to simulate a router for; without an index there is none.
-        tell: is told how far it has come.
-
-    Raises:
-        KBForgeError: as `kbforge.jobs.cluster.cluster`.
-
-    """
+    """Go all the way from a file to a knowledge base."""
     stages = _Stages(tell)
     starting = stages.last.cpu
     fragments = held(read_fragments(file))

@@ -24,18 +24,7 @@ _FIRST_NAMES, _SURNAMES, _TOWNS = 400, 20_000, 500
 
 
 def records(population: int, seed: int = 0, spellings: int | None = None) -> Iterator[Fragment]:
-    """Records without end, each of a person drawn at random, with typos and gaps.
-
-    Args:
-        population: how many people there are.
-        seed: of people and records.
-        spellings: how many wrong ones a value has at most; None is no bound, so that the values
-            of a fixed population are ever more.
-
-    Raises:
-        UsageError: there is nobody.
-
-    """
+    """Records without end, each of a person drawn at random, with typos and gaps."""
     if population < 1:
         raise UsageError(f"people: expected 1 or more, got {population}")
     for number in count():

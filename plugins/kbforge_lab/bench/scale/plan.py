@@ -50,12 +50,7 @@ class Fits:
 
     @classmethod
     def of(cls, sizes: Sequence[Measured]) -> Fits:
-        """Fit what was measured.
-
-        Raises:
-            KBForgeError: there are fewer than three sizes.
-
-        """
+        """Fit what was measured."""
         ns = [one.fragments for one in sizes]
         peaks = [one.peak_mib for one in sizes if one.peak_mib is not None]
         return cls(
@@ -130,14 +125,7 @@ class Needs:
 
 
 def needs(fits: Fits, n: int, wishes: Wishes) -> Needs:
-    """What so many fragments would take.
-
-    Args:
-        fits: of costs.
-        n: N.
-        wishes: what a worker has.
-
-    """
+    """What so many fragments would take."""
     parts = {part: found.total(n) for part, found in fits.time.items()}
     gib = None if fits.memory is None else _memory(fits.memory, n)
     by_memory = None

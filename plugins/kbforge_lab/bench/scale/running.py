@@ -36,16 +36,7 @@ _SECONDS_TO_DIE = 10.0
 
 
 def sizes_of(total: int | None, named: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Which sizes to measure, ascending.
-
-    Args:
-        total: fragments that there are; None is without end.
-        named: by the user, if any.
-
-    Raises:
-        UsageError: fewer than three different ones, or more than there are.
-
-    """
+    """Which sizes to measure, ascending."""
     if named is not None:
         sizes = tuple(sorted(set(named)))
         if sizes[0] < 1 or len(sizes) < 3:
@@ -68,12 +59,7 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def count_fragments(file: str) -> int:
-    """Lines of a file that are not empty.
-
-    Raises:
-        KBForgeError: it cannot be read, or is standard input, which can be read only once.
-
-    """
+    """Lines of a file that are not empty."""
     if file == "-":
         raise UsageError("bench scale reads a file more than once; expected its name, got -")
     return sum(bool(line.strip()) for _, line in read_lines(file))
@@ -88,22 +74,7 @@ def measure_all(
     environment: Mapping[str, str] | None = None,
     shards: Sequence[int] = (),
 ) -> Iterator[Measured]:
-    """The costs of growing parts of a file, the smallest first.
-
-    Args:
-        file: of fragments; None makes some up.
-        sizes: ascending, none more than the file has.
-        choices: of the run.
-        draw: the first fragments, or random ones in the order of the file. Every part has all
-            fragments of the smaller ones.
-        on_part: is told how far a size has come.
-        environment: variables of the processes beside those of this one.
-        shards: numbers of them to simulate a router for, on the largest part.
-
-    Raises:
-        KBForgeError: the file is bad, or a run failed; the sentence says at which size.
-
-    """
+    """The costs of growing parts of a file, the smallest first."""
     with TemporaryDirectory(prefix="kbforge-scale-") as name:
         folder = Path(name)
         write_parts(file, sizes, draw, choices.seed, folder)

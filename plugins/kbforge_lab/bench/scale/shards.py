@@ -52,15 +52,7 @@ def routed(
     posterior: Posterior,
     shards: Sequence[int],
 ) -> list[Routed]:
-    """The costs of each number of shards.
-
-    Args:
-        fragments: of the run, in order.
-        index: fitted.
-        posterior: of the run.
-        shards: how many, each above 0.
-
-    """
+    """The costs of each number of shards."""
     keys = [tuple(index.keys(x)) for x in fragments]
     names = [0] * len(fragments)
     for subproblem in posterior.subproblems:

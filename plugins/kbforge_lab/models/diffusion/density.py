@@ -43,15 +43,7 @@ Flow = Callable[[Tensor, float, int], tuple[Tensor, Tensor]]
 
 
 class SetDensity:
-    """Log densities of sets of points.
-
-    Args:
-        model: what is evaluated; its weights are frozen.
-        steps: of the integration, an even number.
-        probes: directions that estimate the divergence; 0 computes it.
-        batch_points: most points evaluated at once, padding included.
-
-    """
+    """Log densities of sets of points."""
 
     def __init__(self, model: SetDiffusion, steps: int, probes: int, batch_points: int) -> None:
         self._denoiser = model.denoiser.requires_grad_(False)
@@ -196,8 +188,6 @@ def log_gaussian(y: Tensor, real: Tensor, spread: float, between: float) -> Tens
     Args:
         y: shape [K, N, 2].
         real: which points are not padding, shape [K, N].
-        spread: variance about the centre, in each dimension.
-        between: variance of the centre.
 
     """
     inside = real[..., None].to(y.dtype)

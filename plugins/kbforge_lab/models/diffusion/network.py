@@ -86,8 +86,6 @@ class SetDenoiser(nn.Module):
 
         Args:
             own: y, the points asked about, shape [K, N, 2].
-            others: y again, as the points see each other; another tensor only while the
-                divergence is taken.
             log_s: logarithms of the noise levels, shape [K].
             real: which points are not padding, shape [K, N].
 

@@ -65,16 +65,7 @@ def to_bundle(model: SetDiffusion, data: Mapping[str, Any], files: Mapping[str, 
 
 
 def from_bundle(bundle: Bundle, where: str) -> SetDiffusion:
-    """The model of a bundle.
-
-    Args:
-        bundle: its hashes are already verified.
-        where: how to call it in errors.
-
-    Raises:
-        ModelError: with what differs.
-
-    """
+    """The model of a bundle."""
     bundle.require_of(PLUGIN, where)
     if WEIGHTS not in bundle.files:
         raise ModelError(f"{where} has no {WEIGHTS}: it is not a diffusion model")

@@ -109,19 +109,7 @@ class Known:
 
 
 def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
-    """Cluster resampled files and keep their claims.
-
-    Args:
-        root: the folder of all data.
-        claims: where claims are kept.
-        models: `without/FAMILY` below it has the pair model and the judge for a family.
-        count: files of each family.
-        seed: of the resampling.
-
-    Raises:
-        KBForgeError: a file of a family cannot be read.
-
-    """
+    """Cluster resampled files and keep their claims."""
     for family in FAMILIES:
         for file in resampled(root, family, count, seed):
             place = claims / family.name / f"{file.name}.npz"
@@ -183,12 +171,7 @@ def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> d
 
 
 def gathered(claims: Path, kind: str) -> Known:
-    """All claims of a kind that were kept.
-
-    Raises:
-        UsageError: there are none.
-
-    """
+    """All claims of a kind that were kept."""
     parts: list[Known] = []
     for number, (family, path) in enumerate(_kept(claims)):
         with np.load(path) as held:

@@ -120,12 +120,7 @@ FAMILIES = (
 
 
 def family_named(name: str) -> Family:
-    """The family of this name.
-
-    Raises:
-        UsageError: there is none.
-
-    """
+    """The family of this name."""
     for family in FAMILIES:
         if family.name == name:
             return family
@@ -134,18 +129,7 @@ def family_named(name: str) -> Family:
 
 
 def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files drawn from a family; each depends on the family, the seed and its number alone.
-
-    Args:
-        root: the folder of all data.
-        family: the generated one is made, not drawn.
-        count: of files; the family's files take turns.
-        seed: of the draws.
-
-    Raises:
-        KBForgeError: a file of the family cannot be read.
-
-    """
+    """Files drawn from a family; each depends on the family, the seed and its number alone."""
     if not family.files:
         yield from generated(count, seed)
         return
@@ -159,15 +143,7 @@ def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[Lab
 
 
 def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files as of `resampled`, of 700 to 2400 fragments if the family's files have so many.
-
-    Args:
-        root: the folder of all data.
-        family: the generated one has none.
-        count: of files.
-        seed: of the draws.
-
-    """
+    """Files as of `resampled`, of 700 to 2400 fragments if the family's files have so many."""
     for number in range(count if family.files else 0):
         path = family.files[number % len(family.files)]
         rng = random.Random(f"large/{family.name}/{seed}/{number}")
@@ -179,15 +155,7 @@ def large(root: Path, family: Family, count: int, seed: int) -> Iterator[Labelle
 
 
 def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files as of `resampled`, of which some entities are kept: 12 to 120 fragments.
-
-    Args:
-        root: the folder of all data.
-        family: of the files.
-        count: of files.
-        seed: of the draws.
-
-    """
+    """Files as of `resampled`, of which some entities are kept: 12 to 120 fragments."""
     for file in resampled(root, family, count, seed):
         rng = random.Random(f"small/{file.family}/{file.name}")
         size = round(_SMALLEST * (_SMALL / _SMALLEST) ** rng.random())
@@ -204,29 +172,13 @@ def small(root: Path, family: Family, count: int, seed: int) -> Iterator[Labelle
 
 
 def generated(count: int, seed: int) -> Iterator[LabelledFile]:
-    """Made-up people, organisations and products: the family "generated".
-
-    Args:
-        count: of files; the kinds take turns.
-        seed: of the draws.
-
-    """
+    """Made-up people, organisations and products: the family "generated"."""
     for name, fragments in generated_files(count, seed):
         yield LabelledFile(GENERATED, name, fragments)
 
 
 def whole(root: Path, family: Family, most: int | None = None) -> Iterator[LabelledFile]:
-    """A family's files as they are, in their own order and with their own ids.
-
-    Args:
-        root: the folder of all data.
-        family: the generated one has none.
-        most: leave out files that have more fragments; None takes all.
-
-    Raises:
-        KBForgeError: a file of the family cannot be read.
-
-    """
+    """A family's files as they are, in their own order and with their own ids."""
     for path in family.files:
         fragments = tuple(_name_first(f) for f in read_fragments(str(root / path)))
         if most is None or len(fragments) <= most:

@@ -109,13 +109,7 @@ def slip(text: str, rng: random.Random) -> str:
 
 
 def generated_files(count: int, seed: int) -> Iterator[tuple[str, tuple[Fragment, ...]]]:
-    """(name, fragments) of made-up files, people, organisations and products by turns.
-
-    Args:
-        count: of files.
-        seed: of the draws; a file depends on it and on its own number alone.
-
-    """
+    """(name, fragments) of made-up files, people, organisations and products by turns."""
     kinds: tuple[tuple[str, Callable[[random.Random, int], list[_Entity]]], ...] = (
         ("people", _people),
         ("organisations", _organisations),

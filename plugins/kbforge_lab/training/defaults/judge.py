@@ -125,13 +125,7 @@ class Run:
 
 
 def run(file: LabelledFile, pairs: Path | None) -> Run:
-    """Fit the likelihoods that find something to read, and follow their merge paths.
-
-    Args:
-        file: which likelihoods are fitted to.
-        pairs: the pair model to use; None is the one that ships.
-
-    """
+    """Fit the likelihoods that find something to read, and follow their merge paths."""
     fitted: dict[str, ConjugateLikelihood] = {}
     for kind in KINDS:
         if kind == NAMES:
@@ -158,14 +152,7 @@ def run(file: LabelledFile, pairs: Path | None) -> Run:
 
 
 def judged(file: LabelledFile, folder: Path) -> JudgedFile:
-    """A file with its runs and statistics, from disk if they are there.
-
-    Args:
-        file: to judge.
-        folder: keeps runs and statistics. The pair model in its `without/FAMILY` has not seen the
-            file's family; where there is none the folder's own is used, then the one that ships.
-
-    """
+    """A file with its runs and statistics, from disk if they are there."""
     stem = f"{file.family}/{file.name}.npz"
     if not (folder / "runs" / stem).is_file():
         models = [folder / "without" / file.family / MODEL, folder / MODEL]
@@ -233,15 +220,7 @@ def _gold(fragments: Sequence[Fragment]) -> IntArray:
 def judged_files(
     root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
 ) -> list[JudgedFile]:
-    """So many resampled files of every family, some small and large ones, and whole ones, judged.
-
-    Args:
-        root: the folder of all data.
-        out: keeps runs and statistics.
-        count: resampled files a family.
-        on_file: called with each file when it is done.
-
-    """
+    """Judge resampled files of every family, some small and large ones, and whole ones."""
     found = []
     for family in FAMILIES:
         drawn = chain(
@@ -355,12 +334,6 @@ def train_each(
 
     The margin is the one with which files of unseen families fare best, those counted twice that
     end below exact names. The spread is what is left of gains when they are predicted so.
-
-    Args:
-        files: of all families.
-        ships: names of the families that scorers may be trained on.
-        leave_out: leave out these families one by one; none leaves out each.
-
     """
     used = [file for file in files if file.family in ships]
     shipped = train(used)

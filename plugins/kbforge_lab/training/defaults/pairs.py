@@ -130,15 +130,7 @@ def _area(log_odds: FloatArray, targets: FloatArray) -> float:
 
 
 def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Write the models, and give the figures of each family as they are known.
-
-    Args:
-        root: the folder of all data.
-        out: the folder to write into.
-        count: resampled files a family.
-        only: leave out these families one by one; none leaves out each.
-
-    """
+    """Write the models, and give the figures of each family as they are known."""
     found = {family.name: list(_examples(root, family, count)) for family in FAMILIES}
     ships = [family.name for family in FAMILIES if family.ships]
     whole = fitted([found[name] for name in ships])

@@ -33,15 +33,9 @@ def fit_trees(
     """Fit an ensemble; the same input gives the same trees.
 
     Args:
-        features: names of the columns.
         rows: [N, F]; NaN is a missing value.
         targets: [N].
-        parameters: of LightGBM, `objective` and `seed` among them.
-        rounds: of boosting.
         weights: [N], or None for equal ones.
-
-    Raises:
-        UsageError: LightGBM is not installed.
 
     """
     try:
@@ -58,16 +52,7 @@ def fit_trees(
 
 
 def trees_of(booster: lightgbm.Booster, features: Sequence[str]) -> Trees:
-    """The ensemble of a booster.
-
-    Args:
-        booster: regression or two classes, without linear leaves.
-        features: names of its columns.
-
-    Raises:
-        ValueError: a booster that these trees cannot hold (categories, zeros as missing values).
-
-    """
+    """The ensemble of a booster."""
     nodes: list[tuple[int, float, int, int, int]] = []
     leaves: list[float] = []
 
