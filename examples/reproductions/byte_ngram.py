@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar, Serializer
 from kbforge.grammar.skeleton import Edge, compile_skeleton
-from kbforge.grammar.token_table import START, compile_table
+from kbforge.grammar.tokens import START, compile_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

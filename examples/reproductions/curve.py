@@ -31,7 +31,7 @@ from shell import table
 from kbforge.errors import KBForgeError
 from kbforge.fit.choices import Choices
 from kbforge.kernel.library import SWITCH, kernel_status
-from kbforge.pictures.canvas import save
+from kbforge.pictures import save
 from kbforge_lab.bench.figures import seconds_by_size
 from kbforge_lab.bench.scale.running import measure_all, write_parts
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, Likelihood
-from kbforge.serialize.canonical import content_key, serialize
+from kbforge.serialize import content_key, serialize
 
 Floats = NDArray[np.float64]
 

@@ -38,7 +38,7 @@ from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.models import Fit
 from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue, Read
 from kbforge.jobs.cluster import open_live
-from kbforge.pictures.canvas import PALETTE, look, new_figure, save
+from kbforge.pictures import PALETTE, look, new_figure, save
 from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
 
 RANDOM, DOUBT = "random uncertain", "random in doubt"

@@ -110,7 +110,7 @@ def export(
     from kbforge.files.io import require_apart
     from kbforge.jobs.living.views import view_of
     from kbforge.kb import view as views
-    from kbforge.kb.golden import GoldenView, read_policy
+    from kbforge.kb.view import GoldenView, read_policy
     from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":

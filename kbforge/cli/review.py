@@ -343,7 +343,7 @@ def side_by_side(a: Fragment, b: Fragment) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from kbforge.kb.properties import merged_order
+    from kbforge.kb.entities import merged_order
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("", "", quoted(a.id, 40), quoted(b.id, 40)):

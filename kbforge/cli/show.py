@@ -131,9 +131,9 @@ def _show_entities(
 ) -> None:
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.living.views import EntitySelector
-    from kbforge.kb import select
+    from kbforge.kb.read import sources_of
+    from kbforge.kb.show import outsiders
     from kbforge.kb.show import show as print_entities
-    from kbforge.kb.words import outsiders
 
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment exclude each other")
@@ -146,7 +146,7 @@ def _show_entities(
         chosen = [choosing.with_fragment(fragment_id)]
     else:
         chosen = choosing.top(top, ambiguous)
-    sources = {} if fragments is None else select.sources_of(chosen, read_fragments(fragments))
+    sources = {} if fragments is None else sources_of(chosen, read_fragments(fragments))
     if as_json:
         made = choosing.made
         run = {} if made is None else {"made": made.to_json()}
@@ -173,7 +173,7 @@ def _show_similar(
     from kbforge.jobs.living.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
-    from kbforge.pictures.canvas import require_format, require_matplotlib
+    from kbforge.pictures import require_format, require_matplotlib
     from kbforge.store.database import is_store
 
     if tree is not None:
@@ -205,10 +205,9 @@ def _show_similar(
 
 def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, linkage: str) -> None:
     from kbforge.kb.similarity import block_of, leaf_names
-    from kbforge.pictures.canvas import save
-    from kbforge.pictures.tree import MOST, draw_tree
+    from kbforge.pictures import MOST_LEAVES, draw_tree, save
 
-    block = block_of(read, fragment, MOST)
+    block = block_of(read, fragment, MOST_LEAVES)
     names = leaf_names(block)
     entities = [entity.id for entity in block.entities]
     save(draw_tree(names, entities, block.together, linkage), target)

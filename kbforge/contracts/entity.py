@@ -111,7 +111,7 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 class Entity:
     """One entity.
 
-    `name` is for people to read (`kbforge.kb.properties.name_of`), `id` for what refers to it.
+    `name` is for people to read (`kbforge.kb.entities.name_of`), `id` for what refers to it.
     `confidence` is how often entities like this one are exactly right, by a confidence map.
     `reported` is what the map read: the posterior probability of exactly this cluster among its
     subproblem's particles. Where there is no map, `reported` is None and `confidence` is that

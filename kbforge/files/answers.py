@@ -33,9 +33,8 @@ import orjson
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.fragments import mistaken, read_json_lines, stop
-from kbforge.files.io import called
+from kbforge.files.io import called, hold
 from kbforge.files.records import Record
-from kbforge.files.temporary import hold
 
 INFORMATIVE = "informative"
 AUDIT = "audit"

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +23,6 @@ import orjson
 from kbforge.contracts.fragment import Fragment, Shared
 from kbforge.contracts.source import OnBad
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.files.digests import DigestSet
 from kbforge.files.io import called, open_output, read_lines
 from kbforge.files.kinds import KINDS, kind_of
 from kbforge.files.records import json_value
@@ -250,3 +252,47 @@ def remove_quarantine(path: str) -> None:
         record = orjson.loads(file.readline(_LONGEST))
         if isinstance(record, dict) and record.keys() == _KEYS:
             Path(path).unlink()
+
+
+_FIRST_SLOTS = 1 << 12
+
+
+class DigestSet:
+    """Open addressing over an array of 64-bit digests; 0 marks a free slot."""
+
+    def __init__(self) -> None:
+        self._key = os.urandom(16)
+        self._slots = array("Q", bytes(8 * _FIRST_SLOTS))
+        self._members = 0
+
+    def __len__(self) -> int:
+        return self._members
+
+    def add(self, member: bytes) -> bool:
+        """Remember a member; False if it was there before."""
+        digest = blake2b(member, digest_size=8, key=self._key).digest()
+        value = int.from_bytes(digest, "little") or 1
+        if not _insert(self._slots, value):
+            return False
+        self._members += 1
+        if 3 * self._members > 2 * len(self._slots):
+            self._grow()
+        return True
+
+    def _grow(self) -> None:
+        larger = array("Q", bytes(16 * len(self._slots)))
+        for value in self._slots:
+            if value:
+                _insert(larger, value)
+        self._slots = larger
+
+
+def _insert(slots: array[int], value: int) -> bool:
+    mask = len(slots) - 1
+    slot = value & mask
+    while held := slots[slot]:
+        if held == value:
+            return False
+        slot = (slot + 1) & mask
+    slots[slot] = value
+    return True

@@ -28,7 +28,7 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.kb.properties import naming
+from kbforge.kb.entities import naming
 
 NONE = -1
 

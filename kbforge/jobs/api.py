@@ -53,8 +53,7 @@ from kbforge.jobs.living.reviewing import reviewed
 from kbforge.jobs.living.secure import erase
 from kbforge.jobs.living.take_in import OnDuplicate, UpdateResult
 from kbforge.jobs.load import read, source_of
-from kbforge.kb.golden import GoldenView, read_policy
-from kbforge.kb.view import EntitiesView, exporter_for
+from kbforge.kb.view import EntitiesView, GoldenView, exporter_for, read_policy
 from kbforge.kb.view import export as export_view
 from kbforge.kernel.library import use_workers
 from kbforge.registry.options import bind_options

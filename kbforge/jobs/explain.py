@@ -16,9 +16,8 @@ from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained
 from kbforge.jobs.living.frozen import thaw
 from kbforge.jobs.living.views import entities_of
-from kbforge.kb.properties import fragments_of
-from kbforge.kb.read import made_by
-from kbforge.kb.select import with_fragment
+from kbforge.kb.entities import fragments_of
+from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store
 

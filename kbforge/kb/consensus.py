@@ -44,7 +44,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Posterior, Subproblem
-from kbforge.kb.pairs import DIGITS
+from kbforge.kb.similarity import DIGITS
 
 MOST = 2_000
 """Fragments of a subproblem that is searched; the similarity takes 32 MB."""

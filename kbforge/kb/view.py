@@ -1,17 +1,48 @@
-"""Views of a knowledge base in a file or in memory, and their export by a plugin."""
+"""Views of a knowledge base in a file or in memory, golden records, and export by a plugin.
+
+A golden record is an entity with those values alone that a *policy* selects for each attribute:
+
+| rule | selects |
+|---|---|
+| most-stated | the value that most fragments state |
+| longest | the value with the most characters |
+| latest | the value of the fragment with the latest date; without dates, of the last to arrive |
+| preferred | the value that the best source states; sources that are not listed come last |
+| all | all of them |
+
+Among values that a rule does not distinguish, it selects the one that most fragments state, then
+the longest, then the first by code point. A value keeps the fragments that state it.
+
+A policy is the name of a rule, for all attributes, or a TOML file:
+
+    default = "most-stated"
+    sources = ["registry", "gazette"]   # best first; used by `preferred`
+    date = "metadata.updated"           # used by `latest`; or "properties.updated"
+
+    [attributes]
+    name = "longest"
+    born = "preferred"
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import orjson
 
 from kbforge import registry
-from kbforge.contracts import Entity, Exporter, Fragment, View
+from kbforge.contracts import Entity, Exporter, Fragment, Value, View
+from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.fragments import read_fragments, to_line
-from kbforge.kb.properties import fragments_of
+from kbforge.files.io import called, read_small
+from kbforge.files.records import Record, toml_of
+from kbforge.kb.entities import fragments_of
 from kbforge.kb.read import read_entities
 
 JSON_LINES = "jsonl"
@@ -171,3 +202,201 @@ class _Counted(View):
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         return self._view.fragments(entity)
+
+
+ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
+    *("all", "latest", "longest"),
+    *("most-stated", "preferred"),
+)
+_PLACES = ("metadata", "properties")
+_MAX_BYTES = 1 << 20
+_NEVER = float("-inf")
+
+Rank: TypeAlias = Callable[[Value], tuple[Any, ...]]
+"""What a rule sorts values by, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule for each attribute.
+
+    Attributes:
+        default: for attributes that have no rule of their own.
+        attributes: attribute -> rule.
+        sources: the preferred ones, best first.
+        date: where a fragment has its date: "metadata" or "properties", and the name; None goes by
+            the order of arrival. A date is ISO 8601, or a year, or a year and a month.
+
+    """
+
+    default: str = MOST_STATED
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    date: tuple[str, str] | None = None
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that it has."""
+        return {self.default, *self.attributes.values()}
+
+    @property
+    def needs_fragments(self) -> bool:
+        """Whether entities alone do not say enough."""
+        by_date = LATEST in self.rules and self.date is not None and self.date[0] == "metadata"
+        return by_date or PREFERRED in self.rules
+
+
+def read_policy(given: str) -> Policy:
+    """A policy by the name of a rule, or of a TOML file; "-" is standard input.
+
+    Raises:
+        KBForgeError: a file that cannot be read, or is no policy; with file and field.
+
+    """
+    if given == PREFERRED:
+        raise UsageError(
+            "--policy preferred needs sources to prefer; give a TOML file with sources"
+        )
+    if given in RULES:
+        return Policy(given)
+    if given != "-" and not Path(given).exists():
+        raise UsageError(
+            f"--policy: expected a file, or one of {', '.join(RULES)}, got "
+            f'"{quoted(given, 400)}", which is neither'
+        )
+    name = quoted(called(given), 400)
+
+    def wrong(key: str, expected: str, got: str) -> KBForgeError:
+        return KBForgeError(f"{name}: {quoted(key)}: expected {expected}, got {got}")
+
+    content = read_small(given, "a policy", _MAX_BYTES)
+    top = Record(toml_of(content, given, "policy", KBForgeError), wrong).only(
+        "default", "attributes", "sources", "date"
+    )
+    own = top.table("attributes") if "attributes" in top else Record({}, wrong)
+    policy = Policy(
+        top.choice("default", RULES) if "default" in top else MOST_STATED,
+        {attribute: own.choice(attribute, RULES) for attribute in own},
+        top.texts("sources") if "sources" in top else (),
+        _date(top) if "date" in top else None,
+    )
+    if PREFERRED in policy.rules and not policy.sources:
+        raise top.wrong("sources", "the sources that are preferred, best first", None)
+    return policy
+
+
+def _date(top: Record) -> tuple[str, str]:
+    expected = "metadata.NAME or properties.NAME"
+    place, _, name = top.get("date", str, expected).partition(".")
+    if place not in _PLACES or not name:
+        raise top.wrong("date", expected, top.get("date", str))
+    return place, name
+
+
+class GoldenView(View):
+    """A view of the same entities with those values alone that a policy takes.
+
+    Raises:
+        UsageError: the policy goes by what the view does not know of fragments.
+
+    """
+
+    def __init__(self, view: View, policy: Policy) -> None:
+        if policy.needs_fragments and not view.knows_fragments:
+            raise UsageError(
+                "--policy uses sources or metadata, which entities do not have; give the file "
+                "that was clustered as --fragments FILE"
+            )
+        self._view, self._policy = view, policy
+        self._whole: Entity | None = None
+        self.unused = set(policy.attributes)
+        """Attributes with a rule that no entity read so far has."""
+
+    @property
+    def knows_fragments(self) -> bool:
+        return self._view.knows_fragments
+
+    def entities(self) -> Iterator[Entity]:
+        for entity in self._view.entities():
+            self._whole = entity
+            self.unused -= entity.properties.keys()
+            yield golden(entity, self._policy, self.fragments)
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        """As `View`: what they say does not depend on the policy."""
+        whole = self._whole
+        return self._view.fragments(
+            entity if whole is None or whole.id != entity.id else whole  # the one being read
+        )
+
+
+def golden(
+    entity: Entity, policy: Policy, fragments: Callable[[Entity], Sequence[Fragment]]
+) -> Entity:
+    """The entity with the values that a policy takes.
+
+    Args:
+        entity: with all its values.
+        policy: rules.
+        fragments: gives the entity's fragments, in its order; asked only where a rule goes by them.
+
+    """
+    ranks: dict[str, Rank] = {}
+    chosen: dict[str, tuple[Value, ...]] = {}
+    for attribute, values in entity.properties.items():
+        rule = policy.attributes.get(attribute, policy.default)
+        if rule == ALL:
+            chosen[attribute] = tuple(values)
+            continue
+        if rule not in ranks:
+            ranks[rule] = _rank(rule, policy, entity, fragments)
+        chosen[attribute] = tuple(sorted(values, key=ranks[rule])[:1])
+    return replace(entity, properties=chosen)
+
+
+def _rank(
+    rule: str, policy: Policy, entity: Entity, fragments: Callable[[Entity], Sequence[Fragment]]
+) -> Rank:
+    def usual(value: Value) -> tuple[Any, ...]:
+        return (-value.count, -len(value.value), value.value)
+
+    if rule == LONGEST:
+        return lambda value: (-len(value.value), *usual(value))
+    if rule == LATEST:
+        if policy.date is None:
+            when = {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
+        else:
+            when = {f.id: _dated(f, *policy.date) for f in fragments(entity)}
+        return lambda value: (-max(when[f] for f in value.fragments), *usual(value))
+    if rule == PREFERRED:
+        place = {f.id: _place(f.source, policy.sources) for f in fragments(entity)}
+        return lambda value: (min(place[f] for f in value.fragments), *usual(value))
+    return usual
+
+
+def _place(source: str | None, sources: Sequence[str]) -> int:
+    """Where a fragment's source stands among the preferred ones."""
+    for at, preferred in enumerate(sources):
+        if source is not None and is_of_source(source, preferred):
+            return at
+    return len(sources)
+
+
+def _dated(fragment: Fragment, place: str, name: str) -> float:
+    """The latest date of a fragment in seconds since 1970; minus infinity without one."""
+    if place == "properties":
+        texts: Sequence[Any] = fragment.properties.get(name, ())
+    else:
+        texts = [(fragment.metadata or {}).get(name)]
+    return max(map(_seconds, texts), default=_NEVER)
+
+
+def _seconds(text: Any) -> float:
+    if not isinstance(text, str):
+        return _NEVER
+    whole = f"{text}-01-01" if len(text) == 4 else f"{text}-01" if len(text) == 7 else text
+    try:
+        found = datetime.fromisoformat(whole)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return _NEVER

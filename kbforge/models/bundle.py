@@ -37,10 +37,16 @@ from typing import Any
 import orjson
 
 from kbforge.errors import BadRecord, KBForgeError, ModelError, quoted
-from kbforge.files.io import mode_of, open_output, put_in_place, require_writable
+from kbforge.files.io import (
+    mode_of,
+    open_output,
+    put_in_place,
+    require_writable,
+    sweep,
+    temporary_folder,
+)
 from kbforge.files.kinds import what_is
 from kbforge.files.records import Record, json_value
-from kbforge.files.temporary import sweep, temporary_folder
 from kbforge.version import __version__
 
 FORMAT = 1

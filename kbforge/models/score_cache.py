@@ -21,7 +21,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import LikelihoodError, quoted
-from kbforge.serialize.canonical import content_key
+from kbforge.serialize import content_key
 
 Key: TypeAlias = tuple[int, ...]
 """The sorted content numbers of a set of fragments."""

@@ -32,8 +32,8 @@ from typing import Self, TypeAlias
 from urllib.parse import quote
 
 from kbforge.errors import KBForgeError, OutputError, quoted
+from kbforge.files.io import hold
 from kbforge.files.kinds import what_is
-from kbforge.files.temporary import hold
 from kbforge.store import schema
 from kbforge.store.integrity import SMALL, Examination, examine, require_sound
 

@@ -14,7 +14,7 @@ import pytest
 
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import UsageError
-from kbforge.kb.properties import fragments_of
+from kbforge.kb.entities import fragments_of
 from kbforge.kb.view import EntitiesView
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract

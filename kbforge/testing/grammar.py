@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
-from kbforge.grammar.codec import Codec
+from kbforge.grammar.tokens import Codec
 from kbforge.testing import examples
 from kbforge.testing.contract import Contract
 

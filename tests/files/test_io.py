@@ -16,9 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import OutputError, UsageError
-from kbforge.files.digests import DigestSet
-from kbforge.files.io import open_output, require_apart, require_distinct
-from kbforge.files.temporary import hold, sweep, temporary_file, temporary_folder
+from kbforge.files.fragments import DigestSet
+from kbforge.files.io import (
+    hold,
+    open_output,
+    require_apart,
+    require_distinct,
+    sweep,
+    temporary_file,
+    temporary_folder,
+)
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 from tests.program import Run
 
@@ -244,7 +251,7 @@ def test_a_name_that_became_another_one_s_is_left(
         os.replace(tmp_path / "new", path)
         return hold(handle)
 
-    monkeypatch.setattr("kbforge.files.temporary.hold", held)
+    monkeypatch.setattr("kbforge.files.io.hold", held)
     sweep(tmp_path)
     assert path.read_bytes() == b"alive"
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar
 from kbforge.errors import GrammarError
-from kbforge.grammar import interior
-from kbforge.grammar.codec import Codec
+from kbforge.grammar.tokens import ILLEGAL, OPEN, WHOLE, Codec, string_state
 from kbforge.testing.grammar import PIECES, longest_pieces, sample
 from tests.grammar.slow import is_beginning, is_whole
 
@@ -128,9 +127,9 @@ EDGES = (
 
 
 def check(content: bytes) -> None:
-    state = interior.step(interior.OPEN, content)
-    assert (state != interior.ILLEGAL) == is_beginning(content), content
-    assert (state == interior.WHOLE) == is_whole(content), content
+    state = string_state(OPEN, content)
+    assert (state != ILLEGAL) == is_beginning(content), content
+    assert (state == WHOLE) == is_whole(content), content
 
 
 def test_all_strings_of_up_to_two_bytes() -> None:
@@ -165,5 +164,5 @@ def test_a_cut_anywhere_makes_no_difference() -> None:
     content = " é北\U0001f9edx\0\uffff".encode()
     for _ in range(50):
         cut = rng.randint(0, len(content))
-        state = interior.step(interior.step(interior.OPEN, content[:cut]), content[cut:])
-        assert state == interior.step(interior.OPEN, content) == interior.WHOLE
+        state = string_state(string_state(OPEN, content[:cut]), content[cut:])
+        assert state == string_state(OPEN, content) == WHOLE

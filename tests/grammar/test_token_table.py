@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from kbforge import registry
 from kbforge.errors import GrammarError
-from kbforge.grammar import interior
-from kbforge.grammar.codec import Codec
 from kbforge.grammar.skeleton import Skeleton, compile_skeleton
-from kbforge.grammar.token_table import START, TokenTable, compile_table
+from kbforge.grammar.tokens import START, STATES, Codec, TokenTable, compile_table
 from kbforge.testing.grammar import PIECES, longest_pieces, reachable
 from tests.grammar.random_grammars import LETTERS, TREES
 from tests.grammar.slow import EndlessError, Place, SlowTable, Tree, rules_of
@@ -91,7 +89,7 @@ def test_a_state_is_a_place_between_symbols(tree: Tree) -> None:
     skeleton, table = made
     assert len(skeleton.nodes) <= len(SlowTable(tree, LETTERS).places())
     n_inside = sum(node.in_string for node in skeleton.nodes)
-    assert len(table.next_state) == len(skeleton.nodes) + (interior.STATES - 1) * n_inside
+    assert len(table.next_state) == len(skeleton.nodes) + (STATES - 1) * n_inside
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kbforge.fit.choices import Choices, link_note
 from kbforge.jobs.living.events import remove
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
-from kbforge.kb.golden import Policy, golden
+from kbforge.kb.view import Policy, golden
 from tests.people import people
 from tests.program import Run
 

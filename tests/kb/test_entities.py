@@ -18,8 +18,14 @@ from scipy.cluster.hierarchy import fcluster
 from kbforge.contracts import Fragment, Particle, Subproblem
 from kbforge.kb import entities as module
 from kbforge.kb.consensus import LINKAGES, LOSSES, best_cut, cut, cuts_for, tree_of
-from kbforge.kb.entities import assemble
-from kbforge.kb.properties import AttributeOrder, collect, mean_vector, merged_order, name_of
+from kbforge.kb.entities import (
+    AttributeOrder,
+    assemble,
+    collect,
+    mean_vector,
+    merged_order,
+    name_of,
+)
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
 
 

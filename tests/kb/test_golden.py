@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.kb.golden import RULES, GoldenView, Policy, golden, read_policy
-from kbforge.kb.view import EntitiesView
+from kbforge.kb.view import RULES, EntitiesView, GoldenView, Policy, golden, read_policy
 
 FRAGMENTS = [
     Fragment("a", {"name": ("Ada",), "seen": ("2019-05",)}, None, None, "web", {"day": "2020"}),

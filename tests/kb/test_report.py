@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from kbforge.contracts import Alternative, Decision, Entity, Fragment, Value
 from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
-from kbforge.kb.properties import collect, name_of
-from kbforge.kb.report.facts import DriftSummary, History
-from kbforge.kb.report.gather import MOST, MOST_LINES, MOST_LISTED, gather
-from kbforge.kb.report.page import report_html
+from kbforge.kb.entities import collect, name_of
+from kbforge.kb.report import (
+    MOST,
+    MOST_LINES,
+    MOST_LISTED,
+    DriftSummary,
+    History,
+    gather,
+    report_html,
+)
 from kbforge.kb.view import EntitiesView
 from tests.profile import examples
 

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kbforge.contracts import Alternative, Entity, Value
-from kbforge.kb.show import show
-from kbforge.kb.words import grouping, outsiders
+from kbforge.kb.show import grouping, outsiders, show
 from kbforge.words import counted, listed, percent
 
 ADA = Entity(

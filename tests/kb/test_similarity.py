@@ -11,8 +11,7 @@ from kbforge.contracts import Alternative, Entity, Fragment, Particle, Posterior
 from kbforge.errors import UsageError
 from kbforge.kb.consensus import consensus, similarity
 from kbforge.kb.entities import assemble
-from kbforge.kb.pairs import Groupings
-from kbforge.kb.similarity import block_of, leaf_names, similar
+from kbforge.kb.similarity import Groupings, block_of, leaf_names, similar
 from tests.kb.test_consensus import drawn, subproblem
 from tests.profile import examples
 

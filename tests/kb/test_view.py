@@ -9,7 +9,7 @@ import pytest
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.fragments import write_fragments
-from kbforge.kb.select import largest, least_sure, sources_of, with_fragment, with_ids
+from kbforge.kb.read import largest, least_sure, sources_of, with_fragment, with_ids
 from kbforge.kb.view import EntitiesView, export, file_view
 from kbforge_plugins.exporters.jsonl import JsonlExporter
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.serialize.canonical import CanonicalJson, canonical, content_key, parse, serialize
+from kbforge.serialize import CanonicalJson, canonical, content_key, parse, serialize
 from tests.profile import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)

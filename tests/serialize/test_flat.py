@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.serialize.canonical import CanonicalJson
-from kbforge.serialize.flat import FlatJson
+from kbforge.serialize import CanonicalJson, FlatJson
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 SETS = st.lists(

@@ -15,9 +15,7 @@ from kbforge.jobs.living.frozen import seen_of
 from kbforge.jobs.living.living import ERASING
 from kbforge.jobs.living.reviewing import answered
 from kbforge.jobs.living.views import store_view
-from kbforge.kb.report.facts import DriftSummary, Facts, History
-from kbforge.kb.report.gather import gather
-from kbforge.kb.report.page import report_html
+from kbforge.kb.report import DriftSummary, Facts, History, gather, report_html
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store, changes

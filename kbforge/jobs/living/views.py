@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import UsageError, quoted
-from kbforge.kb import select
+from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
-from kbforge.kb.read import read_entities
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store
@@ -90,7 +89,7 @@ def entities_of(kb: str) -> Iterator[Entity]:
         KBForgeError: it cannot be read.
 
     """
-    return view_of(kb).entities() if is_store(kb) else read_entities(kb)
+    return view_of(kb).entities() if is_store(kb) else read.read_entities(kb)
 
 
 class EntitySelector:
@@ -105,7 +104,7 @@ class EntitySelector:
     """
 
     def __init__(self, kb: str) -> None:
-        self._kb, self._kept = kb, list(read_entities(kb)) if kb == "-" else None
+        self._kb, self._kept = kb, list(read.read_entities(kb)) if kb == "-" else None
         self._store: Store | None = None
         if is_store(kb):
             self._store = opened_to_read(kb)
@@ -114,7 +113,7 @@ class EntitySelector:
     def _entities(self) -> Iterable[Entity]:
         if self._store is not None:
             return self._view.entities()
-        return read_entities(self._kb) if self._kept is None else self._kept
+        return read.read_entities(self._kb) if self._kept is None else self._kept
 
     @property
     def made(self) -> Provenance | None:
@@ -133,7 +132,7 @@ class EntitySelector:
         """
         if self._store is not None:
             return self._view.with_ids(self._store.now(entity))
-        return select.with_ids(self._entities(), (entity,))
+        return read.with_ids(self._entities(), (entity,))
 
     def with_fragment(self, fragment: str) -> Entity:
         """The entity that holds a fragment.
@@ -144,20 +143,20 @@ class EntitySelector:
         """
         if self._store is not None:
             return self._view.with_fragment(fragment)
-        return select.with_fragment(self._entities(), fragment)
+        return read.with_fragment(self._entities(), fragment)
 
     def top(self, count: int, least_sure: bool) -> list[Entity]:
         """The largest entities, or those with the lowest confidence; of equals the earlier."""
         found = None if self._store is None else self._view.top(count, least_sure)
         if found is None:
-            choose = select.least_sure if least_sure else select.largest
+            choose = read.least_sure if least_sure else read.largest
             found = choose(self._entities(), count)
         return found
 
     def names_of(self, fragments: Collection[str]) -> dict[str, str]:
         """By fragment the name of the entity that holds it."""
         if self._store is None:
-            return select.names_of(fragments, self._entities())
+            return read.names_of(fragments, self._entities())
         found = self._view.holding(sorted(fragments))
         return {fragment: entity.name for fragment, entity in found.items()}
 

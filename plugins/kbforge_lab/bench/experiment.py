@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kbforge import interrupts, registry
 from kbforge.errors import KBForgeError, quoted
-from kbforge.pictures.canvas import require_matplotlib
+from kbforge.pictures import require_matplotlib
 from kbforge.words import counted
 from kbforge_lab.bench.race import reached
 from kbforge_lab.bench.report import draw, write_report, write_table

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kbforge.files.io import open_output
-from kbforge.pictures.canvas import save
+from kbforge.pictures import save
 from kbforge_lab.bench import figures
 from kbforge_lab.bench.overview import BELOW, details, long_table, overview, standings
 from kbforge_lab.bench.pairs_table import EXPLAINED, pairs_table

@@ -22,8 +22,7 @@ import orjson
 
 from kbforge import __version__
 from kbforge.errors import BadRecord, KBForgeError, quoted
-from kbforge.files.io import open_output
-from kbforge.files.temporary import locked
+from kbforge.files.io import locked, open_output
 
 ROWS, TRACE, LOCK = "results.jsonl", "trace.jsonl", ".lock"
 

@@ -75,7 +75,7 @@ def plot(
     """
     from kbforge.files.fragments import read_fragments
     from kbforge.files.io import require_apart, require_distinct
-    from kbforge.pictures.canvas import require_format, require_matplotlib
+    from kbforge.pictures import require_format, require_matplotlib
     from kbforge_lab.pictures.animation import require_gif
     from kbforge_lab.pictures.scene import points_of
 
@@ -118,7 +118,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 def _draw_kb(kb: str, fragments: Sequence[Fragment], target: str) -> None:
     from kbforge.jobs.living.views import entities_of
-    from kbforge.pictures.canvas import save
+    from kbforge.pictures import save
     from kbforge_lab.pictures.draw import draw
     from kbforge_lab.pictures.scene import scene_of_kb
 
@@ -134,7 +134,7 @@ def _cluster_and_draw(
     animate: str | None,
     frames: int,
 ) -> None:
-    from kbforge.pictures.canvas import save
+    from kbforge.pictures import save
     from kbforge.words import counted
     from kbforge_lab.pictures.animation import Recorder, write_animation
     from kbforge_lab.pictures.draw import draw

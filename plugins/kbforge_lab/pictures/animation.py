@@ -12,7 +12,7 @@ import numpy as np
 from kbforge.contracts import FloatArray, Fragment, Posterior, Progress, Rounds
 from kbforge.errors import UsageError, quoted
 from kbforge.files.io import open_output
-from kbforge.pictures.canvas import INK, PALETTE, look, new_figure
+from kbforge.pictures import INK, PALETTE, look, new_figure
 from kbforge.words import counted
 from kbforge_lab.pictures.draw import Colours, draw_view, shape
 from kbforge_lab.pictures.scene import View, points_of, scene_of_posterior

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray
-from kbforge.pictures.canvas import FAINT, INK, PALETTE, look, new_figure
+from kbforge.pictures import FAINT, INK, PALETTE, look, new_figure
 from kbforge_lab.pictures.matching import matched
 from kbforge_lab.pictures.scene import Scene, View
 

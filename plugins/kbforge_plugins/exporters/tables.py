@@ -68,8 +68,8 @@ import orjson
 from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.files.io import open_output
-from kbforge.kb.pairs import Groupings
-from kbforge.kb.properties import AttributeOrder
+from kbforge.kb.entities import AttributeOrder
+from kbforge.kb.similarity import Groupings
 
 VALUE_COLUMNS = (
     "entity_id",

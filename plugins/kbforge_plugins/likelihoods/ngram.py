@@ -46,7 +46,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, quoted
-from kbforge.files.digests import DigestSet
+from kbforge.files.fragments import DigestSet
 from kbforge.models.bundle import read_bundle
 from kbforge.models.keeping import KeptReader
 from kbforge.words import listed

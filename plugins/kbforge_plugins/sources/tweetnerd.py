@@ -30,8 +30,7 @@ from typing import Literal
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, UsageError, quoted
-from kbforge.files.digests import DigestSet
-from kbforge.files.fragments import parse_json, shown
+from kbforge.files.fragments import DigestSet, parse_json, shown
 from kbforge.files.io import called, read_lines
 from kbforge_plugins.sources.rebel import nearest
 

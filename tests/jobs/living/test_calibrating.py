@@ -12,7 +12,7 @@ from kbforge.jobs.living.events import decide, remove, revisit, undo
 from kbforge.jobs.living.refit import refit
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import EntitySelector, entities_of
-from kbforge.kb import select
+from kbforge.kb import read
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from tests.people import people
@@ -73,7 +73,7 @@ def test_every_command_that_writes_tells_it_and_readers_make_no_model(
             entities = list(entities_of(store))
             assert all(entity.reported is not None for entity in entities)
             choosing = EntitySelector(store)
-            for least_sure, choose in ((False, select.largest), (True, select.least_sure)):
+            for least_sure, choose in ((False, read.largest), (True, read.least_sure)):
                 assert choosing.top(4, least_sure) == choose(entities, 4)
             one = entities[3]
             assert choosing.with_id(one.id) == [one]

@@ -12,7 +12,7 @@ from kbforge.fit.choices import Choices
 from kbforge.jobs.living.events import remove
 from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import EntitySelector, entities_of
-from kbforge.kb.words import outsiders
+from kbforge.kb.show import outsiders
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages
 from kbforge.store.store import Store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kbforge.pictures.canvas import save
+from kbforge.pictures import save
 from kbforge_lab.bench import figures
 from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
 from kbforge_lab.bench.report import draw

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.pictures.canvas import PALETTE
+from kbforge.pictures import PALETTE
 from kbforge_lab.pictures.draw import Colours
 from kbforge_lab.pictures.matching import moved
 

@@ -13,7 +13,7 @@ import pytest
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.serialize.canonical import serialize
+from kbforge.serialize import serialize
 from tests.scripts import script
 
 byte_ngram = script("byte_ngram")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.grammar.token_table import START, TokenTable
+from kbforge.grammar.tokens import START, TokenTable
 from kbforge_plugins.likelihoods.gpt.model import GPT
 
 Array = NDArray[np.float64]

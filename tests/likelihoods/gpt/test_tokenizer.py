@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.contracts import Fragment
 from kbforge.errors import GrammarError, ModelError
-from kbforge.grammar import interior
+from kbforge.grammar.tokens import EMPTY, WHOLE, string_state
 from kbforge_plugins.likelihoods.gpt.model import SetTokenizer, pieces_of
 from kbforge_training.lm.train import train_bpe
 from tests.profile import examples
@@ -116,7 +116,7 @@ def test_there_is_a_choice_in_every_state(grammar: str) -> None:
 
 def test_pieces_are_the_bytes_that_the_library_means() -> None:
     for number, piece in enumerate(pieces_of(bpe())):
-        if interior.step(interior.EMPTY, piece) == interior.WHOLE:
+        if string_state(EMPTY, piece) == WHOLE:
             assert bpe().decode([number]) == piece.decode()
 
 

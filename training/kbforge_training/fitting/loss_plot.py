@@ -15,7 +15,7 @@ import numpy as np
 
 from kbforge.contracts import FloatArray
 from kbforge.errors import UsageError
-from kbforge.pictures.canvas import FAINT, PALETTE, look, new_figure, require_matplotlib, save
+from kbforge.pictures import FAINT, PALETTE, look, new_figure, require_matplotlib, save
 from kbforge_training.fitting.loop import METRICS
 
 if TYPE_CHECKING:

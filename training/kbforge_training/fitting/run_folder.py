@@ -30,8 +30,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
-from kbforge.files.io import open_output
-from kbforge.files.temporary import locked
+from kbforge.files.io import locked, open_output
 from kbforge_training.fitting.recipes import moments
 
 CHECKPOINT = "checkpoint.safetensors"

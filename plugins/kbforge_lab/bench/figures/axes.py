@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbforge.contracts import FloatArray
-from kbforge.pictures.canvas import INK, PALETTE, new_figure
+from kbforge.pictures import INK, PALETTE, new_figure
 from kbforge_lab.bench.results import Row, TraceRow
 from kbforge_lab.bench.summary import Spread
 from kbforge_lab.contracts.suite import Method, Metric

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kbforge.pictures.canvas import PALETTE, look, new_figure
+from kbforge.pictures import PALETTE, look, new_figure
 from kbforge_lab.bench.figures.axes import (
     HEIGHT,
     METRICS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kbforge.pictures.canvas import look
+from kbforge.pictures import look
 from kbforge_lab.bench.figures.axes import (
     LEAST_HEIGHT,
     bounds,

@@ -3,7 +3,7 @@
 *Tokenizer.* Text of sets to tokens and back: symbols of the grammar, byte-level BPE inside its
 strings. Any Unicode text has tokens (all 256 bytes are pieces) and equal texts have equal tokens,
 so a model's score is a function of the text. Values are read with a space before them; see
-`kbforge.grammar.token_table` for the reason.
+`kbforge.grammar.tokens` for the reason.
 
 *Network.* A decoder-only transformer over tokens of a grammar: pre-norm blocks of causal
 self-attention and SwiGLU, RMSNorm, rotary positions, tied embeddings, no biases (split-SMC paper,
@@ -42,7 +42,7 @@ from torch import Tensor, nn
 from kbforge import registry
 from kbforge.contracts import Fragment, Grammar, Serializer
 from kbforge.errors import ModelError, PluginError, quoted
-from kbforge.grammar.codec import Codec
+from kbforge.grammar.tokens import Codec
 from kbforge.models.bundle import Bundle
 from kbforge_plugins.likelihoods.weights import (
     WEIGHTS,

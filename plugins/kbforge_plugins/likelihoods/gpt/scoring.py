@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from kbforge.contracts.likelihood import FloatArray, IntArray
-from kbforge.grammar.token_table import START, TokenTable
+from kbforge.grammar.tokens import START, TokenTable
 from kbforge_plugins.likelihoods.gpt.model import GPT, DecoderBlock, LanguageModel, rotary
 from kbforge_plugins.likelihoods.score_memory import BoundedMemory
 

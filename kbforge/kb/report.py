@@ -1,38 +1,296 @@
-"""Gathering the facts of a report: one pass over a knowledge base, and one over its history.
+"""The report of a knowledge base: its facts, gathered in one pass, and the page of HTML.
 
-Entities come one at a time. What a list on the page cannot hold is counted and not kept, so that
-the facts of a large knowledge base take no more room than those of a small one. Labels take a few
-bytes for each entity: whether one is right is known after the last entity.
+Entities come one at a time, and only what the page lists is kept, so the facts of a large knowledge
+base take no more room than those of a small one. Labels take a few bytes an entity: whether one is
+right is known after the last entity.
+
+The page loads nothing and runs nothing, and it prints. Its template is `report.html` beside this
+module, with autoescape on. All text from data passes the filter `text`, which removes what a
+terminal or a page would obey, and wraps it in <bdi>, so that no right-to-left name reverses the
+numbers beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
+import time
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from kbforge.contracts import Alternative, Entity, Fragment, Value, View
 from kbforge.contracts.view import Change, DecisionRecord, Kind, Run
 from kbforge.errors import quoted
-from kbforge.kb.properties import AttributeOrder, fragments_of, name_of, naming
-from kbforge.kb.report.facts import (
-    AttributeSummary,
-    ChangeSummary,
-    ConfidenceBand,
-    Conflict,
-    EntityLists,
-    EntityRow,
-    Facts,
-    History,
-    SizeBand,
-    UncertainEntity,
-)
-from kbforge.kb.words import grouping
+from kbforge.evaluation.reliability import Reliability
+from kbforge.kb.entities import AttributeOrder, fragments_of, name_of, naming
+from kbforge.kb.show import grouping
+from kbforge.version import __version__
+from kbforge.words import counted, percent
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBand:
+    """Entities of about one size.
+
+    Attributes:
+        low: fragments that the smallest may have.
+        high: that the largest may have, None without a limit.
+        entities: how many there are.
+        fragments: of all of them.
+
+    """
+
+    low: int
+    high: int | None
+    entities: int
+    fragments: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceBand:
+    """Entities of about one confidence.
+
+    Attributes:
+        low: the least that is stated.
+        high: below which it is; 1 is included.
+        entities: how many there are.
+        stated: the mean of what is stated, 0 without entities.
+        known: of how many it is known whether they are right.
+        right: how many of these are.
+        stated_known: the mean of what is stated of these, 0 without.
+
+    """
+
+    low: float
+    high: float
+    entities: int
+    stated: float
+    known: int
+    right: int
+    stated_known: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSummary:
+    """What an entity says of one attribute.
+
+    Attributes:
+        name: of the attribute.
+        values: the first of its values, cut, each with how many fragments state it.
+        more: how many other values it has.
+
+    """
+
+    name: str
+    values: tuple[tuple[str, int], ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainEntity:
+    """An entity that much of what is uncertain depends on.
+
+    Attributes:
+        id: of the entity.
+        name: of the entity.
+        size: how many fragments it has.
+        confidence: as stated: calibrated where there is a map.
+        fragments: the first of its fragments' ids.
+        attributes: the first of them, the name before all.
+        more: how many other attributes it has.
+        alternatives: probability of each other grouping, as reported, and what it is.
+
+    """
+
+    id: str
+    name: str
+    size: int
+    confidence: float
+    fragments: tuple[str, ...]
+    attributes: tuple[AttributeSummary, ...]
+    more: int
+    alternatives: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """How often the fragments of an entity disagree about an attribute.
+
+    Attributes:
+        attribute: its name.
+        stated: how many entities state it.
+        disagree: how many of them state it with no value that all of its fragments share.
+        example: name of the one with most values, "" if none disagrees.
+        values: the first of its values.
+
+    """
+
+    attribute: str
+    stated: int
+    disagree: int
+    example: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRow:
+    """An entity in a list.
+
+    Attributes:
+        name: of the entity.
+        values: one of each of its first other attributes.
+        size: how many fragments it has.
+        confidence: as stated.
+
+    """
+
+    name: str
+    values: tuple[str, ...]
+    size: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntityLists:
+    """Entities in three orders, as many of each as the page lists.
+
+    Attributes:
+        by_name: alphabetically.
+        by_size: the largest first.
+        by_doubt: the least certain first.
+
+    """
+
+    by_name: tuple[EntityRow, ...]
+    by_size: tuple[EntityRow, ...]
+    by_doubt: tuple[EntityRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSummary:
+    """One change of an entity.
+
+    Attributes:
+        entity: its id.
+        kind: what became of it.
+        before: how many fragments it had.
+        after: how many it has.
+        others: ids of the first of the other entities concerned.
+        more: how many others are.
+
+    """
+
+    entity: str
+    kind: Kind
+    before: int
+    after: int
+    others: tuple[str, ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class DriftSummary:
+    """How far what came since is from what the model was fitted to.
+
+    Attributes:
+        figure: as the store counts it.
+        told: a sentence on what it means.
+
+    """
+
+    figure: float
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a report tells.
+
+    Attributes:
+        title: what the knowledge base is called.
+        chosen: what was chosen for it, and why: names and values.
+        entities: how many there are.
+        fragments: how many are in them.
+        sizes: entities by size, ascending; empty bands between others are there.
+        calibrated: whether what is stated is the calibrated confidence; else it is as reported.
+        unrivalled: entities of which no other grouping was kept.
+        confidences: entities by stated confidence, ascending; all bands are there.
+        stated: the sum of the stated confidences: so many entities are expected to be right.
+        pairs: how often pairs turned out to be one, by what was stated of them; None if unknown.
+        doubtful: those that most depends on, by fragments times doubt.
+        conflicts: by attribute, in the order of the file.
+        lists: of entities.
+        fragment_names: what to call the fragments that the page speaks of, by id.
+        entity_names: likewise of entities, as far as they are still there.
+        kinds: how many changes of each kind the last run made.
+        changes: the biggest of them.
+        runs: the last ones, the latest first.
+        n_runs: how many there were.
+        seconds: that all took.
+        decisions: in force, the latest first, as far as they are listed.
+        n_same: must-links in force.
+        n_different: cannot-links in force.
+        n_undone: decisions that were undone.
+        drift: None if nothing is known of it.
+
+    """
+
+    title: str
+    chosen: tuple[tuple[str, str], ...]
+    entities: int
+    fragments: int
+    sizes: tuple[SizeBand, ...]
+    calibrated: bool
+    unrivalled: int
+    confidences: tuple[ConfidenceBand, ...]
+    stated: float
+    pairs: Reliability | None
+    doubtful: tuple[UncertainEntity, ...]
+    conflicts: tuple[Conflict, ...]
+    lists: EntityLists
+    fragment_names: Mapping[str, str] = field(default_factory=dict)
+    entity_names: Mapping[str, str] = field(default_factory=dict)
+    kinds: tuple[tuple[Kind, int], ...] = ()
+    changes: tuple[ChangeSummary, ...] = ()
+    runs: tuple[Run, ...] = ()
+    n_runs: int = 0
+    seconds: float = 0.0
+    decisions: tuple[DecisionRecord, ...] = ()
+    n_same: int = 0
+    n_different: int = 0
+    n_undone: int = 0
+    drift: DriftSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known of a knowledge base beside its entities.
+
+    Attributes:
+        runs: all, or the last ones, ascending.
+        changes: of the last run.
+        decisions: in force and undone, ascending.
+        drift: None if nothing is known of it.
+        pairs: how often pairs turned out to be one, by what was stated of them, such as of the
+            answers of a review; None if unknown.
+
+    """
+
+    runs: Iterable[Run] = ()
+    changes: Iterable[Change] = ()
+    decisions: Iterable[DecisionRecord] = ()
+    drift: DriftSummary | None = None
+    pairs: Reliability | None = None
+
 
 MOST_LISTED = 200
 """Entities that a list has."""
@@ -429,3 +687,81 @@ def _listed(entity: Entity, stated: float) -> EntityRow:
         len(entity.fragments),
         stated,
     )
+
+
+_CELL_CHARACTERS = 400
+
+
+def report_html(facts: Facts) -> str:
+    """The page of a knowledge base; the same facts give the same page."""
+    shares = [share for share in facts.confidences if share.entities]
+    pairs = facts.pairs if facts.pairs is not None and facts.pairs.count else None
+    lists = facts.lists
+    return _template().render(
+        facts=facts,
+        version=__version__,
+        tiles=_tiles(facts),
+        sizes=[(_size(band), band.entities) for band in facts.sizes],
+        intervals=[(_interval(share), share.entities) for share in facts.confidences],
+        shares=shares,
+        known=sum(share.known for share in shares),
+        right=sum(share.right for share in shares),
+        expected=sum(share.stated_known * share.known for share in shares),
+        labelled=[(s.stated_known, s.right / s.known, s.known) for s in shares if s.known],
+        pairs=pairs,
+        answered=[] if pairs is None else [(b.reported, b.share, b.count) for b in pairs.table],
+        orders=(
+            ("by-size", "largest first", lists.by_size),
+            ("by-doubt", "least certain first", lists.by_doubt),
+            ("by-name", "by name", lists.by_name),
+        ),
+    )
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    def text(value: object, bare: bool = False) -> str:
+        shown = quoted(value, _CELL_CHARACTERS)
+        return shown if bare else Markup("<bdi>{}</bdi>").format(shown)
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {
+        "counted": counted,
+        "exactly": lambda probability: f"{probability * 100:.1f} %",
+        "interval": _interval,
+        "moment": _moment,
+        "percent": percent,
+        "text": text,
+    }
+    page = resources.files("kbforge.kb").joinpath("report.html")
+    return environment.from_string(page.read_text(encoding="utf-8"))
+
+
+def _tiles(facts: Facts) -> list[tuple[str, str]]:
+    found = [
+        (f"{facts.entities:,}", "entity" if facts.entities == 1 else "entities"),
+        (f"{facts.fragments:,}", "fragment" if facts.fragments == 1 else "fragments"),
+        (f"{facts.stated:,.0f}", "entities expected to be right"),
+        (f"{facts.entities - facts.unrivalled:,}", "with another possible grouping"),
+    ]
+    return found if facts.drift is None else [*found, (f"{facts.drift.figure:.2f}", "drift")]
+
+
+def _size(band: SizeBand) -> str:
+    if band.high is None:
+        return f"{band.low:,} and more"
+    return f"{band.low:,}" if band.high == band.low else f"{band.low:,} to {band.high:,}"
+
+
+def _interval(share: ConfidenceBand) -> str:
+    return f"{share.low * 100:.0f} to {share.high * 100:.0f} %"
+
+
+def _moment(began: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.gmtime(began))
+    except (OverflowError, OSError, ValueError):
+        return ""

@@ -1,21 +1,17 @@
-"""Canonical JSON: equal multisets of fragments give equal text, and the text parses back exactly.
+"""Serializers: a set of fragments as canonical text, for language models and the score cache.
 
-The text of a set is its fragments' JSON objects, one after another with nothing between them:
+Equal multisets of fragments give equal text, and the text parses back exactly. It is one JSON
+object a fragment, with nothing between them. `canonical-json` maps each attribute to the list of
+its distinct values; `flat-json` repeats the attribute for each value, which is shorter for records
+whose attributes have one value each:
 
     {"born":["1952"],"name":["Ada L.","Ada Lovelace"]}{"name":["A. Lovelace"]}
+    {"born":"1952","name":"Ada L.","name":"Ada Lovelace"}{"name":"A. Lovelace"}
 
-An object maps each attribute to the list of its distinct values. Attributes, values and fragments
-are sorted by code point (fragments by their own text), so there is one text a set. Identical
-fragments are serialized each: a cluster is a multiset. JSON escapes only what it must: quotation
-mark, backslash, and control characters below U+0020. So the text is one line of UTF-8. A grammar
-for it is short: one or more objects, attribute -> list of strings, strings between quotes.
-
-Vectors are not text: they are left out of it, but they do count in `content_key`.
-
-What the JSON serializers share: one object after another, each with one spelling.
-
-A serializer says what the pairs of an object mean and how properties are written; equal sets then
-have equal text because everything is sorted, by code point, before it is written.
+Attributes, values and fragments are sorted by code point (fragments by their own text). Identical
+fragments are written each: a cluster is a multiset. JSON escapes only what it must (quotation mark,
+backslash, control characters below U+0020), so the text is one line of UTF-8. Vectors are left out
+of it, but they count in `content_key`.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -171,3 +167,36 @@ def _departure(got: str, expected: str, at: int) -> ValueError:
         f"expected {quoted(expected[same:], 40) or 'nothing'}, "
         f"got {quoted(got[same:], 40) or 'nothing'}"
     )
+
+
+class FlatJson:
+    """One record after another, each with one pair for every value of an attribute."""
+
+    def serialize(self, fragments: Sequence[Fragment]) -> str:
+        """The canonical text of a set; "" for no fragments."""
+        return "".join(sorted(_record(sorted_properties(f.properties)) for f in fragments))
+
+    def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
+        """The properties of each fragment, in canonical order.
+
+        Raises:
+            ValueError: the text is not canonical, with what is wrong and at which character.
+
+        """
+        return parse_objects(text, _collected, _record)
+
+
+def _record(properties: SortedProperties) -> str:
+    pairs = (
+        f"{orjson.dumps(attribute).decode()}:{orjson.dumps(value).decode()}"
+        for attribute, values in properties
+        for value in values
+    )
+    return "{" + ",".join(pairs) + "}"
+
+
+def _collected(pairs: Pairs) -> Properties:
+    properties: dict[str, list[Any]] = {}
+    for attribute, value in pairs:
+        properties.setdefault(attribute, []).append(value)
+    return properties

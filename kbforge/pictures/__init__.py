@@ -1,1 +1,0 @@
-"""Pictures for people: the canvas, and trees of merges."""
