@@ -21,7 +21,7 @@ from scipy.special import digamma, gammaln
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import UsageError
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 _NO_PAIRS = 1e9
 """An alpha so many times the fragments leaves each alone."""
@@ -54,7 +54,7 @@ class DirichletProcess:
 
     def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
         """log alpha + lgamma(|C|) + L(C): what clusters contribute to the log posterior, one each,
-        on the grid of `kbforge.numerics.logs`.
+        on the grid of `kbforge.numerics`.
 
         Args:
             clusters: any.

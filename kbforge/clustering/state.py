@@ -24,7 +24,7 @@ operation. What a step replaces is appended; an arena is compacted when half of 
 | cells | cell | the cluster |
 | row_start, row_count | subproblem | its range of rows |
 
-All log weights, and what is added to them, lie on the grid of `kbforge.numerics.logs`.
+All log weights, and what is added to them, lie on the grid of `kbforge.numerics`.
 
 Reading never changes what is known: `mark`, `place` and `gain` are scratch that no reader finds
 anything in that it did not write, and what is kept of the arange, the logs and the hashes are
@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 _START_CAPACITY = 256
 _Number = TypeVar("_Number", bound=np.generic)

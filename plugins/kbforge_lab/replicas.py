@@ -57,7 +57,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.score_cache import SetScores
-from kbforge.numerics.arrays import capacity_for, grown
+from kbforge.numerics import capacity_for, grown
 
 
 class HeldClusters(ABC):

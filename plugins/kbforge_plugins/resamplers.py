@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray, Resampler
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics import log_sum_exp
 
 
 class Greedy(Resampler):

@@ -16,7 +16,6 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.sharding.router import KeyCounts, Router
 from kbforge.clustering.sharding.shard import Shard, ShardReport, require_shardable
-from kbforge.clustering.sharding.simulation import simulate, steps_in_groups, steps_of
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, Posterior, Problem
 from kbforge.errors import UsageError
 from kbforge.testing import BlackBox
@@ -157,40 +156,6 @@ def test_a_black_box(surrogate: bool) -> None:
     other = local(problem, rules, fragments)
     assert one.subproblems == other.subproblems
     assert one.log_posterior == other.log_posterior
-
-
-def test_a_simulation_counts_what_a_run_does() -> None:
-    fragments = people(120, 4)
-    likelihood = Attributes()
-    likelihood.fit(fragments)
-    problem = Problem(likelihood, 50.0, index=likelihood.index)
-    rules = Rules(20, Greedy(), splits=True)
-    _, real = sharded(problem, rules, fragments, 3, 15)
-    assert likelihood.index is not None
-    families = likelihood.index.families
-    steps = list(steps_of(fragments, problem, rules))
-    assert simulate(steps, families, 3, 16) == real
-    alone = simulate(steps, families, 1, 16)
-    assert (alone.fragments, alone.moves, alone.skew) == ([len(fragments)], 0, 1.0)
-    assert simulate([], families, 3, 16).skew == 1.0
-
-
-def test_a_simulation_of_groups() -> None:
-    """0 and 1 are one, 2 is another; 3 has a key of both, and 4 one that has led too far."""
-    keys = [(1, 9), (1,), (2, 9), (1, 2), (9,)]
-    steps = list(steps_in_groups(keys, [0, 0, 2, 0, 4], 1))
-    assert [report.before for _, report in steps] == [(), (0,), (), (0,), ()]
-    assert [report.closed for _, report in steps] == [(), (), (), (), (9,)]
-    counts = simulate(steps, 1, 2, 1)
-    # 2 has a key of 0, so that both are on one shard; so is what asks for both
-    assert counts.fragments == [5, 0]
-    assert counts.skew == 2
-
-
-def test_unconnected_fragments_are_spread_evenly() -> None:
-    counts = simulate(steps_in_groups([(i,) for i in range(90)], range(90), 8), 8, 3, 10)
-    assert counts.fragments == [30, 30, 30]
-    assert (counts.moves, counts.crossing, counts.messages) == (0, 0, 90)
 
 
 def test_what_cannot_be_sharded_is_refused() -> None:

@@ -24,7 +24,7 @@ from kbforge.errors import KBForgeError, UsageError
 from kbforge.models.scorers import scorers
 from kbforge.testing import BlackBox
 from kbforge_plugins.clusterers.sequential import SplitSmc
-from kbforge_plugins.executors.ray import Ray, require_answer
+from kbforge_plugins.executors import Ray, require_answer
 from tests.clustering.test_conductor import RULES, local, of_people
 from tests.people import write_people
 from tests.program import Run

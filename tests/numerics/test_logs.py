@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.errors import LikelihoodError
-from kbforge.numerics.logs import GRID, MOST_NATS, in_units, on_grid
+from kbforge.numerics import GRID, MOST_NATS, in_units, on_grid
 
 
 @given(st.lists(st.floats(-MOST_NATS / 2, MOST_NATS / 2), min_size=1, max_size=9))

@@ -60,7 +60,7 @@ from kbforge.contracts import (
     Rounds,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics import log_sum_exp
 
 _MOVING = 0.9  # see MetropolisKernel
 

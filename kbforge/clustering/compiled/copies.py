@@ -16,7 +16,7 @@ from kbforge.clustering.prior import DirichletProcess
 from kbforge.contracts import Cluster, IntArray, KeyFamilies, Page, Posterior, Subproblems, Totals
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 _AT_ONCE = 20_000
 """Subproblems that are copied at once: there are two of each copy for a moment."""

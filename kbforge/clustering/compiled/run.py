@@ -29,7 +29,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address
 from kbforge.kernel.library import workers
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 _FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 _FIRST_SIZES = 1024

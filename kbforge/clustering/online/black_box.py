@@ -25,7 +25,7 @@ from kbforge.clustering.online.table import Made, Reading, Regrouping, Table
 from kbforge.clustering.state import NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, Likelihood
 from kbforge.models.score_cache import Key, ScoreCache
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 
 class StepDemand(NamedTuple):

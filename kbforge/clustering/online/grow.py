@@ -17,7 +17,7 @@ from kbforge.clustering.online.scorer import Scorer
 from kbforge.clustering.online.table import Reading
 from kbforge.clustering.state import Block, NewClusters, State
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.numerics.logs import normalised
+from kbforge.numerics import normalised
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from kbforge.clustering.online.pool import Pool, distinct
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Resampler
-from kbforge.numerics.logs import log_sum_exp, on_grid
+from kbforge.numerics import log_sum_exp, on_grid
 
 
 @dataclass(frozen=True, slots=True)

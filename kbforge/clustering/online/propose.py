@@ -14,7 +14,7 @@ from kbforge.clustering.online.pool import Pool, PutativeScores, distinct, joine
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
-from kbforge.numerics.logs import on_grid, rounded
+from kbforge.numerics import on_grid, rounded
 
 _MANY_ROWS = 512  # above this, finding out which rows to leave out costs less than taking all
 _LEADERS = 8

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LiveClusters, Observation
-from kbforge.numerics.arrays import capacity_for, grown
+from kbforge.numerics import capacity_for, grown
 
 
 class CompactTable(LiveClusters):

@@ -12,7 +12,7 @@ import numpy as np
 
 from kbforge.clustering.online.pool import Pool
 from kbforge.clustering.rules import Rules
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 
 def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:

@@ -19,7 +19,7 @@ from kbforge.clustering.online.grow import GrownParticles
 from kbforge.clustering.rules import Weights
 from kbforge.clustering.state import Block, State
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.numerics.logs import GRID, in_units, normalised, on_grid
+from kbforge.numerics import GRID, in_units, normalised, on_grid
 
 # a mask may use this many bits more than it has fragments before it is renumbered
 _SLACK_BITS = 64

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from kbforge.contracts import FloatArray, IntArray, Page, Particle, Posterior, Subproblem
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 
 if TYPE_CHECKING:
     # it imports SciPy, which takes longer than showing an entity of a store

@@ -15,7 +15,7 @@ from kbforge.clustering.revise.groupings import (
 )
 from kbforge.clustering.state import State
 from kbforge.contracts import Cluster, FloatArray
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics import log_sum_exp
 
 
 class JointParticles(NamedTuple):

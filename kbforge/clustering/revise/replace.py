@@ -29,7 +29,7 @@ from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, Link, State
 from kbforge.contracts import Cluster, FloatArray
 from kbforge.errors import LikelihoodError
-from kbforge.numerics.logs import normalised
+from kbforge.numerics import normalised
 
 
 class ImpossibleError(LikelihoodError):

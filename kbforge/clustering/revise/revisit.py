@@ -24,7 +24,7 @@ from kbforge.clustering.revise.joined import joined, rests_of
 from kbforge.clustering.revise.replace import plan_replacement
 from kbforge.clustering.revise.rerun import Rerun, clustered_again
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics import log_sum_exp
 
 MOST_TAKEN = 300
 """Fragments that a step clusters again at most: what a step costs is bounded."""

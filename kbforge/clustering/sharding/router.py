@@ -12,8 +12,7 @@ with one thing that a pending fragment may look at, all things go that it may.
 Reports are heard in the order of the fragments. If it is also fixed how many fragments are pending
 when one is routed, routes do not depend on how fast shards are.
 
-Nothing here knows of processes or machines: `kbforge.clustering.sharding.simulation` runs a router
-alone.
+Nothing here knows of processes or machines.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ from kbforge.clustering.batch.splitmerge.alike import Rotation
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.opposite import OppositeKernel, SignTables
 from kbforge_lab.splitmerge.published import PublishedOpposite
-from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge, require_tables
-from kbforge_plugins.clusterers.offline import SINGLETONS
+from kbforge_plugins.clusterers.offline import SINGLETONS, KernelInput, SplitMerge, require_tables
 from kbforge_plugins.indexes.features import features_of, sides_of
 
 _MOST_ROWS = 16

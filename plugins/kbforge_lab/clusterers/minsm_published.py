@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kbforge_lab.splitmerge.published import PublishedAlike
-from kbforge_plugins.clusterers.minsm import KernelInput, MinSm
-from kbforge_plugins.clusterers.offline import SINGLETONS
+from kbforge_plugins.clusterers.offline import SINGLETONS, KernelInput, MinSm
 
 
 class MinSmPublished(MinSm):

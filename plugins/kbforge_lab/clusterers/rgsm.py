@@ -5,8 +5,7 @@ from __future__ import annotations
 from kbforge.errors import UsageError
 from kbforge_lab.splitmerge.restricted_gibbs import RestrictedGibbsKernel
 from kbforge_lab.splitmerge.two_clusters import two_clusters
-from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge
-from kbforge_plugins.clusterers.offline import SINGLETONS
+from kbforge_plugins.clusterers.offline import SINGLETONS, KernelInput, SplitMerge
 
 
 class Rgsm(SplitMerge):

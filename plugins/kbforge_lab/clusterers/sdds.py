@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbforge_lab.splitmerge.likelihood_guided import LikelihoodGuidedKernel
 from kbforge_lab.splitmerge.two_clusters import two_clusters
-from kbforge_plugins.clusterers.minsm import KernelInput, SplitMerge
+from kbforge_plugins.clusterers.offline import KernelInput, SplitMerge
 
 
 class Sdds(SplitMerge):

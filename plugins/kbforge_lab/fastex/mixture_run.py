@@ -26,7 +26,7 @@ from kbforge.contracts import (
     SparseCounts,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.numerics.logs import on_grid
+from kbforge.numerics import on_grid
 from kbforge_lab.fastex.counts import Counts, Taylor
 from kbforge_lab.fastex.mixture import Mixture
 from kbforge_lab.fastex.points import Points

@@ -37,7 +37,7 @@ from kbforge.clustering.batch.splitmerge.alike import any_parts, any_two, log_du
 from kbforge.clustering.batch.splitmerge.clusters import RandomChoices, SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, Suggestion
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.numerics.logs import log_sum_exp
+from kbforge.numerics import log_sum_exp
 from kbforge_lab.splitmerge.two_clusters import TwoClusters, dealt, log_dealt
 
 

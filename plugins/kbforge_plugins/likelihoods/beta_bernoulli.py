@@ -32,7 +32,7 @@ from kbforge.contracts.kept import LearnedState
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.models.keeping import KeptReader
-from kbforge.numerics.arrays import capacity_for, grown
+from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.digests import LARGEST, Places, digests_of, nowhere
 from kbforge_plugins.likelihoods.vectors import vector_of
 

@@ -45,7 +45,7 @@ from kbforge.contracts import EncodedFragments, Fragment
 from kbforge.contracts.exponential import SparseCounts
 from kbforge.contracts.likelihood import FloatArray, IntArray, LiveClusters
 from kbforge.kernel.binding import FACTORS, address
-from kbforge.numerics.arrays import capacity_for, grown
+from kbforge.numerics import capacity_for, grown
 
 _GRID = 2.0**34
 _TABULATED = 32  # counts below this are looked up

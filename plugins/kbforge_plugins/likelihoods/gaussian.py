@@ -46,8 +46,7 @@ from kbforge.contracts.exponential import Points
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, LiveClusters
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import address
-from kbforge.numerics.arrays import capacity_for, grown
-from kbforge.numerics.logs import PRODUCT, log_of_product
+from kbforge.numerics import PRODUCT, capacity_for, grown, log_of_product
 from kbforge_plugins.likelihoods.vectors import dimensions_of, vector_of
 
 # squares of larger numbers could overflow and turn a probability into NaN

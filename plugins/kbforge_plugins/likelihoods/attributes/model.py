@@ -25,7 +25,7 @@ from kbforge.contracts import (
     LiveClusters,
 )
 from kbforge.kernel.binding import BY_WORDS, address
-from kbforge.numerics.arrays import capacity_for
+from kbforge.numerics import capacity_for
 from kbforge_plugins.likelihoods.attributes.distortion import Rates
 from kbforge_plugins.likelihoods.attributes.kinds import stated
 from kbforge_plugins.likelihoods.attributes.urn import Urn, Urns

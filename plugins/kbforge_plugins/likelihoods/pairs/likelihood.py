@@ -49,7 +49,7 @@ from kbforge.fit.description import UNREAD, PairOdds
 from kbforge.kernel.binding import address
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, read_trees
-from kbforge.numerics.arrays import capacity_for
+from kbforge.numerics import capacity_for
 from kbforge_plugins.likelihoods.pairs.features import AGREEMENT_FEATURES, SOUP_FEATURES
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, Rows
 from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter, starts_of

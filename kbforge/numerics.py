@@ -1,4 +1,4 @@
-"""Logarithms of weights: sums in log space, and a grid on which they are exact.
+"""Arithmetic that several rooms share: log sums, a grid on which they are exact, growing arrays.
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of
@@ -11,8 +11,10 @@ steps come to the same bits.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
@@ -24,6 +26,7 @@ MOST_NATS = 2.0**29
 PRODUCT = 512
 """Most factors of a product that is sure not to overflow."""
 _LOG_2 = math.log(2.0)
+_LEAST = 64
 
 
 def on_grid(values: FloatArray) -> FloatArray:
@@ -92,3 +95,20 @@ def log_sum_exp(values: FloatArray) -> float:
     if largest == -np.inf:
         return -np.inf
     return largest + float(np.log(np.exp(values - largest).sum()))
+
+
+def capacity_for(needed: int, current: int) -> int:
+    """The capacity to grow to: doubled until it suffices, so that growth costs O(1) a slot."""
+    capacity = max(current, _LEAST)
+    while capacity < needed:
+        capacity *= 2
+    return capacity
+
+
+def grown(array: NDArray[Any], capacity: int, axis: int = 0) -> NDArray[Any]:
+    """A copy with `capacity` entries along `axis`, the new ones zero."""
+    shape = list(array.shape)
+    shape[axis] = capacity
+    larger = np.zeros(shape, dtype=array.dtype)
+    larger[tuple(slice(0, size) for size in array.shape)] = array
+    return larger

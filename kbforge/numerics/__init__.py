@@ -1,1 +1,0 @@
-"""Arithmetic that several rooms share: log sums and growing arrays."""

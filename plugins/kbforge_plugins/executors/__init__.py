@@ -1,1 +1,0 @@
-"""Executors: where workers live."""
