@@ -96,7 +96,7 @@ def ask(file: LabelledFile, errors: float, choices: Choices, confidence: bool) -
                 chosen.append(scores[labelling.judgement.place])
             question = labelling.question()
             if question is not None:
-                same = question.a.label == question.b.label
+                same = question.first.fragment.label == question.second.fragment.label
                 labelling.answer(question, same != bool(rng.random() < errors))
         off = ()
         if confidence:

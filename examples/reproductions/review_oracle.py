@@ -36,7 +36,7 @@ from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.fit.confidence import ClusteringReport
 from kbforge.fit.models import Fit
-from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue, Read
+from kbforge.fit.questions import PairMap, PairQuestion, PosteriorQueue
 from kbforge.jobs.cluster import open_live
 from kbforge.pictures import PALETTE, look, new_figure, save
 from kbforge_lab.suites.labelled_sets import SETS, LabelledSet
@@ -143,7 +143,7 @@ def by_worth(session: Session, answer: Answer, questions: PosteriorQueue) -> Pai
         same = answer(question.first, question.second)
         if not decided(session, question.first, question.second, same):
             questions.pass_over(question)
-        questions.learn(question, same)
+        questions.add(question, same)
         touched = session.touched()
         questions.gone(touched.gone)
         questions.update(map(session.subproblem, touched.changed))
@@ -173,7 +173,7 @@ def decided(session: Session, first: int, second: int, same: bool) -> bool:
     return True
 
 
-def map_of(session: Session, made: Fit) -> Read | None:
+def map_of(session: Session, made: Fit) -> PairMap | None:
     """The map of pairs, of the grouping as it is before any answer."""
     reading = made.confidence
     if reading is None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
+    from kbforge.fit.questions import CandidatePair, PairQuestion
     from kbforge.fit.review import Evidence, FileReview
 
 app = typer.Typer(add_completion=False)
@@ -137,7 +138,7 @@ def _review_file(
                 by_lines(review, count)
                 console.print_json({"summary": review.changed().to_json()})
             else:
-                at_terminal(review, count, lambda question: side_by_side(question.a, question.b))
+                at_terminal(review, count, show_pair)
                 _say(review, file, fragments)
         except KeyboardInterrupt:
             kept = counted(len(file.answers), "answer")
@@ -379,7 +380,12 @@ def _vectors(*fragments: Fragment) -> list[str]:
     return [" ".join(f"{x:.4g}" for x in (f.vector or ())[:8]) for f in fragments]
 
 
-def show_evidence(evidence: Evidence) -> RenderableType:
+def show_pair(evidence: Evidence[CandidatePair]) -> RenderableType:
+    """Both fragments side by side."""
+    return side_by_side(evidence.first.fragment, evidence.second.fragment)
+
+
+def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
     """Both fragments side by side, their clusters, and the contribution of each attribute."""
     from rich.console import Group
     from rich.text import Text
@@ -409,7 +415,7 @@ def show_evidence(evidence: Evidence) -> RenderableType:
     return Group(*parts)
 
 
-def _others(evidence: Evidence) -> list[RenderableType]:
+def _others(evidence: Evidence[PairQuestion]) -> list[RenderableType]:
     """The other fragments of their clusters."""
     from rich.text import Text
 

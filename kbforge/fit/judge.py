@@ -28,8 +28,8 @@ from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, F
 from kbforge.errors import ModelError, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairModel, Prediction
-from kbforge.fit.grouping_queue import GroupingQueue, alike
 from kbforge.fit.merge_path import MergePath, merge_path
+from kbforge.fit.questions import GroupingQueue, alike
 from kbforge.fit.sample import close_ones
 from kbforge.fit.statistics import (
     ATTRIBUTES,
@@ -498,7 +498,8 @@ class Judgement:
         place = {number: at for at, number in enumerate(self.sample.places)}
         for answer in self.answers:
             if answer.first in place and answer.second in place:
-                queue.add(place[answer.first], place[answer.second], answer.same)
+                pair = replace(answer, first=place[answer.first], second=place[answer.second])
+                queue.add(pair, answer.same)
         return queue
 
     @cached_property
@@ -512,7 +513,7 @@ class Judgement:
 
     def _moved(self, place: int) -> float:
         """By how much answers raise the expected gain of a hypothesis."""
-        scores, _ = self._asked.scores()
+        scores = self._asked.scores()
         worth = self._worth[self.allowed]
         at = int(np.flatnonzero(self.allowed == place)[0])
         return float(scores[at] - (worth[at] - worth[0]))

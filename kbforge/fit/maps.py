@@ -56,7 +56,6 @@ from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
 from kbforge.files.records import Record, parse_toml, table_of, toml_value
-from kbforge.fit.belief import ERROR
 from kbforge.fit.confidence import (
     ClusteringReport,
     ConfidenceMap,
@@ -67,6 +66,7 @@ from kbforge.fit.confidence import (
 )
 from kbforge.fit.covariates import ENTITY_FEATURES, PAIR_FEATURES, Covariates
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
+from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.keeping import KeptReader, together
 from kbforge.models.trees import Trees, read_trees

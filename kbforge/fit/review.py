@@ -2,8 +2,8 @@
 
 Both ask about the most useful pair first, and take answers back:
 
-    while question := review.question():
-        review.answer(question, same=ask_somebody(question))
+    while evidence := review.question():
+        review.answer(evidence, same=ask_somebody(evidence))
 
 A `FileReview` asks which of the judge's hypotheses (`kbforge.fit.judge`) is best. Its answers go to
 a file, by which `kbforge cluster --answers` chooses. A `PosteriorReview` asks about uncertain pairs
@@ -14,9 +14,10 @@ decisions. `kbforge.cli.review` asks at a terminal or line by line.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from kbforge.contracts import Cluster, Explanation, Fragment, Problem, Subproblem, SubproblemChanges
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
@@ -24,39 +25,133 @@ from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, Que
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import Choices
 from kbforge.fit.choose import AnswerEffect, effect_of_answers
-from kbforge.fit.grouping_queue import CandidatePair
 from kbforge.fit.judge import Judgement
-from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue
 from kbforge.fit.prepare import prepare
+from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
+
+MOST_OTHERS = 4
+"""Other fragments of a cluster that evidence shows."""
+
+_MOST_COMPARED = 100
+
+Q = TypeVar("Q", CandidatePair, PairQuestion)
 
 
 @dataclass(frozen=True, slots=True)
-class FileQuestion:
-    """A pair to ask about; whoever asks shows no labels.
+class Side:
+    """One of the two fragments of a question, and what it is clustered with.
 
     Attributes:
-        drawn: the pair as it came out of the queue.
-        a: a fragment.
-        b: another one.
-        asked: why.
+        fragment: that is asked about.
+        others: some fragments of its cluster, without the two that are asked about.
+        size: how many fragments the cluster has.
 
     """
 
-    drawn: CandidatePair
-    a: Fragment
-    b: Fragment
-    asked: QuestionDetails
+    fragment: Fragment
+    others: tuple[Fragment, ...] = ()
+    size: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """The question as one JSON object, without labels."""
+        """The JSON object, without labels."""
         return {
-            "a": without_label(self.a),
-            "b": without_label(self.b),
-            "asked": asdict(self.asked),
+            "fragment": without_label(self.fragment),
+            "others": [without_label(other) for other in self.others],
+            "size": self.size,
         }
 
 
-class FileReview:
+@dataclass(frozen=True, slots=True)
+class Evidence(Generic[Q]):
+    """A question with its two fragments, and what speaks for and against.
+
+    Attributes:
+        question: by numbers.
+        first: one fragment; of a file, which is not clustered yet, it stands alone.
+        second: the other; if the two are together, its cluster is the same.
+        explanation: what speaks for adding the second fragment to the cluster of the first, in
+            nats; None if the likelihood does not explain.
+        compared: how many fragments of that cluster it was compared with.
+        probability: whether the explanation is in nats; else it is in the points of a score.
+        asked: why a pair of a file is asked about.
+
+    """
+
+    question: Q
+    first: Side
+    second: Side
+    explanation: Explanation | None = None
+    compared: int = 0
+    probability: bool = True
+    asked: QuestionDetails | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The question as one JSON object, without labels."""
+        if self.asked is not None:
+            one, other = (without_label(side.fragment) for side in (self.first, self.second))
+            return {"a": one, "b": other, "asked": asdict(self.asked)}
+        asked = asdict(self.question)
+        for key in ("subproblem", "first", "second"):
+            del asked[key]
+        out = {"a": self.first.to_json(), "b": self.second.to_json(), "asked": asked}
+        if self.explanation is not None:
+            out["explanation"] = self.explanation.to_json()
+        return out
+
+
+class Review(ABC, Generic[Q]):
+    """Questions about pairs, most useful first; an answer is kept and changes what is asked next.
+
+    Args:
+        queue: finds the questions.
+
+    """
+
+    def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
+        self._queue = queue
+        self._said: list[tuple[Q, bool | None]] = []
+
+    @abstractmethod
+    def question(self) -> Evidence[Q] | None:
+        """The next question; None if there are no more."""
+
+    def answer(self, evidence: Evidence[Q], same: bool | None) -> None:
+        """Keep an answer; None is "unknown".
+
+        Raises:
+            OutputError: it cannot be written; nothing has changed then.
+            ContradictionError: it contradicts decisions; the question is skipped.
+            LikelihoodError: no grouping that satisfies it is possible; likewise.
+
+        """
+        self._keep(evidence, same)
+        self._said.append((evidence.question, same))
+
+    def undo(self) -> bool:
+        """Take back the last answer of this review; False if there was none.
+
+        The next question is then the one that it was the answer to.
+
+        Raises:
+            OutputError: it cannot be written; nothing has changed then.
+
+        """
+        if not self._said:
+            return False
+        self._take_back(self._said[-1][1])
+        self._said.pop()
+        return True
+
+    @abstractmethod
+    def _keep(self, evidence: Evidence[Q], same: bool | None) -> None:
+        """Write an answer, and tell the queue."""
+
+    @abstractmethod
+    def _take_back(self, same: bool | None) -> None:
+        """Undo `_keep`."""
+
+
+class FileReview(Review[CandidatePair]):
     """Questions about one file of fragments, and the answers so far.
 
     Args:
@@ -70,67 +165,49 @@ class FileReview:
 
     """
 
+    _queue: GroupingQueue
+
     def __init__(self, fragments: Sequence[Fragment], choices: Choices, file: AnswerFile) -> None:
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
-        earlier = placed(file.answers, fragments, file.path)
+        self._answers = placed(file.answers, fragments, file.path)
         judged = prepare(fragments, replace(choices, answers=None)).judgement
         if judged is None:
             raise UsageError(
                 f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "
                 "name another likelihood, or none"
             )
+        super().__init__(judged.answered(self._answers).questions(choices.seed))
         self._file, self._judgement = file, judged
         self._sha256 = fingerprint(fragments)
-        self._numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
-        self._answers = earlier
-        self._queue = judged.answered(earlier).questions(choices.seed)
 
     @property
     def judgement(self) -> Judgement:
         """The hypotheses, and which is best by the answers so far."""
         return self._judgement.answered(self._answers)
 
-    def question(self) -> FileQuestion | None:
-        """What to ask next; None if nothing is left to ask."""
-        drawn = self._queue.next()
-        if drawn is None:
+    def question(self) -> Evidence[CandidatePair] | None:
+        """The next question; None if there are no more."""
+        pair = self._queue.next()
+        if pair is None:
             return None
-        a, b = (self._judgement.sample.fragments[at] for at in (drawn.first, drawn.second))
-        number = len(self._file.answers) + 1
-        return FileQuestion(
-            drawn, a, b, QuestionDetails(number, drawn.how, drawn.joined, drawn.share)
-        )
+        a, b = (Side(self._judgement.sample.fragments[at]) for at in (pair.first, pair.second))
+        asked = QuestionDetails(len(self._file.answers) + 1, pair.how, pair.joined, pair.share)
+        return Evidence(pair, a, b, asked=asked)
 
-    def answer(self, question: FileQuestion, same: bool | None) -> None:
-        """Keep an answer; None says that nobody knows.
+    def _keep(self, evidence: Evidence[CandidatePair], same: bool | None) -> None:
+        a, b, asked = evidence.first.fragment.id, evidence.second.fragment.id, evidence.asked
+        assert asked is not None
+        self._file.append(Answer(a, b, same, asked, self._sha256))
+        pair, places = evidence.question, self._judgement.sample.places
+        first, second = places[pair.first], places[pair.second]
+        self._answers.append(NumberedAnswer(first, second, same, asked.how == AUDIT))
+        self._queue.add(pair, same)
 
-        Raises:
-            OutputError: it cannot be written; nothing has changed then.
-
-        """
-        a, b = question.a.id, question.b.id
-        answer = Answer(a, b, same, question.asked, self._sha256)
-        self._file.append(answer)
-        first, second = self._numbers[a], self._numbers[b]
-        self._answers.append(NumberedAnswer(first, second, same, question.asked.how == AUDIT))
-        self._queue.add(question.drawn.first, question.drawn.second, same)
-
-    def undo(self) -> bool:
-        """Take back the last answer of this session; whether there was one.
-
-        The next question is then the one that it was the answer to.
-
-        Raises:
-            OutputError: the file cannot be written; nothing has changed then.
-
-        """
-        if not self._file.appended:
-            return False
+    def _take_back(self, same: bool | None) -> None:
         self._file.undo()
         self._answers.pop()
         self._queue.undo()
-        return True
 
     def changed(self) -> AnswerEffect:
         """What the answers change."""
@@ -144,14 +221,8 @@ def without_label(fragment: Fragment) -> dict[str, Any]:
     return shown
 
 
-MOST_OTHERS = 4
-"""Other fragments of a cluster that evidence shows."""
-
-_MOST_COMPARED = 100
-
-
 class ReviewState(Protocol):
-    """What can be asked about, and decided."""
+    """A clustering that is reviewed: what can be asked about, and decided."""
 
     def subproblem(self, name: int) -> Subproblem:
         """As `Session`."""
@@ -163,10 +234,6 @@ class ReviewState(Protocol):
 
     def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
         """Put an answer in force as a decision and keep it; what changed.
-
-        Args:
-            question: about two fragments, by number.
-            same: whether the two are one entity.
 
         Raises:
             ContradictionError: it contradicts others; nothing has changed then.
@@ -180,135 +247,57 @@ class ReviewState(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two fragments of a question, and whom it is with by the point estimate.
-
-    Attributes:
-        fragment: that is asked about.
-        others: some fragments of its cluster, neither of the two that are asked about.
-        size: how many fragments the cluster has.
-
-    """
-
-    fragment: Fragment
-    others: tuple[Fragment, ...]
-    size: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object, without labels."""
-        return {
-            "fragment": without_label(self.fragment),
-            "others": [without_label(other) for other in self.others],
-            "size": self.size,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A question with what speaks for and against.
-
-    Attributes:
-        question: by numbers.
-        first: the one.
-        second: the other; if the two are together, its cluster is the same.
-        explanation: what speaks for the second one's being with the cluster of the first one, in
-            nats; None if the likelihood does not explain.
-        compared: how many fragments of that cluster it was compared with.
-        probability: whether the explanation is in nats; else it is in the points of a score.
-
-    """
-
-    question: PairQuestion
-    first: Side
-    second: Side
-    explanation: Explanation | None
-    compared: int
-    probability: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """The question as one JSON object, without labels."""
-        asked = asdict(self.question)
-        for key in ("subproblem", "first", "second"):
-            del asked[key]
-        out = {"a": self.first.to_json(), "b": self.second.to_json(), "asked": asked}
-        if self.explanation is not None:
-            out["explanation"] = self.explanation.to_json()
-        return out
-
-
-class PosteriorReview:
-    """Questions about a clustering; their answers are decided, and change what is asked next.
+class PosteriorReview(Review[PairQuestion]):
+    """Questions about a clustering; their answers are decided.
 
     Args:
         state: the clustering.
         problem: likelihood and alpha, which explain.
-        questions: the queue; it may be empty.
+        queue: finds the questions; it may be empty.
         subproblems: to ask about beside those that the queue knows.
 
     """
+
+    _queue: PosteriorQueue
 
     def __init__(
         self,
         state: ReviewState,
         problem: Problem,
-        questions: PosteriorQueue,
+        queue: PosteriorQueue,
         subproblems: Iterable[Subproblem] = (),
     ) -> None:
-        self._state, self._problem, self._questions = state, problem, questions
-        self._said: list[tuple[PairQuestion, bool | None]] = []
-        questions.update(subproblems)
+        super().__init__(queue)
+        self._state, self._problem = state, problem
+        queue.update(subproblems)
 
-    @property
-    def decisions(self) -> int:
-        """How many decisions were made, and not undone."""
-        return sum(same is not None for _, same in self._said)
-
-    def question(self) -> Evidence | None:
-        """What to ask next; None if nothing is left to ask."""
-        question = self._questions.next()
-        return None if question is None else self._evidence(question)
-
-    def answer(self, evidence: Evidence, same: bool | None) -> None:
-        """Decide; None says that nobody knows, and the question is asked no more.
-
-        Raises:
-            ContradictionError: the answer contradicts decisions; the question is asked no more.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
-
-        """
+    def _keep(self, evidence: Evidence[PairQuestion], same: bool | None) -> None:
         question = evidence.question
         if same is None:
-            self._questions.pass_over(question)
-        else:
-            try:
-                touched = self._state.decide(question, same)
-            except (ContradictionError, LikelihoodError):
-                self._questions.pass_over(question)
-                raise
-            self._questions.learn(question, same)
-            self._follow(touched)
-        self._said.append((question, same))
+            self._queue.add(question, None)
+            return
+        try:
+            touched = self._state.decide(question, same)
+        except (ContradictionError, LikelihoodError):
+            self._queue.pass_over(question)
+            raise
+        self._queue.add(question, same)
+        self._follow(touched)
 
-    def undo(self) -> bool:
-        """Take back the last answer of this review; whether there was one."""
-        if not self._said:
-            return False
-        question, same = self._said[-1]
-        if same is None:
-            self._questions.ask_again(question)
-        else:
-            touched = self._state.undo()
-            self._questions.unlearn()
-            self._follow(touched)
-        self._said.pop()
-        return True
+    def _take_back(self, same: bool | None) -> None:
+        touched = SubproblemChanges((), ()) if same is None else self._state.undo()
+        self._queue.undo()
+        self._follow(touched)
 
     def _follow(self, touched: SubproblemChanges) -> None:
-        self._questions.gone(touched.gone)
-        self._questions.update(map(self._state.subproblem, touched.changed))
+        self._queue.gone(touched.gone)
+        self._queue.update(map(self._state.subproblem, touched.changed))
 
-    def _evidence(self, question: PairQuestion) -> Evidence:
+    def question(self) -> Evidence[PairQuestion] | None:
+        """The next question; None if there are no more."""
+        question = self._queue.next()
+        if question is None:
+            return None
         clusters = self._state.subproblem(question.subproblem).clusters
         pair = (question.first, question.second)
         first, second = (next(c for c in clusters if number in c) for number in pair)
@@ -336,13 +325,6 @@ class PosteriorReview:
 
 
 def explained(problem: Problem, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-    """What speaks for a fragment's being with others; the likelihood explains.
-
-    Args:
-        problem: likelihood and alpha.
-        x: the fragment.
-        cluster: the others; at least one.
-
-    """
+    """What speaks for adding a fragment to a cluster of others, at least one."""
     prior = math.log(len(cluster)) - math.log(problem.alpha)
     return Explanation(prior, dict(problem.likelihood.contributions(x, cluster)))

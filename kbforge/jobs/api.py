@@ -41,6 +41,7 @@ from kbforge.evaluation.scores import Evaluation, score_entities
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.choices import NO_INDEX, Choices
+from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
 from kbforge.jobs.cluster import LiveClustering, open_live
@@ -348,7 +349,9 @@ def undo(store: str | Path, number: int) -> EventResult:
 
 
 def review(
-    store: str | Path, ask: Callable[[Evidence], bool | None], count: int | None = None
+    store: str | Path,
+    ask: Callable[[Evidence[PairQuestion]], bool | None],
+    count: int | None = None,
 ) -> EventResult:
     """Ask what a store doubts; answers are decisions, whose numbers `told["decisions"]` has.
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from kbforge.cli.review import at_terminal, by_lines, show_evidence
 from kbforge.contracts import Explanation, Fragment
 from kbforge.errors import ContradictionError
-from kbforge.fit.posterior_queue import PairQuestion
+from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence, Side
 
 

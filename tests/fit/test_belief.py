@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kbforge.fit.belief import ERROR, design, prior, said_same, update
+from kbforge.fit.questions import ERROR, design, prior, said_same, update
 
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 NONE, ALL = np.zeros((1, 3), np.bool_), np.ones((1, 3), np.bool_)

@@ -8,8 +8,8 @@ import pytest
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AUDIT, INFORMATIVE
-from kbforge.fit import grouping_queue as votes
-from kbforge.fit.grouping_queue import CandidatePair, GroupingQueue, count_votes, votes_on
+from kbforge.fit import questions
+from kbforge.fit.questions import CandidatePair, GroupingQueue, count_votes, votes_on
 from tests.fit.worlds import world
 
 RNG = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def test_nothing_is_joined() -> None:
 
 
 def test_one_huge_cluster_is_listed_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(votes, "_MOST_PAIRS", 1_000)
+    monkeypatch.setattr(questions, "_MOST_PAIRS", 1_000)
     found = count_votes(np.zeros((2, 400), np.int64), np.random.default_rng(0))
     assert len(found.cell) == 3 * 399
     assert found.share == 1.0
@@ -79,7 +79,7 @@ def answered(queue: GroupingQueue, gold: IntArray, count: int) -> list[Candidate
         drawn = queue.next()
         if drawn is None:
             break
-        queue.add(drawn.first, drawn.second, bool(gold[drawn.first] == gold[drawn.second]))
+        queue.add(drawn, bool(gold[drawn.first] == gold[drawn.second]))
         asked.append(drawn)
     return asked
 
@@ -105,7 +105,7 @@ def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers() -> No
         drawn = queue.next()
         assert drawn is not None
         same = bool(groupings[gold, drawn.first] == groupings[gold, drawn.second])
-        queue.add(drawn.first, drawn.second, same if rng.random() > 0.05 else not same)
+        queue.add(drawn, same if rng.random() > 0.05 else not same)
     found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
     assert found.bcubed_f1_item_mean > 0.95
 
@@ -115,13 +115,13 @@ def test_without_answers_the_prediction_decides() -> None:
     gains = np.linspace(0, 0.1, len(groupings))
     queue = queue_of(groupings, gains)
     assert queue.best() == len(groupings) - 1
-    worth, _ = queue.scores()
+    worth = queue.scores()
     assert worth == pytest.approx(gains)
     # not to know is no answer
     drawn = queue.next()
     assert drawn is not None
-    queue.add(drawn.first, drawn.second, None)
-    assert queue.scores()[0] == pytest.approx(gains)
+    queue.add(drawn, None)
+    assert queue.scores() == pytest.approx(gains)
 
 
 def test_informative_questions_are_about_pairs_on_which_candidates_differ() -> None:
@@ -149,12 +149,12 @@ def test_undo_brings_the_question_back() -> None:
     groupings, gold = world(4)
     queue = queue_of(groupings)
     answered(queue, groupings[gold], 4)
-    question, worth = queue.next(), queue.scores()[0]
+    question, worth = queue.next(), queue.scores()
     answered(queue, groupings[gold], 1)
     assert queue.next() != question
     queue.undo()
     assert queue.next() == question
-    assert np.array_equal(queue.scores()[0], worth)
+    assert np.array_equal(queue.scores(), worth)
 
 
 def test_same_seed_same_questions() -> None:
@@ -179,7 +179,7 @@ def test_equal_fragments_without_end_are_asked_about_once() -> None:
     drawn = queue.next()
     assert drawn is not None
     assert drawn.joined == 1.0  # and no last bit more
-    queue.add(drawn.first, drawn.second, True)
+    queue.add(drawn, True)
     assert queue.next() is None
 
 

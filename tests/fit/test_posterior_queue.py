@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbforge import open_session
 from kbforge.contracts import Decision, Fragment, Subproblem
 from kbforge.evaluation.scores import compare
-from kbforge.fit.posterior_queue import (
+from kbforge.fit.questions import (
     MOST,
     MOST_EACH,
     PairQuestion,
@@ -135,12 +135,12 @@ def test_answers_teach_how_far_reports_can_be_believed() -> None:
     before = questions.next()
     for _ in range(6):
         question = questions.next()
-        questions.learn(question, True)
+        questions.add(question, True)
         questions.gone([question.subproblem])
     assert questions.next().believed > before.believed + 0.2
     assert questions.next().reported == pytest.approx(0.25)
     for _ in range(6):
-        questions.unlearn()
+        questions.undo()
     assert questions.next().believed == pytest.approx(before.believed)
     assert len(questions) == 6
 
@@ -172,7 +172,7 @@ def fresh(
 ) -> PosteriorQueue:
     questions = PosteriorQueue()
     for question, same in answers:
-        questions.learn(question, same)
+        questions.add(question, same)
     for question in passed:
         questions.pass_over(question)
     questions.update(session.posterior().subproblems)
@@ -208,7 +208,7 @@ def test_no_particle_ever_violates_an_answer_and_the_queue_follows(made, seed) -
         answers.append((question, same))
         ids = (fragments[question.first].id, fragments[question.second].id)
         session.constrain([Decision(same, *ids)])
-        questions.learn(question, same)
+        questions.add(question, same)
         touched = session.touched()
         questions.gone(touched.gone)
         questions.update(map(session.subproblem, touched.changed))

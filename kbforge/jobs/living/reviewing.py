@@ -34,7 +34,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
-from kbforge.fit.posterior_queue import PairQuestion, PosteriorQueue
+from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import PosteriorReview
 from kbforge.jobs.living.events import EventResult, bring_back_all, decide_one
 from kbforge.jobs.living.living import OpenStore, opened
@@ -65,15 +65,15 @@ class Review:
         )
 
     def subproblem(self, name: int) -> Subproblem:
-        """As `kbforge.fit.review.Reviewable`."""
+        """As `kbforge.fit.review.ReviewState`."""
         return subproblem_of(self._held.store.pages.page(name))
 
     def fragment(self, number: int) -> Fragment:
-        """As `kbforge.fit.review.Reviewable`."""
+        """As `kbforge.fit.review.ReviewState`."""
         return self._held.store.pages.fragments([number])[number]
 
     def decide(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """As `kbforge.fit.review.Reviewable`; it is committed.
+        """As `kbforge.fit.review.ReviewState`; it is committed.
 
         Raises:
             OutputError: it cannot be written; the store is as it was, and the review at its end.
@@ -93,7 +93,7 @@ class Review:
         return touched
 
     def undo(self) -> SubproblemChanges:
-        """As `kbforge.fit.review.Reviewable`; all is exactly as it was."""
+        """As `kbforge.fit.review.ReviewState`; all is exactly as it was."""
         held, number = self._held, self._made[-1].number
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"
