@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import orjson
 
 from kbforge.clustering.sample import Sample, neighbourhoods
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
@@ -29,7 +30,7 @@ from kbforge.errors import ModelError, quoted
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.description import PairModel, Prediction
 from kbforge.fit.merge_path import MergePath, merge_path
-from kbforge.fit.questions import GroupingQueue, alike
+from kbforge.fit.questions import GroupingQueue
 from kbforge.fit.sample import close_ones
 from kbforge.fit.statistics import (
     ATTRIBUTES,
@@ -494,7 +495,7 @@ class Judgement:
         """
         allowed = self.allowed
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
-        queue = GroupingQueue(groupings, self._worth[allowed], alike(self.sample.fragments), seed)
+        queue = GroupingQueue(groupings, self._worth[allowed], _alike(self.sample.fragments), seed)
         place = {number: at for at, number in enumerate(self.sample.places)}
         for answer in self.answers:
             if answer.first in place and answer.second in place:
@@ -538,6 +539,16 @@ class Judgement:
         if not any(allowed):
             raise ValueError("no hypothesis may be chosen")
         return replace(self, open=tuple(allowed))
+
+
+def _alike(fragments: Sequence[Fragment]) -> IntArray:
+    """Equal numbers for fragments that say the same, shape [n]."""
+    numbers: dict[bytes, int] = {}
+    says = (
+        orjson.dumps([dict(f.properties), f.vector], option=orjson.OPT_SORT_KEYS) for f in fragments
+    )
+    found = (numbers.setdefault(said, len(numbers)) for said in says)
+    return np.fromiter(found, np.int64, len(fragments))
 
 
 def judge(

@@ -111,12 +111,11 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, ndtr, xlog1py, xlogy
 
-from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, Subproblem
+from kbforge.contracts import Cluster, FloatArray, IntArray, Subproblem
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.answers import AUDIT, INFORMATIVE, NumberedAnswer
 
@@ -467,16 +466,6 @@ class GroupingQueue:
         return f - f[0], jacobian
 
 
-def alike(fragments: Sequence[Fragment]) -> IntArray:
-    """Equal numbers for fragments that say the same, shape [n]."""
-    numbers: dict[bytes, int] = {}
-    says = (
-        orjson.dumps([dict(f.properties), f.vector], option=orjson.OPT_SORT_KEYS) for f in fragments
-    )
-    found = (numbers.setdefault(said, len(numbers)) for said in says)
-    return np.fromiter(found, np.int64, len(fragments))
-
-
 MOST = 96
 """Parts of a subproblem that are asked about; their pairs with all particles take 4 MB."""
 
@@ -609,13 +598,8 @@ def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArr
 def information(believed: FloatArray, error: float) -> FloatArray:
     """What answers tell about the partition, in nats, same shape."""
     said = believed * (1 - error) + (1 - believed) * error
-    told: FloatArray = _entropy(said) - _entropy(np.array(error))
-    return np.maximum(told, 0.0)
-
-
-def _entropy(p: FloatArray) -> FloatArray:
-    out: FloatArray = -xlogy(p, p) - xlog1py(1 - p, -p)
-    return out
+    entropy, of_errors = (-xlogy(p, p) - xlog1py(1 - p, -p) for p in (said, error))
+    return np.asarray(np.maximum(entropy - of_errors, 0.0))
 
 
 PairMap: TypeAlias = Callable[[IntArray, IntArray, FloatArray], FloatArray]
@@ -815,5 +799,4 @@ class PosteriorQueue:
 
 def _logit(p: FloatArray) -> FloatArray:
     inside = np.clip(p, _LEAST, 1 - _LEAST)
-    out: FloatArray = np.log(inside) - np.log1p(-inside)
-    return out
+    return np.asarray(np.log(inside) - np.log1p(-inside))
