@@ -89,17 +89,8 @@ alone, and none that comes after.
 Particles are few, and a model that is wrong about one pair is wrong about others in the same way.
 So the belief reads v = (logit p, logit r), where p is what the particles report and r what a map of
 pairs makes of it, if there is one. Before any answer w_1 is 1, or with a map w_1 = w_2 = 1/2;
-standard deviations are 1 nat for w_0 and 1/2 for the others. The queue follows the posterior:
-
-    questions = PosteriorQueue()
-    questions.update(posterior.subproblems)
-    while question := questions.next():
-        same = ask(question.first, question.second)
-        session.constrain([Decision(same, ...)])
-        questions.add(question, same)
-        touched = session.touched()
-        questions.gone(touched.gone)
-        questions.update(map(session.subproblem, touched.changed))
+standard deviations are 1 nat for w_0 and 1/2 for the others.
+The queue follows the posterior (`update`, `gone`), which answers change.
 """
 
 from __future__ import annotations
