@@ -28,18 +28,21 @@ def check(
     from kbforge.store.database import Database
 
     with Database(store, verify=False) as database:
-        found = database.examined()
+        rows, damage = database.examined()
+        version = database.version
     if as_json:
-        console.print_json(found.to_json())
+        console.print_json(
+            {"path": store, "version": version, "whole": not damage, "rows": rows, "damage": damage}
+        )
     else:
-        for table, rows in found.rows.items():
-            typer.echo(f"{table:<9} {rows:>12,} rows intact")
-        for sentence in found.damage:
+        for table, count in rows.items():
+            typer.echo(f"{table:<9} {count:>12,} rows intact")
+        for sentence in damage:
             typer.echo(f"damage: {sentence}")
         typer.echo(
-            f"{quoted(found.path, 400)} is damaged: restore it from a copy"
-            if found.damage
-            else f"{quoted(found.path, 400)} is intact"
+            f"{quoted(store, 400)} is damaged: restore it from a copy"
+            if damage
+            else f"{quoted(store, 400)} is intact"
         )
-    if found.damage:
+    if damage:
         raise typer.Exit(1)

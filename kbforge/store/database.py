@@ -1,10 +1,11 @@
-"""The file of a store: opened to read or to write, and written in whole transactions.
+"""The file of a store: opened to read or to write, written in whole transactions, and examined.
 
 Readers never wait for a writer, nor it for them: SQLite keeps a write-ahead log beside the file.
 There is one writer at a time, and each transaction makes sure that nobody else has written since
-the one before. A file can be opened if it is a regular one, has exactly the tables of its version
-(`kbforge.store.schema`) and is whole: a small file is read from end to end, each row of a large one
-when it is read (`kbforge.store.integrity`).
+the last one. A file can be opened if it is a regular file, has exactly the tables of its version
+(`kbforge.store.tables`) and is whole. A small file is read from end to end, so that a flipped bit
+is noticed before anything is answered; of a large one each row is verified when it is read, and
+`kbforge check` examines all of it.
 
 The writer's lock is on a byte of the database itself, far behind those that SQLite locks, and
 belongs to an open file (`F_OFD_SETLK`). The lock goes with the file and not with its name: links to
@@ -25,19 +26,24 @@ import stat
 import struct
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
+
+import orjson
 
 from kbforge.errors import KBForgeError, OutputError, quoted
 from kbforge.files.io import hold
 from kbforge.files.kinds import what_is
-from kbforge.store import schema
-from kbforge.store.integrity import SMALL, Examination, examine, require_sound
+from kbforge.store.pages import numbers_from_bytes
+from kbforge.store.tables import COLUMNS, VERSION, checksum, migrate, version_of
 
-MAGIC = b"SQLite format 3\0"
+SMALL = 16_000_000
+"""Bytes of a file that is examined when it is opened, which takes a second for 100 MB."""
+_MOST = 100  # findings of SQLite's own, and damaged rows that are named of each table
+_MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
 _LOGGED = 1 << 14
 """Pages of the log, 64 MB, from which on it is copied into the file: what several transactions
@@ -46,7 +52,6 @@ _CACHED = 1 << 16
 """KiB of pages that a writer holds: keys are all over the tables, and what does not fit is written
 several times in one transaction."""
 _FULL = ("database or disk is full", "disk i/o error", "no space")
-
 
 Inode: TypeAlias = tuple[int, int]
 """A device, and a file on it."""
@@ -63,30 +68,19 @@ _connections: Counter[Inode] = Counter()
 _to_close: dict[Inode, list[int]] = {}
 
 
-def inode_of(status: os.stat_result) -> Inode:
-    """What file it is, whatever its name."""
+def _inode_of(status: os.stat_result) -> Inode:
     return status.st_dev, status.st_ino
 
 
-def kind_of(status: os.stat_result) -> str | None:
+def _other_kind(status: os.stat_result) -> str | None:
     """What a file is that is not a regular one; None for a regular one."""
     if stat.S_ISREG(status.st_mode):
         return None
     return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
 
 
-def is_connected(inode: Inode) -> bool:
-    """Whether this process has a connection to a file."""
-    return _connections[inode] > 0
-
-
-def connect(inode: Inode) -> None:
-    """Note that this process has one more connection to a file."""
-    _connections[inode] += 1
-
-
-def disconnect(inode: Inode) -> None:
-    """Note that a connection was closed; close what waited for the last one."""
+def _disconnect(inode: Inode) -> None:
+    """Note that a connection was closed; close the descriptors that waited for the last one."""
     _connections[inode] -= 1
     if not _connections[inode]:
         del _connections[inode]
@@ -95,14 +89,14 @@ def disconnect(inode: Inode) -> None:
 
 
 def lock(handle: int, path: Path) -> int | None:
-    """Become the one writer of a file, until `unlock`.
+    """Become the one writer of a file, until `_unlock`.
 
     Args:
         handle: of the database, open to be written.
         path: of the database, links resolved.
 
     Returns:
-        what to give to `unlock`; None if another has the lock.
+        what to give to `_unlock`; None if another has the lock.
 
     Raises:
         OSError: the file system has no locks, or `NAME-lock` cannot be written.
@@ -127,22 +121,15 @@ def lock(handle: int, path: Path) -> int | None:
     return handle
 
 
-def unlock(handle: int, inode: Inode, held: int | None) -> None:
-    """Let others write; the descriptor is closed when this process has no connection left.
-
-    Args:
-        handle: of the database.
-        inode: of the database.
-        held: what `lock` returned.
-
-    """
+def _unlock(handle: int, inode: Inode, held: int | None) -> None:
+    """Let others write; the database is closed when this process has no connection left."""
     if held is not None and held != handle:
         os.close(held)
     elif held is not None:
         from fcntl import F_OFD_SETLK, F_UNLCK, fcntl
 
         fcntl(handle, F_OFD_SETLK, struct.pack("hhqqi4x", F_UNLCK, os.SEEK_SET, _BYTE, 1, 0))
-    if is_connected(inode):
+    if _connections[inode]:
         _to_close.setdefault(inode, []).append(handle)
     else:
         os.close(handle)
@@ -152,12 +139,12 @@ def is_store(path: str) -> bool:
     """Whether a file is a database, by its first bytes; a pipe or a device is not read."""
     try:
         status = os.stat(path)
-        if kind_of(status) is not None:
+        if not stat.S_ISREG(status.st_mode):
             return False
-        if is_connected(inode_of(status)):
+        if _connections[_inode_of(status)]:
             return True
         with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(_MAGIC)) == _MAGIC
     except (OSError, ValueError):  # a name with a null character
         return False
 
@@ -176,58 +163,54 @@ class Database:
 
     Args:
         path: of the file.
-        write: whether to write; the file is made if it is not there.
+        write: whether to write; the file is made if it does not exist.
         verify: whether a small file is read from end to end first.
 
     Raises:
-        KBForgeError: it cannot be read, is no store, or is damaged.
+        KBForgeError: it cannot be read, is no store, is damaged, or is of a later version.
         OutputError: it cannot be written, or another program is writing it.
-        KBForgeError: it is a store of a later version.
 
     """
 
     def __init__(self, path: str, write: bool = False, verify: bool = True) -> None:
-        self.path, self._write, self._verify = path, write, verify
+        self.path, self._write = path, write
         self.version: int | None = None
         self._held = contextlib.ExitStack()
         try:
             if write:
                 self._hold()
-            with self._told():
+            with self._in_words():
                 self._connect()
-                if self.version is not None and self.version < schema.VERSION:
-                    self._bring_up_to_date(self.version)
-                if self.version is not None and verify and self._size() <= SMALL:
-                    self.examined().require_whole()
+                if self.version is not None and self.version < VERSION:
+                    self._bring_up_to_date()
+                if self.version is not None and verify and Path(path).stat().st_size <= SMALL:
+                    _refuse(self.path, self.examined()[1])
         except BaseException:
             self._held.close()
             raise
         if self.version is None and not write:
             self._held.close()
             raise KBForgeError(
-                f"{quoted(path, 400)} is empty: kbforge cluster --into fills a store"
+                f"{quoted(self.path, 400)} is empty: kbforge cluster --into fills a store"
             )
 
-    def _size(self) -> int:
-        return Path(self.path).stat().st_size
-
     def _hold(self) -> None:
-        """Open the file, which is made if it is not there, and become its one writer."""
+        """Open the file, which is made if it does not exist, and become its one writer."""
         where = f"cannot write {quoted(self.path, 400)}"
         path = Path(os.path.realpath(self.path))
         if not path.parent.is_dir():
             raise OutputError(f"{where}: no such folder")
         try:
-            if path.exists() and (other := kind_of(path.stat())) is not None:
+            if path.exists() and (other := _other_kind(path.stat())) is not None:
                 raise OutputError(f"{where}: expected a store or a new file, got {other}")
             handle, made = _created(path)
             status = os.fstat(handle)
-            held, inode = None, inode_of(status)
+            held, inode = None, _inode_of(status)
             try:
-                if kind_of(status) is None and inode_of(path.stat()) == inode:
+                if _other_kind(status) is None and _inode_of(path.stat()) == inode:
                     held = lock(handle, path)
             finally:
-                self._held.callback(weakref.finalize(self, unlock, handle, inode, held))
+                self._held.callback(weakref.finalize(self, _unlock, handle, inode, held))
             if made and held is not None:
                 self._held.callback(self._remove_empty, path, inode)
         except OSError as error:
@@ -249,7 +232,7 @@ class Database:
         except (OSError, ValueError) as error:
             reason = (getattr(error, "strerror", None) or "no such file").lower()
             raise KBForgeError(f"cannot read {where}: {reason}") from None
-        if (other := kind_of(status)) is not None or (
+        if (other := _other_kind(status)) is not None or (
             status.st_size and not is_store(self.path) and os.access(self.path, os.R_OK)
         ):
             raise KBForgeError(
@@ -271,15 +254,15 @@ class Database:
 
     def _connect(self) -> None:
         connection = self._opened()
-        inode = inode_of(os.stat(self.path))
-        connect(inode)
-        self._held.callback(weakref.finalize(self, disconnect, inode))
+        inode = _inode_of(os.stat(self.path))
+        _connections[inode] += 1
+        self._held.callback(weakref.finalize(self, _disconnect, inode))
         self._held.callback(connection.close)
         self.connection = connection
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         with self.snapshot():
-            self.version = schema.version_of(connection, self.path)
+            self.version = version_of(connection, self.path)
         if self._write:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
@@ -288,20 +271,20 @@ class Database:
             connection.execute(f"PRAGMA cache_size = -{_CACHED}")
         self._seen = self._data_version()
 
-    def _bring_up_to_date(self, version: int) -> None:
-        """Make an older store one of today's version, in one transaction under the lock."""
+    def _bring_up_to_date(self) -> None:
+        """Migrate an older store, in one transaction under the lock."""
         if self._write:
-            require_sound(self.connection, self.path)
-            self.transaction(lambda database: schema.migrate(database, version))
-            self.version = schema.VERSION
+            _refuse(self.path, list(_unsound(self.connection)))
+            self.transaction(migrate)
+            self.version = VERSION
             return
         self.connection.close()
         try:
             Database(self.path, write=True).close()
         except OutputError as error:
             raise KBForgeError(
-                f"{quoted(self.path, 400)} is a store of version {version}, and must be updated "
-                f"to version {schema.VERSION} before it is read: {error}"
+                f"{quoted(self.path, 400)} is a store of version {self.version}, and must be "
+                f"updated to version {VERSION} before it is read: {error}"
             ) from None
         self._connect()
 
@@ -310,7 +293,7 @@ class Database:
         return found
 
     def transaction(self, write: Callable[[sqlite3.Connection], None]) -> None:
-        """Have `write` change the tables: all that it does is done, or nothing.
+        """Have `write` change the tables: all its changes are made, or none.
 
         Raises:
             OutputError: there is no room, the file cannot be written, or another program has
@@ -318,7 +301,7 @@ class Database:
 
         """
         connection = self.connection
-        with self._told():
+        with self._in_words():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if self._data_version() != self._seen:
@@ -333,18 +316,18 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
             if self.version is None:
-                self.version = schema.version_of(connection, self.path)
+                self.version = version_of(connection, self.path)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is read within is of one moment, whatever is written meanwhile.
+        """Reads in this block are of one moment, whatever is written meanwhile.
 
         A snapshot within another one is of the same moment.
         """
         if self.connection.in_transaction:
             yield
             return
-        with self._told():
+        with self._in_words():
             self.connection.execute("BEGIN")
         try:
             yield
@@ -352,7 +335,7 @@ class Database:
             self.connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _in_words(self) -> Iterator[None]:
         """Errors of SQLite as sentences."""
         kind: type[KBForgeError] = OutputError if self._write else KBForgeError
         doing = "write" if self._write else "read"
@@ -373,10 +356,28 @@ class Database:
                 f"{where}: the file is damaged ({str(error).lower()}); restore it from a copy"
             ) from error
 
-    def examined(self) -> Examination:
-        """Read all of the store, and say what is damaged."""
+    def examined(self) -> tuple[dict[str, int], list[str]]:
+        """Read all of the store.
+
+        Returns:
+            By table, how many rows are intact; and sentences on the damage, none if it is whole.
+
+        """
         with self.snapshot():
-            return examine(self.connection, self.path, self.version or 0)
+            damage = list(_unsound(self.connection))
+            rows: dict[str, int] = {}
+            references = _References()
+            for table in COLUMNS:
+                rows[table] = 0
+                for found in _rows(self.connection, table):
+                    if isinstance(found, str):
+                        damage.append(found)
+                    else:
+                        rows[table] += 1
+                        references.add(table, found)
+            if not damage:
+                damage.extend(references.amiss(rows))
+            return rows, damage
 
     def compact(self) -> None:
         """Rewrite the file without what was deleted, and empty its log.
@@ -386,7 +387,7 @@ class Database:
                 the log cannot be emptied.
 
         """
-        with self._told():
+        with self._in_words():
             self.connection.execute("VACUUM")
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._seen = self._data_version()
@@ -403,7 +404,7 @@ class Database:
     def _remove_empty(self, path: Path, made: Inode) -> None:
         """Remove a file without tables that was made here, while nobody else can write it."""
         with contextlib.suppress(FileNotFoundError):
-            if self.version is None and inode_of(path.lstat()) == made:
+            if self.version is None and _inode_of(path.lstat()) == made:
                 path.unlink()
                 for beside in (f"{path}-wal", f"{path}-shm"):
                     Path(beside).unlink(missing_ok=True)
@@ -418,3 +419,104 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _refuse(path: str, damage: Sequence[str]) -> None:
+    if damage:
+        more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
+        raise KBForgeError(
+            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is intact"
+        )
+
+
+def _unsound(database: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite finds amiss: pages, indexes, the file's header."""
+    try:
+        for pragma, expected in (("encoding", "UTF-8"), ("auto_vacuum", 0)):
+            got = database.execute(f"PRAGMA {pragma}").fetchone()[0]
+            if got != expected:
+                yield f"its header says {pragma} {quoted(str(got))}"
+        for (said,) in database.execute(f"PRAGMA integrity_check({_MOST})"):
+            if said != "ok":
+                yield quoted(said.replace("\n", "; "), 200)
+    except sqlite3.DatabaseError as error:
+        yield quoted(str(error).lower(), 200)
+
+
+def _rows(database: sqlite3.Connection, table: str) -> Iterator[tuple[Any, ...] | str]:
+    """The rows of a table, and a sentence for each that is damaged."""
+    bad = 0
+    try:
+        for row in database.execute(f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table}"):
+            if checksum(row[:-1]) == row[-1]:
+                yield row[:-1]
+                continue
+            bad += 1
+            if bad <= _MOST:
+                yield f"the row {quoted(str(row[0]), 40)} of {table} is not as it was written"
+    except sqlite3.DatabaseError as error:
+        yield f"{table} cannot be read to its end ({quoted(str(error).lower(), 200)})"
+    if bad > _MOST:
+        yield f"{bad - _MOST:,} more rows of {table} are not as they were written"
+
+
+class _References:
+    """The references between rows, gathered in one pass over the tables."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, bytes] = {}
+        self._homes: dict[int, int] = {}
+        self._entities: list[tuple[str, int, bytes]] = []
+        self._runs: list[tuple[int, int]] = []
+        self._keys: dict[str, set[Any]] = {"page": set(), "kept": set(), "image": set()}
+
+    def add(self, table: str, row: tuple[Any, ...]) -> None:
+        """Note what other rows must agree with."""
+        if table == "meta":
+            self._facts[row[0]] = row[1]
+        elif table == "fragment":
+            self._homes[row[0]] = row[3]
+        elif table == "entity":
+            self._entities.append(row)
+        elif table == "run":
+            self._runs.append((row[0], row[6]))
+        elif table in self._keys:
+            self._keys[table].add(row[0])
+
+    def amiss(self, rows: Mapping[str, int]) -> Iterator[str]:
+        """Sentences on rows that are missing or contradict others; `rows` has counts by table."""
+        if [number for number, _ in self._runs] != list(range(1, len(self._runs) + 1)):
+            yield "run lacks rows"
+        if not self._keys["image"] <= {number for number, _ in self._runs}:
+            yield "image has rows of runs that do not exist"
+        for home in sorted(set(self._homes.values()) - self._keys["page"]):
+            yield f"page lacks subproblem {home}, which fragments name"
+        held: set[int] = set()
+        for entity, home, members in self._entities:
+            numbers = set(numbers_from_bytes(members[: len(members) // 8 * 8]).tolist())
+            if any(self._homes.get(number) != home for number in numbers) or numbers & held:
+                yield f"the members of entity {quoted(entity, 40)} are not its subproblem's"
+            held |= numbers
+        for number in sorted(set(self._homes) - held):
+            yield f"no entity holds fragment number {number}"
+        if "totals" in self._facts:
+            totals = _object(self._facts["totals"].partition(b"\n")[0])
+            for name, table in (("n_fragments", "fragment"), ("n_subproblems", "page")):
+                if totals.get(name) != (n := rows[table]):
+                    yield f"{table} has {n:,} rows where the totals say {totals.get(name)}"
+            if self._runs and self._runs[-1][1] != (n := rows["entity"]):
+                yield f"entity has {n:,} rows where the last run says {self._runs[-1][1]}"
+        if "frozen" in self._facts:
+            kept = _object(self._facts["frozen"]).get("kept")
+            for role, digest in (kept if isinstance(kept, dict) else {}).items():
+                if digest is not None and digest not in self._keys["kept"]:
+                    yield f"kept lacks what {quoted(role, 40)} learned"
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    """A fact; an empty one if it is no object."""
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,7 +1,7 @@
-"""The pages of a session in a store, read on demand, and the rows of a store as bytes.
+"""The pages of a session in a store, read on demand, and the content of rows as bytes.
 
-All bytes are little-endian. A page is seven arrays preceded by their lengths; what a model keeps is
-a line of JSON, followed by the bytes of its arrays.
+All bytes are little-endian. A page is seven arrays preceded by their lengths; a model's learned
+state is a line of JSON, followed by the bytes of its arrays.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import Shared
 from kbforge.errors import KBForgeError, quoted
-from kbforge.store.rows import ask, row_of, rows_of
+from kbforge.store.tables import ask, row_of, rows_of
 
 _INT, _FLOAT = np.dtype("<i8"), np.dtype("<f8")
 _KINDS = "biuf"  # of arrays that may be kept
 _ALIGNED = 8  # bytes: an array begins where its numbers can be read in place
 _FEW = 32  # numbers that are packed sooner one by one than by way of an array
 _FIELDS = ("slots", "lengths", "members", "scores", "rows", "cells", "weights")
-_FLOATS = ("scores", "weights")
-_KIND_OF = tuple((name, _FLOAT if name in _FLOATS else _INT) for name in _FIELDS)
+_DTYPES = tuple(_FLOAT if name in ("scores", "weights") else _INT for name in _FIELDS)
 _HEAD = f"<{len(_FIELDS)}q"
 
 
@@ -48,7 +47,7 @@ def numbers_to_bytes(numbers: Sequence[int] | IntArray) -> bytes:
 
 
 def numbers_from_bytes(content: bytes) -> IntArray:
-    """As `numbers_to_bytes` made them."""
+    """The inverse of `numbers_to_bytes`."""
     return np.frombuffer(content, dtype=_INT).astype(np.int64)
 
 
@@ -57,34 +56,28 @@ def page_to_bytes(page: Page) -> bytes:
     # most pages are short, and then each call into NumPy costs more than what it does
     arrays = [
         found if found.dtype == kind else found.astype(kind)
-        for found, kind in ((getattr(page, name), kind) for name, kind in _KIND_OF)
+        for found, kind in zip((getattr(page, name) for name in _FIELDS), _DTYPES, strict=True)
     ]
     lengths = struct.pack(_HEAD, *map(len, arrays))
     return b"".join([lengths, *(array.tobytes() for array in arrays)])
 
 
 def page_from_bytes(name: int, content: bytes) -> Page:
-    """As `page_to_bytes` made it.
-
-    Raises:
-        KBForgeError: it is damaged.
-
-    """
+    """The inverse of `page_to_bytes`; a damaged page raises a KBForgeError."""
     head = _INT.itemsize * len(_FIELDS)
     lengths = np.frombuffer(content[:head], dtype=_INT) if len(content) >= head else np.zeros(0)
     if len(lengths) < len(_FIELDS) or head + 8 * int(lengths.sum()) != len(content):
         raise KBForgeError(f"the store is damaged: subproblem {name} is not as it was written")
-    at, arrays = head, dict[str, Any]()
-    for field, length in zip(_FIELDS, lengths.tolist(), strict=True):
-        kind = _FLOAT if field in _FLOATS else _INT
-        found = np.frombuffer(content, dtype=kind, count=length, offset=at)
-        arrays[field] = found.astype(np.float64 if field in _FLOATS else np.int64)
+    at, arrays = head, list[Any]()
+    for dtype, length in zip(_DTYPES, lengths.tolist(), strict=True):
+        found = np.frombuffer(content, dtype, length, at)
+        arrays.append(found.astype(dtype.newbyteorder("=")))
         at += 8 * length
-    return Page(name, **arrays)
+    return Page(name, *arrays)
 
 
 def kept_to_bytes(kept: LearnedState) -> bytes:
-    """What a model keeps."""
+    """A model's learned state."""
     described, parts = [], []
     for name, array in sorted(kept.arrays.items()):
         array = np.ascontiguousarray(array)
@@ -99,12 +92,7 @@ def kept_to_bytes(kept: LearnedState) -> bytes:
 
 
 def kept_from_bytes(content: bytes) -> LearnedState:
-    """As `kept_to_bytes` made it.
-
-    Raises:
-        KBForgeError: it is damaged.
-
-    """
+    """The inverse of `kept_to_bytes`; a damaged state raises a KBForgeError."""
     try:
         end = 8 + int.from_bytes(content[:8], "little")
         head: dict[str, Any] = orjson.loads(content[8:end])
@@ -127,12 +115,7 @@ def kept_from_bytes(content: bytes) -> LearnedState:
 
 
 class StoredPages(Pages):
-    """See `kbforge.contracts.Pages`; it reads what the last transaction wrote.
-
-    Args:
-        database: a store with a session in it.
-
-    """
+    """The pages that the last transaction wrote; see `kbforge.contracts.Pages`."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -175,16 +158,7 @@ class StoredPages(Pages):
 
 
 def fragment_from_bytes(line: bytes, shared: Shared | None = None) -> Fragment:
-    """A fragment as the store has it.
-
-    Args:
-        line: of the store.
-        shared: of the fragments before this one; None shares nothing.
-
-    Raises:
-        KBForgeError: it is damaged.
-
-    """
+    """The fragment of a line; `shared` as of `Fragment.from_json`."""
     return Fragment.from_json(orjson.loads(line), "the store", shared)
 
 
@@ -211,12 +185,7 @@ def totals_to_bytes(totals: Totals) -> bytes:
 
 
 def totals_from_bytes(content: bytes) -> Totals:
-    """As `totals_to_bytes` made them.
-
-    Raises:
-        KBForgeError: they are damaged.
-
-    """
+    """The inverse of `totals_to_bytes`; damaged totals raise a KBForgeError."""
     head, _, free = content.partition(b"\n")
     try:
         told = orjson.loads(head)

@@ -1,28 +1,33 @@
-"""A store to read: facts, runs, decisions, fitted models, fragments, and the changes of runs."""
+"""A store to read: facts, runs, decisions, models, fragments, entities, and the changes of runs."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import orjson
 
+from kbforge.clustering.paging.reading import subproblem_of
 from kbforge.contracts import (
     Change,
     Cluster,
     Decision,
     DecisionRecord,
+    Entity,
     Fragment,
     Kind,
     LearnedState,
     Provenance,
     Run,
+    View,
 )
-from kbforge.contracts.fragment import is_of_source
+from kbforge.contracts.fragment import Shared, is_of_source
 from kbforge.errors import KBForgeError, UsageError, quoted
-from kbforge.kb.read import made_from_json
+from kbforge.kb.entities import MOST_ALTERNATIVES, assemble_subproblem
+from kbforge.kb.read import made_from_json, with_made
 from kbforge.store.database import Database
 from kbforge.store.pages import (
     StoredPages,
@@ -30,12 +35,22 @@ from kbforge.store.pages import (
     kept_from_bytes,
     kept_to_bytes,
     numbers_from_bytes,
+    page_from_bytes,
 )
-from kbforge.store.rows import ask, damaged, read_rows, row_of, rows_of
+from kbforge.store.tables import ask, damaged, read_rows, row_of, rows_of
+
+_AT_ONCE = 400  # subproblems read at one time
+_LARGEST = "ORDER BY size DESC, subproblem, first"
+_LEAST_SURE = "ORDER BY confidence, reported, size DESC, subproblem, first"
+
+Confidences: TypeAlias = Mapping[int, float]
+"""The confidence of entities by the number of their first fragments."""
+Tell: TypeAlias = Callable[[Sequence[int]], Confidences]
+"""From the names of subproblems the confidence of their entities."""
 
 
 class Store:
-    """What a store says.
+    """The content of a store.
 
     Args:
         database: opened to read or to write.
@@ -68,7 +83,7 @@ class Store:
 
     @property
     def has_session(self) -> bool:
-        """Whether anything was taken in."""
+        """Whether any fragment was added."""
         return row_of(self._rows, "meta", "totals") is not None
 
     @property
@@ -89,10 +104,10 @@ class Store:
             )
 
     def kept(self, digest: str) -> LearnedState:
-        """What a model kept.
+        """The learned state of a model.
 
         Raises:
-            KBForgeError: it is not there, or damaged.
+            KBForgeError: it is missing, or damaged.
 
         """
         row = row_of(self._rows, "kept", digest)
@@ -103,25 +118,26 @@ class Store:
     @property
     def n_fragments(self) -> int:
         """How many fragments there are."""
-        return self._count("fragment")
+        return self._number("SELECT count(*) FROM fragment")
 
     @property
     def n_entities(self) -> int:
         """How many entities there are."""
-        return self._count("entity")
+        return self._number("SELECT count(*) FROM entity")
 
-    def _count(self, table: str) -> int:
-        found: int = ask(self._rows, f"SELECT count(*) FROM {table}")[0][0]
+    @property
+    def next_decision(self) -> int:
+        """The number of the next decision."""
+        return self._number("SELECT 1 + coalesce(max(number), 0) FROM decision")
+
+    def _number(self, question: str) -> int:
+        found: int = ask(self._rows, question)[0][0]
         return found
 
     def runs(self) -> list[Run]:
         """All runs, the first one first."""
-        return [
-            Run(number, verb, about, bool(finished), *others)
-            for number, verb, about, finished, *others in read_rows(
-                self._rows, "run", "ORDER BY number"
-            )
-        ]
+        rows = read_rows(self._rows, "run", "ORDER BY number")
+        return [Run(n, verb, about, bool(ended), *more) for n, verb, about, ended, *more in rows]
 
     @property
     def last_run(self) -> Run | None:
@@ -131,20 +147,11 @@ class Store:
 
     def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
+        rows = read_rows(self._rows, "decision", "ORDER BY number")
         return [
-            DecisionRecord(
-                number, Decision(bool(same), first, second, f"decision {number}"), run, undone
-            )
-            for number, same, first, second, run, undone in read_rows(
-                self._rows, "decision", "ORDER BY number"
-            )
+            DecisionRecord(n, Decision(bool(same), first, second, f"decision {n}"), run, undone)
+            for n, same, first, second, run, undone in rows
         ]
-
-    @property
-    def next_decision(self) -> int:
-        """The number of the next decision."""
-        found = ask(self._rows, "SELECT max(number) FROM decision")[0][0]
-        return 1 + (found or 0)
 
     def fragment(self, id: str) -> tuple[int, Fragment] | None:
         """The number and the content of the fragment with this id."""
@@ -157,12 +164,12 @@ class Store:
             yield fragment_from_bytes(line)
 
     def lines(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """The lines of fragments by id; ids that none has are left out."""
+        """The lines of fragments by id; ids of no fragment are left out."""
         for _, id, *_, line in rows_of(self._rows, "fragment", "id", ids):
             yield id, line
 
     def of_source(self, source: str) -> list[str]:
-        """The ids of all fragments from there, by number."""
+        """The ids of all fragments from a source, by number."""
         rows = read_rows(
             self._rows,
             "fragment",
@@ -180,7 +187,7 @@ class Store:
                 return id, held
         raise KBForgeError(f"the store is damaged: no entity holds fragment number {number}")
 
-    def holders(self, numbers: Sequence[int]) -> list[str]:
+    def holders(self, numbers: Collection[int]) -> list[str]:
         """The entities that hold some fragments, the one with the most first."""
         counts: dict[str, int] = {}
         left = set(numbers)
@@ -194,7 +201,7 @@ class Store:
         """Those of some ids that fragments had before runs; it reads all images.
 
         Args:
-            ids: of fragments, which may be no more.
+            ids: of fragments, which may no longer exist.
             verb: of the runs; None is of all.
 
         """
@@ -208,7 +215,7 @@ class Store:
         return found
 
     def now(self, entity: str) -> tuple[str, ...]:
-        """The ids of the entities that have the fragments of one that was, through all redirects.
+        """The ids of the entities that have the fragments of a former one, through all redirects.
 
         Raises:
             UsageError: no entity has, or had, this id.
@@ -231,15 +238,24 @@ class Store:
             raise UsageError(f'the knowledge base never had an entity "{quoted(entity)}"')
         return tuple(found)
 
+    def members(self, entity: str) -> tuple[str, ...]:
+        """The ids of an entity's fragments, by place; none if it no longer exists."""
+        row = row_of(self._rows, "entity", entity)
+        if row is None:
+            return ()
+        numbers = numbers_from_bytes(row[-1]).tolist()
+        held = rows_of(self._rows, "fragment", "number", numbers)
+        return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))
+
 
 def kept_row(kept: LearnedState) -> tuple[str, bytes]:
-    """The digest and the content of what a model keeps."""
+    """The digest and the content of a learned state."""
     content = kept_to_bytes(kept)
     return hashlib.sha256(content).hexdigest(), content
 
 
 def changes(store: Store, since: int) -> Iterator[Change]:
-    """How entities are other than they were when a run had ended, by id.
+    """The entities that changed since a run, by id.
 
     Args:
         store: as it is now.
@@ -258,7 +274,7 @@ def changes(store: Store, since: int) -> Iterator[Change]:
     with store.database.snapshot():
         if since == 0:
             for entity, *_ in list(read_rows(rows, "entity", "ORDER BY id")):
-                yield Change(entity, Kind.CREATED, (), _members(store, entity), ())
+                yield Change(entity, Kind.CREATED, (), store.members(entity), ())
             return
         found: dict[str, bytes] = {}
         for _, entity, fragments in read_rows(
@@ -276,32 +292,209 @@ def changes(store: Store, since: int) -> Iterator[Change]:
 def _change(
     store: Store, entity: str, before: Sequence[str], held: dict[str, str]
 ) -> Change | None:
-    """What became of an entity that a run touched; None if it is as it was, or never was."""
-    after = _members(store, entity)
+    """The change of an entity that a run touched; None if it is the same, or never existed."""
+    after = store.members(entity)
     if set(after) == set(before):
         return None
     if after:
         others = dict.fromkeys(held[id] for id in after if held.get(id, entity) != entity)
         kind = Kind.CHANGED if before else Kind.CREATED
         return Change(entity, kind, tuple(before), after, tuple(others))
-    now: dict[str, int] = {}
-    for id, number in store.pages.numbers(before).items():
-        assert id in before
-        holder = store.entity_of(number)[0]
-        now[holder] = now.get(holder, 0) + 1
+    now = Counter(store.entity_of(number)[0] for number in store.pages.numbers(before).values())
     if not now:
         return Change(entity, Kind.REMOVED, tuple(before), (), ())
     parts = sorted(now, key=lambda other: (-now[other], other))
-    kind = Kind.MERGED if 2 * now[parts[0]] > sum(now.values()) else Kind.SPLIT
+    kind = Kind.MERGED if 2 * now[parts[0]] > now.total() else Kind.SPLIT
     return Change(entity, kind, tuple(before), (), tuple(parts))
 
 
-def _members(store: Store, entity: str) -> tuple[str, ...]:
-    """The ids of an entity's fragments, by place; none if it is no more."""
-    rows = store.database.connection
-    row = row_of(rows, "entity", entity)
-    if row is None:
-        return ()
-    numbers = numbers_from_bytes(row[-1]).tolist()
-    held = rows_of(rows, "fragment", "number", numbers)
-    return tuple(id for _, id in sorted((place, id) for _, id, place, *_ in held))
+class StoreView(View):
+    """The entities of a store for exporters, reports and `kbforge show`, the earliest first.
+
+    Subproblems are read many at a time. The confidence of entities is read, too: it is told when a
+    run ends (`kbforge.jobs.living.calibrating`). `tell` is asked for what changed since then.
+
+    Args:
+        store: to read; the reads of one pass are of one moment.
+        tell: the confidence of entities that changed since it was told; None gives none.
+        calibrated: whether a map tells it; if not, entities are as reported.
+        most_alternatives: as of `kbforge.kb.entities.assemble`.
+
+    """
+
+    knows_fragments = True
+
+    def __init__(
+        self,
+        store: Store,
+        tell: Tell | None = None,
+        calibrated: bool = False,
+        most_alternatives: int | None = MOST_ALTERNATIVES,
+    ) -> None:
+        self._store, self._most = store, most_alternatives
+        self._rows = store.database.connection
+        self._tell = tell if calibrated else None
+
+    def entities(self) -> Iterator[Entity]:
+        return with_made(self._entities(), self._store.made)
+
+    def _entities(self) -> Iterator[Entity]:
+        with self._store.database.snapshot():
+            told = self._told(self.stale)
+            names = [n for (n,) in ask(self._rows, "SELECT name FROM page ORDER BY first")]
+            yield from self._in_parts(names, range(len(names)), told)
+
+    @property
+    def stale(self) -> frozenset[int]:
+        """The subproblems whose entities changed since their confidence was told."""
+        return frozenset(name for (name,) in read_rows(self._rows, "stale"))
+
+    def _told(self, stale: Collection[int]) -> Confidences:
+        return self._tell(sorted(stale)) if stale and self._tell is not None else {}
+
+    def of_subproblems(self, names: Sequence[int]) -> Iterator[Entity]:
+        """The entities of these subproblems, the earliest subproblem first.
+
+        Args:
+            names: as the session calls them, each once.
+
+        """
+        with self._store.database.snapshot():
+            stale = [name for (name,) in rows_of(self._rows, "stale", "subproblem", names)]
+            numbers = self._numbers(names)
+            yield from self._in_parts(list(numbers), list(numbers.values()), self._told(stale))
+
+    def _in_parts(
+        self, names: Sequence[int], numbers: Sequence[int], told: Confidences
+    ) -> Iterator[Entity]:
+        """As `_assembled`, with a bounded number of subproblems in memory."""
+        shared = Shared()
+        for start in range(0, len(names), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            yield from self._assembled(names[part], numbers[part], told, shared)
+
+    def _numbers(self, names: Sequence[int]) -> dict[int, int]:
+        """The numbers of subproblems by name, ascending: how many have earlier first fragments."""
+        pages = [(first, name) for name, first, _ in rows_of(self._rows, "page", "name", names)]
+        if len(pages) < len(names):
+            damaged(self._rows, "the table of subproblems")
+        numbers: dict[int, int] = {}
+        number, begin = 0, 0
+        # only what lies between two of them is counted, in the index: none is counted twice
+        between = "SELECT count(*) FROM page WHERE first >= ? AND first < ?"
+        for first, name in sorted(pages):
+            number += ask(self._rows, between, (begin, first))[0][0]
+            numbers[name], begin = number, first
+        return numbers
+
+    def holding(self, fragments: Sequence[str]) -> dict[str, Entity]:
+        """The entities that hold fragments, by fragment; unknown fragments are left out."""
+        pages, wanted = self._store.pages, {*fragments}
+        with self._store.database.snapshot():
+            homes = pages.homes(list(pages.numbers(fragments).values()))
+            return {
+                id: entity
+                for entity in self.of_subproblems(sorted(set(homes.values())))
+                for id in entity.fragments
+                if id in wanted
+            }
+
+    def with_fragment(self, fragment: str) -> Entity:
+        """The entity that holds a fragment.
+
+        Raises:
+            UsageError: there is none.
+
+        """
+        found = self.holding([fragment])
+        if fragment not in found:
+            raise UsageError(f'the knowledge base has no fragment "{quoted(fragment)}"')
+        return found[fragment]
+
+    def with_ids(self, ids: Sequence[str]) -> list[Entity]:
+        """The entities of these ids, by subproblem."""
+        with self._store.database.snapshot():
+            rows = list(rows_of(self._rows, "entity", "id", list(ids)))
+            firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
+            return self._of_firsts(firsts)
+
+    def top(self, count: int, least_sure: bool) -> list[Entity] | None:
+        """The largest entities, or those with the lowest confidence; of equals the earlier.
+
+        Returns:
+            None if the store does not know, because some have changed since it was told.
+
+        """
+        with self._store.database.snapshot():
+            if self._store.has_stale:
+                return None
+            order = f"{_LEAST_SURE if least_sure else _LARGEST} LIMIT ?"
+            rows = read_rows(self._rows, "confidence", order, (count,))
+            return self._of_firsts([row[0] for row in rows])
+
+    def _of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
+        """The entities with these fragments, in their order."""
+        found = self._store.pages.fragments(firsts)
+        ids = [found[first].id for first in firsts]
+        entities = self.holding(ids)
+        return [entities[id] for id in ids]
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        pages = self._store.pages
+        numbers = pages.numbers(entity.fragments)
+        found = pages.fragments(list(numbers.values()))
+        return [found[numbers[id]] for id in entity.fragments]
+
+    def _assembled(
+        self, names: Sequence[int], numbered: Sequence[int], told: Confidences, shared: Shared
+    ) -> Iterator[Entity]:
+        """The entities of subproblems.
+
+        Args:
+            names: of the subproblems.
+            numbered: the number of each.
+            told: the confidence of entities that the store does not know.
+            shared: of the fragments before these.
+
+        """
+        pages = {
+            name: page_from_bytes(name, content)
+            for name, _, content in rows_of(self._rows, "page", "name", names)
+        }
+        if len(pages) < len(names):
+            damaged(self._rows, "the table of subproblems")
+        numbers = sorted({n for page in pages.values() for n in page.members.tolist()})
+        place: dict[int, int] = {}
+        fragments: dict[int, Fragment] = {}
+        for n, _, at, _, _, line in rows_of(self._rows, "fragment", "number", numbers):
+            place[n], fragments[at] = at, fragment_from_bytes(line, shared)
+        if len(place) < len(numbers):
+            damaged(self._rows, "the table of fragments")
+        ids: dict[int, str] = {}
+        firsts: dict[int, int] = {}
+        for id, _, members in rows_of(self._rows, "entity", "subproblem", names):
+            held = numbers_from_bytes(members).tolist()
+            at = min(place[n] for n in held)
+            ids[at], firsts[at] = id, min(held)
+        sure = dict(told)
+        if self._tell is not None:
+            rows = rows_of(self._rows, "confidence", "first", list(firsts.values()))
+            sure = {first: confidence for first, _, _, _, confidence in rows} | sure
+            if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
+                damaged(self._rows, "the confidence of entities")
+        for name, number in zip(names, numbered, strict=True):
+            subproblem = subproblem_of(pages[name], place.__getitem__)
+            for cluster in subproblem.clusters:
+                if cluster[0] not in ids:
+                    damaged(self._rows, f"the entity of fragment {fragments[cluster[0]].id}")
+            by_cluster = None
+            if self._tell is not None:
+                by_cluster = {c: sure[firsts[c[0]]] for c in subproblem.clusters}
+            yield from assemble_subproblem(
+                fragments,
+                subproblem,
+                number,
+                lambda cluster: ids[cluster[0]],
+                self._most,
+                calibrated=by_cluster,
+            )

@@ -1,4 +1,4 @@
-"""Writing a session into its store: the effects of each step in transactions, and the runs.
+"""Writing a session into its store: the effects of each step in transactions, runs, stable ids.
 
 A transaction holds whole steps, so that the store is always that of a prefix of the stream. What is
 written does not depend on how many steps a transaction holds.
@@ -6,10 +6,18 @@ written does not depend on how many steps a transaction holds.
 Each command that changes a store is a run, and a killed run is continued. The row of a run is
 written with its first change, in one transaction: a command that changes nothing, or fails before
 it does, is no run.
+
+An entity keeps its id while the majority of its fragments stay together. Exactly half of them are
+the majority if its earliest fragment is among them. Where several entities merge, the one that
+brings the most fragments gives the id; of equals the one with the earliest first fragment. A new
+entity gets an id that is derived from its earliest fragment. Ids are assigned after each step. The
+*image* of an entity is its state when a run first changed it: the changes of a run are the
+differences from its images.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,23 +39,28 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.store.database import Database
-from kbforge.store.entities import EntityTracker
-from kbforge.store.pages import numbers_to_bytes, page_to_bytes, totals_to_bytes
-from kbforge.store.rows import (
+from kbforge.store.pages import (
+    numbers_from_bytes,
+    numbers_to_bytes,
+    page_to_bytes,
+    totals_to_bytes,
+)
+from kbforge.store.store import Store
+from kbforge.store.tables import (
     ask,
     damaged,
-    forget_before,
     insert_rows,
+    read_rows,
     row_of,
     rows_of,
     write_rows,
 )
-from kbforge.store.store import Store
 
 FILLS = "cluster"
 """The verb of runs that add fragments; they are about files."""
 _MOST_ABOUT = 1000
 _LARGEST_KEY = 1 << 63
+_ID_DIGITS = 12
 
 
 @dataclass(slots=True)
@@ -58,11 +71,10 @@ class ActiveRun:
         number: of its row.
         verb: of the command.
         about: what the command was given, for people.
+        began: its first second by `time.perf_counter`, as if it had never been interrupted.
+        started: when the run began, in seconds since 1970.
         added: fragments so far.
         removed: fragments so far.
-        before: seconds that it had lasted when it was continued.
-        began: when the command began, by `time.perf_counter`.
-        started: when the run began, in seconds since 1970.
         written: whether it has a row.
 
     """
@@ -70,12 +82,11 @@ class ActiveRun:
     number: int
     verb: str
     about: str
-    added: int
-    removed: int
-    before: float
     began: float
     started: float
-    written: bool
+    added: int = 0
+    removed: int = 0
+    written: bool = False
 
     def row(self, entities: int, finished: bool) -> Run:
         """The run as it is now."""
@@ -87,7 +98,7 @@ class ActiveRun:
             self.added,
             self.removed,
             entities,
-            self.before + time.perf_counter() - self.began,
+            time.perf_counter() - self.began,
             self.started,
         )
 
@@ -109,13 +120,13 @@ def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
     if last is not None and same and not last.finished:
         if told != last.about:
             told = f"{last.about}; {about}"[:_MOST_ABOUT]
+        began -= last.seconds
         return ActiveRun(
-            last.number, verb, told, last.added, last.removed, last.seconds, began, last.began, True
+            last.number, verb, told, began, last.began, last.added, last.removed, written=True
         )
     number = 1 if last is None else last.number + 1
-    # what the clock on the wall said
     started = time.time() - (time.perf_counter() - began)
-    return ActiveRun(number, verb, told, 0, 0, 0.0, began, started, False)
+    return ActiveRun(number, verb, told, began, started)
 
 
 def write_run(database: sqlite3.Connection, run: Run) -> None:
@@ -155,7 +166,6 @@ class StoreWriter:
 
     def __init__(self, database: Database, session: WritableSession, run: ActiveRun) -> None:
         self._database, self._session = database, session
-        self._undoable: int | None = None
         self._also: list[Callable[[sqlite3.Connection], object]] = []
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
@@ -172,7 +182,7 @@ class StoreWriter:
         return self._count + self._entities.added
 
     def place_of(self, number: int) -> int:
-        """Where a fragment stands among the others."""
+        """The place of a fragment."""
         return self._moved.get(number, number)
 
     def added(self, fragment: Fragment, number: int, place: int | None = None) -> None:
@@ -185,8 +195,8 @@ class StoreWriter:
 
         """
         self._new[number] = fragment, number if place is None else place
-        if place not in (None, number):
-            self._moved[number] = number if place is None else place
+        if place is not None and place != number:
+            self._moved[number] = place
         self.followed(new=number)
 
     def removed(self, fragments: Mapping[int, str]) -> None:
@@ -199,7 +209,7 @@ class StoreWriter:
                 del self._removed[number]
 
     def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
-        """Follow what the session's last step did to the entities; it says what that was.
+        """Follow the changes of the session's last step to the entities, and return them.
 
         Args:
             removed: fragments that the step took out.
@@ -207,9 +217,7 @@ class StoreWriter:
 
         """
         touched = self._session.touched()
-        clusters: dict[int, Sequence[Cluster]] = {
-            name: self._session.clusters(name) for name in touched.changed
-        }
+        clusters = {name: self._session.clusters(name) for name in touched.changed}
         self._entities.follow(clusters, touched.gone, removed, new)
         return touched
 
@@ -229,29 +237,32 @@ class StoreWriter:
         Args:
             run: as it is now.
             facts: of the whole, by name, as JSON.
-            decided: the decision that the steps follow from; what rows were is noted, so that
-                undoing it brings them back.
+            decided: the decision that the steps follow from; the former rows are noted, so that
+                undoing it restores them.
             then: writes more when all else is written.
 
         Raises:
-            OutputError: as `Database.transaction`; the store is as it was.
+            OutputError: as `Database.transaction`; the store is unchanged.
 
         """
         checkpoint = self._session.checkpoint()
-        self._undoable = None if decided is None else decided.number
+        undoable = None if decided is None else decided.number
 
         def all_of_it(database: sqlite3.Connection) -> None:
             if decided is None:
-                forget_before(database)
+                # no decision can be undone exactly any more
+                database.execute("DELETE FROM erased")
             else:
-                self._write_decision(database, decided)
-            self._write_fragments(database, checkpoint)
-            self._write_session(database, checkpoint)
-            self._entities.write(database, self._undoable)
+                said = decided.decision
+                row = (decided.number, int(said.same), said.first, said.second, decided.run, None)
+                insert_rows(database, "decision", [row])
+            self._write_fragments(database, checkpoint, undoable)
+            self._write_session(database, checkpoint, undoable)
+            self._entities.write(database, undoable)
             for also in self._also:
                 also(database)
             rows = {name: (orjson.dumps(value),) for name, value in facts.items()}
-            write_rows(database, "meta", rows, self._undoable)
+            write_rows(database, "meta", rows, undoable)
             write_run(database, run)
             if then is not None:
                 then(database)
@@ -263,16 +274,13 @@ class StoreWriter:
         self._new.clear()
         self._removed.clear()
 
-    def _write_decision(self, database: sqlite3.Connection, decided: DecisionRecord) -> None:
-        said = decided.decision
-        row = (decided.number, int(said.same), said.first, said.second, decided.run, None)
-        insert_rows(database, "decision", [row])
-
-    def _write_fragments(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+    def _write_fragments(
+        self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None
+    ) -> None:
         database.executemany(
             "DELETE FROM fragment WHERE number = ?", [(number,) for number in self._removed]
         )
-        write_rows(database, "confidence", dict.fromkeys(self._removed), self._undoable)
+        write_rows(database, "confidence", dict.fromkeys(self._removed), undoable)
         homes = {n: page.name for page in checkpoint.pages for n in page.members.tolist()}
         came = (
             (number, x.id, place, homes[number], x.source, to_line(x))
@@ -285,14 +293,17 @@ class StoreWriter:
             for number, id, place, home, *others in rows_of(database, "fragment", "number", there)
             if home != homes[number]
         }
-        write_rows(database, "fragment", moved, self._undoable)
+        write_rows(database, "fragment", moved, undoable)
 
-    def _write_session(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> None:
+    def _write_session(
+        self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None
+    ) -> None:
         pages = {page.name: (self._first(page), page_to_bytes(page)) for page in checkpoint.pages}
-        write_rows(database, "page", dict.fromkeys(checkpoint.gone), self._undoable)
-        write_rows(database, "page", pages, self._undoable)
-        write_rows(database, "stale", dict.fromkeys(checkpoint.gone), self._undoable)
-        write_rows(database, "stale", dict.fromkeys(pages, ()), self._undoable)
+        gone = dict.fromkeys(checkpoint.gone)
+        write_rows(database, "page", gone, undoable)
+        write_rows(database, "page", pages, undoable)
+        write_rows(database, "stale", gone, undoable)
+        write_rows(database, "stale", dict.fromkeys(pages, ()), undoable)
         # in the order of the table, so that each of its pages is written once
         led = {
             key: (int(found.closed), numbers_to_bytes(found.families))
@@ -300,10 +311,15 @@ class StoreWriter:
             else None
             for key, found in sorted(checkpoint.led.items())
         }
-        _require_keys(led)
-        write_rows(database, "led", led, self._undoable)
+        for key in led:
+            if not -_LARGEST_KEY <= key < _LARGEST_KEY:
+                raise KBForgeError(
+                    f"the index gives the key {key}: expected whole numbers of 64 bits; a store "
+                    "cannot hold others"
+                )
+        write_rows(database, "led", led, undoable)
         totals = {"totals": (totals_to_bytes(checkpoint.totals),)}
-        write_rows(database, "meta", totals, self._undoable)
+        write_rows(database, "meta", totals, undoable)
 
     def _first(self, page: Page) -> int:
         """The least place of a subproblem's fragments."""
@@ -323,16 +339,227 @@ class StoreWriter:
         return id
 
 
-def _require_keys(keys: Iterable[int]) -> None:
-    """Refuse keys that a table cannot hold.
+class EntityTracker:
+    """The entities that steps have touched; the others are in the tables.
 
-    Raises:
-        KBForgeError: one has more than 64 bits.
+    Args:
+        database: is read.
+        run: the number of the run that changes them.
+        id_of: the id of a fragment by its number, also of one that was removed in the step at hand.
+        all_lead: whether ids that the run itself gave lead on when it takes them back, as those
+            from before the run do. A run that adds fragments gives and takes too many.
 
     """
-    for key in keys:
-        if not -_LARGEST_KEY <= key < _LARGEST_KEY:
-            raise KBForgeError(
-                f"the index gives the key {key}: expected whole numbers of 64 bits; a store cannot "
-                "hold others"
-            )
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        run: int,
+        id_of: Callable[[int], str],
+        all_lead: bool = True,
+    ) -> None:
+        self._database, self._run, self._id_of = database, run, id_of
+        self._all_lead = all_lead
+        self._held: dict[int, dict[str, Cluster]] = {}  # by subproblem that was touched
+        self._pending: dict[str, tuple[int, Cluster] | None] = {}
+        self._redirects: dict[str, tuple[str, ...] | None] = {}
+        self._images: dict[str, tuple[str, ...]] = {}
+        self.added = 0  # how many more entities there are than in the tables
+        # most stores have none, and then an id that is given has none to forget
+        self._leads = database.execute("SELECT 1 FROM redirect LIMIT 1").fetchone() is not None
+
+    def follow(
+        self,
+        changed: Mapping[int, Sequence[Cluster]],
+        gone: Iterable[int],
+        removed: Collection[int] = (),
+        new: int | None = None,
+    ) -> None:
+        """Follow a step.
+
+        Args:
+            changed: by name of a subproblem, the clusters of its point estimate now.
+            gone: names of subproblems that no longer exist.
+            removed: fragments that the step took out.
+            new: the fragment that it took in.
+
+        """
+        if not gone and not removed and self._is_one(changed, new):
+            return
+        before: dict[str, Cluster] = {}
+        home: dict[str, int] = {}
+        for name in (*changed, *gone):
+            for entity, cluster in self._of(name).items():
+                before[entity], home[entity] = cluster, name
+            self._held[name] = {}
+        after = {cluster: name for name, clusters in changed.items() for cluster in clusters}
+        ids = {cluster: entity for entity, cluster in before.items() if cluster in after}
+        self._match(before, [cluster for cluster in after if cluster not in ids], ids, removed)
+        for cluster, name in after.items():
+            entity = ids[cluster]
+            self._held[name][entity] = cluster
+            if before.get(entity) != cluster or home[entity] != name:
+                self._pending[entity] = (name, cluster)
+        self.added += len(after) - len(before)
+
+    def _is_one(self, changed: Mapping[int, Sequence[Cluster]], new: int | None) -> bool:
+        """Follow what most steps do: one subproblem has one entity, which opened or has grown."""
+        if len(changed) != 1:
+            return False
+        ((name, clusters),) = changed.items()
+        if len(clusters) != 1:
+            return False
+        cluster = clusters[0]
+        if name == new:  # the smallest of its fragments, so that it has no other
+            entity = self._fresh(cluster, ())
+            self._image(entity, ())
+            self._forget_lead(entity)
+            self.added += 1
+        else:
+            held = self._of(name)
+            if len(held) != 1:
+                return False
+            ((entity, before),) = held.items()
+            if before == cluster:
+                return True
+            self._image(entity, before)
+        self._held[name] = {entity: cluster}
+        self._pending[entity] = name, cluster
+        return True
+
+    def _forget_lead(self, entity: str) -> None:
+        """Drop the redirect of an id that an entity has again."""
+        if self._leads:
+            self._redirects[entity] = None
+
+    def _match(
+        self,
+        before: Mapping[str, Cluster],
+        new: Sequence[Cluster],
+        ids: dict[Cluster, str],
+        removed: Collection[int],
+    ) -> None:
+        """Give ids to new clusters, note images and redirects."""
+        same = set(ids.values())
+        old = {entity: cluster for entity, cluster in before.items() if entity not in same}
+        left = {
+            entity: tuple(number for number in cluster if number not in removed)
+            for entity, cluster in old.items()
+        }
+        taken = set(before)
+
+        def fresh(cluster: Cluster) -> str:
+            entity = self._fresh(cluster, taken)
+            taken.add(entity)
+            return entity
+
+        given, lost = assign_ids(left, new, fresh)
+        ids.update(zip(new, given, strict=True))
+        for entity in (*old, *given):
+            self._image(entity, old.get(entity, ()))
+        for entity in given:
+            if entity not in old:
+                self._forget_lead(entity)
+        for entity, targets in lost.items():
+            self._pending[entity] = None
+            if self._all_lead or self._images[entity]:
+                self._redirects[entity], self._leads = targets, True
+
+    def _of(self, name: int) -> Mapping[str, Cluster]:
+        """The entities of a subproblem before the step."""
+        held = self._held.get(name)
+        if held is None:
+            rows = read_rows(self._database, "entity", "WHERE subproblem = ?", (name,))
+            held = {id: tuple(numbers_from_bytes(members).tolist()) for id, _, members in rows}
+        return held
+
+    def _fresh(self, cluster: Cluster, taken: Collection[str]) -> str:
+        """An id made from the earliest fragment, that no other entity has."""
+        digest = hashlib.blake2b(self._id_of(cluster[0]).encode(), digest_size=32).hexdigest()
+        for digits in range(_ID_DIGITS, len(digest) + 1):
+            entity = f"e-{digest[:digits]}"
+            if entity not in taken and not self._lives(entity):
+                return entity
+        raise AssertionError("two fragments have one id")
+
+    def _lives(self, entity: str) -> bool:
+        if entity in self._pending:
+            return self._pending[entity] is not None
+        return bool(ask(self._database, "SELECT 1 FROM entity WHERE id = ?", (entity,)))
+
+    def _image(self, entity: str, members: Cluster) -> None:
+        """Note the state of an entity before the run, if it was not noted yet."""
+        if entity in self._images:
+            return
+        if self._run == 1:  # nothing was before
+            self._images[entity] = ()
+            return
+        where = "WHERE run = ? AND entity = ?"
+        known = next(read_rows(self._database, "image", where, (self._run, entity)), None)
+        if known is None:
+            self._images[entity] = tuple(map(self._id_of, members))
+        else:
+            self._images[entity] = tuple(orjson.loads(known[-1]))
+
+    def write(self, database: sqlite3.Connection, undoable: int | None = None) -> None:
+        """Write the entities, within the transaction at hand; `undoable` as of `write_rows`."""
+        entities = {
+            id: None if held is None else (held[0], numbers_to_bytes(held[1]))
+            for id, held in sorted(self._pending.items())
+        }
+        redirects = {
+            id: None if targets is None else (orjson.dumps(targets),)
+            for id, targets in self._redirects.items()
+        }
+        write_rows(database, "entity", entities, undoable)
+        write_rows(database, "redirect", redirects, undoable)
+        # entities of the first run did not exist before, and need no image
+        images = self._images if self._run > 1 else {}
+        noted = ((self._run, id, orjson.dumps(ids)) for id, ids in images.items())
+        insert_rows(database, "image", noted, "OR IGNORE")
+
+    def written(self) -> None:
+        """The transaction was committed."""
+        self._pending.clear()
+        self._redirects.clear()
+        self.added = 0
+
+
+def assign_ids(
+    before: Mapping[str, Cluster], after: Sequence[Cluster], fresh: Callable[[Cluster], str]
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Give ids to clusters.
+
+    Args:
+        before: entities by id, without fragments that were removed; they are disjoint.
+        after: the clusters now, disjoint; fragments may be new.
+        fresh: an id for a cluster that has none; it is asked in the order of the clusters.
+
+    Returns:
+        The ids of the clusters in their order; and by lost id, the ids of the clusters that have
+        its fragments, the one with the most first.
+
+    """
+    holder = {fragment: place for place, cluster in enumerate(after) for fragment in cluster}
+    claims: dict[int, tuple[int, int, str]] = {}
+    shares: dict[str, dict[int, int]] = {}
+    for entity, cluster in before.items():
+        share: dict[int, int] = {}
+        for fragment in cluster:
+            share[holder[fragment]] = share.get(holder[fragment], 0) + 1
+        shares[entity] = share
+        for place, n in share.items():
+            if 2 * n > len(cluster) or (2 * n == len(cluster) and place == holder[cluster[0]]):
+                claim = (-n, cluster[0], entity)
+                claims[place] = min(claims.get(place, claim), claim)
+    ids = tuple(
+        claims[place][2] if place in claims else fresh(cluster)
+        for place, cluster in enumerate(after)
+    )
+    kept = set(ids)
+    lost = {
+        entity: tuple(ids[place] for place in sorted(share, key=lambda p: (-share[p], p)))
+        for entity, share in shares.items()
+        if entity not in kept
+    }
+    return ids, lost

@@ -14,7 +14,7 @@ import pytest
 from kbforge.errors import KBForgeError
 from kbforge.jobs.living.calibrating import complete
 from kbforge.store.database import Database
-from kbforge.store.rows import COLUMNS, change_rows
+from kbforge.store.tables import COLUMNS, change_rows
 from tests.program import Run
 from tests.store.fixtures.version_1 import NAMES, stored
 from tests.store.verbs import VERBS, ending, fresh

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from kbforge.errors import KBForgeError, OutputError
-from kbforge.store import schema
+from kbforge.store import tables
 from kbforge.store.database import Database, is_store
-from kbforge.store.rows import insert_rows
+from kbforge.store.tables import insert_rows
 
 
 def made(path: Path) -> Path:
     with Database(str(path), write=True) as database:
-        database.transaction(schema.create)
+        database.transaction(tables.create_tables)
     return path
 
 
@@ -118,7 +118,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, write: bool) -> None:
 def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = made(tmp_path / "kb.sqlite")
     with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        database.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
     database.close()
     with pytest.raises(KBForgeError, match="newer kbforge"):
         Database(str(path))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Cluster
-from kbforge.store.entities import assign_ids
+from kbforge.store.writing import assign_ids
 
 
 def fresh(cluster: Cluster) -> str:
@@ -31,9 +31,9 @@ def fresh(cluster: Cluster) -> str:
 def test_who_keeps_an_id(
     before: dict[str, Cluster], after: list[Cluster], ids: tuple[str, ...], lost: dict[str, int]
 ) -> None:
-    found = assign_ids(before, after, fresh)
-    assert found.ids == ids
-    assert {entity: len(targets) for entity, targets in found.lost.items()} == lost
+    given, gone = assign_ids(before, after, fresh)
+    assert given == ids
+    assert {entity: len(targets) for entity, targets in gone.items()} == lost
 
 
 @st.composite
@@ -52,25 +52,23 @@ def test_ids_are_distinct_and_majorities_keep_them(
     step: tuple[dict[str, Cluster], list[Cluster]],
 ) -> None:
     before, after = step
-    found = assign_ids(before, after, fresh)
-    assert len(set(found.ids)) == len(found.ids) == len(after)
+    ids, lost = assign_ids(before, after, fresh)
+    assert len(set(ids)) == len(ids) == len(after)
     for entity, cluster in before.items():
         holders = [
             id
-            for id, held in zip(found.ids, after, strict=True)
+            for id, held in zip(ids, after, strict=True)
             if 2 * len({*cluster} & {*held}) > len(cluster)
         ]
-        if entity in found.ids:
-            held = after[found.ids.index(entity)]
+        if entity in ids:
+            held = after[ids.index(entity)]
             assert 2 * len({*cluster} & {*held}) >= len(cluster)
-            assert entity not in found.lost
+            assert entity not in lost
         else:
             # whoever has the majority of its fragments took another one's id
             assert all(id in before for id in holders)
-            reached = {
-                id for id, held in zip(found.ids, after, strict=True) if {*cluster} & {*held}
-            }
-            assert set(found.lost[entity]) == reached
+            reached = {id for id, held in zip(ids, after, strict=True) if {*cluster} & {*held}}
+            assert set(lost[entity]) == reached
 
 
 @given(steps())
@@ -78,6 +76,6 @@ def test_nothing_changes_where_nothing_changed(
     step: tuple[dict[str, Cluster], list[Cluster]],
 ) -> None:
     before, _ = step
-    found = assign_ids(before, list(before.values()), fresh)
-    assert found.ids == tuple(before)
-    assert not found.lost
+    ids, lost = assign_ids(before, list(before.values()), fresh)
+    assert ids == tuple(before)
+    assert not lost

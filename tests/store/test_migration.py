@@ -13,7 +13,7 @@ import pytest
 from kbforge.errors import KBForgeError, OutputError
 from kbforge.jobs.living.events import undo
 from kbforge.jobs.living.views import entities_of
-from kbforge.store import schema
+from kbforge.store import tables
 from kbforge.store.database import Database, lock
 from kbforge.store.store import Store
 from tests.program import Run
@@ -23,12 +23,10 @@ from tests.store.verbs import VERBS, ending
 
 KILLED = """
 import os, sys
-from kbforge.store import schema
-from kbforge.store.database import Database
-from kbforge.store.database import lock
-steps = schema._MIGRATIONS
-schema._MIGRATIONS = (*steps[:-1], lambda rows: (steps[-1](rows), os._exit(9)))
-Database(sys.argv[1], write=True)
+from kbforge.store import database
+migrate = database.migrate
+database.migrate = lambda rows: (migrate(rows), os._exit(9))
+database.Database(sys.argv[1], write=True)
 """
 
 
@@ -49,9 +47,9 @@ def test_all_that_an_older_store_says_stays(old: Path, write: bool) -> None:
     before = dump(old)
     assert version(old) == 1
     with Database(str(old), write=write) as database:
-        assert database.version == schema.VERSION
+        assert database.version == tables.VERSION
         assert Store(database).n_fragments == 30
-    assert (version(old), dump(old)) == (schema.VERSION, before)
+    assert (version(old), dump(old)) == (tables.VERSION, before)
 
 
 def test_every_verb_brings_an_older_store_up_to_date(old: Path, program: Run) -> None:
@@ -59,13 +57,13 @@ def test_every_verb_brings_an_older_store_up_to_date(old: Path, program: Run) ->
         path = stored(old.stem, old)
         assert version(path) == 1
         code, said = ending(program, verb, path)
-        assert (code, version(path)) == (0, schema.VERSION), (verb, said)
+        assert (code, version(path)) == (0, tables.VERSION), (verb, said)
 
 
 def test_an_older_store_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.sqlite"
     with Database(str(new), write=True) as made:
-        made.transaction(schema.create)
+        made.transaction(tables.create_tables)
     Database(str(old)).close()
     question = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
     told = []
@@ -88,7 +86,7 @@ def test_a_migration_that_is_killed_leaves_the_store_as_it_was(old: Path) -> Non
     assert ended.returncode == 9
     assert (version(old), dump(old)) == (1, before)
     Database(str(old)).close()
-    assert (version(old), dump(old)) == (schema.VERSION, before)
+    assert (version(old), dump(old)) == (tables.VERSION, before)
 
 
 def test_an_older_store_that_is_being_written_is_not_read(old: Path) -> None:

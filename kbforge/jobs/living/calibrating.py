@@ -25,9 +25,8 @@ from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.jobs.living.frozen import thaw
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes, page_from_bytes
-from kbforge.store.rows import ask, insert_rows, read_rows, rows_of, write_rows
-from kbforge.store.store import Store, kept_row
-from kbforge.store.view import Confidences
+from kbforge.store.store import Confidences, Store, kept_row
+from kbforge.store.tables import ask, insert_rows, read_rows, rows_of, write_rows
 
 WHOLE = "whole"
 """The fact that has the digest of what is frozen of the file."""
@@ -67,7 +66,7 @@ def tell(
         rows: to write to.
         reading: the map; None leaves entities as reported.
         index: of the store's clusterer.
-        undoable: as of `kbforge.store.rows.write_rows`.
+        undoable: as of `kbforge.store.tables.write_rows`.
 
     """
     stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem")]

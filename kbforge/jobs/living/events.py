@@ -16,7 +16,8 @@ from kbforge.files.answers import record_of, same_of
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.jobs.living.living import OpenStore, living, opened, writable
 from kbforge.store.pages import numbers_from_bytes
-from kbforge.store.rows import (
+from kbforge.store.store import Store
+from kbforge.store.tables import (
     bring_back,
     change_rows,
     insert_rows,
@@ -24,7 +25,6 @@ from kbforge.store.rows import (
     row_of,
     write_rows,
 )
-from kbforge.store.store import Store
 from kbforge.store.writing import begin, write_run
 
 REMOVES = "remove"

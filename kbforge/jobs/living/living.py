@@ -17,10 +17,9 @@ from kbforge.fit.choices import Choices
 from kbforge.fit.models import Fit
 from kbforge.jobs.living.drift import Drift, drift_of
 from kbforge.jobs.living.frozen import freeze, reading_of, seen_of, thaw
-from kbforge.store import schema
 from kbforge.store.database import Database, is_store
-from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.store import Store
+from kbforge.store.tables import create_tables, insert_rows, write_rows
 from kbforge.store.writing import ActiveRun, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
@@ -250,7 +249,7 @@ def created(
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         if database.version is None:
-            schema.create(rows)
+            create_tables(rows)
         insert_rows(rows, "kept", frozen.kept.items(), "OR REPLACE")
         facts = {name: (orjson.dumps(value),) for name, value in frozen.facts.items()}
         write_rows(rows, "meta", facts)

@@ -39,8 +39,8 @@ from kbforge.jobs.living.drift import drift_of
 from kbforge.jobs.living.events import EventResult
 from kbforge.jobs.living.frozen import FittedModels, chosen, freeze
 from kbforge.jobs.living.living import writable
-from kbforge.store.rows import insert_rows
 from kbforge.store.store import Store
+from kbforge.store.tables import insert_rows
 from kbforge.store.writing import ActiveRun, StoreWriter, begin
 
 REFITS = "refit"

@@ -38,8 +38,8 @@ from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import PosteriorReview
 from kbforge.jobs.living.events import EventResult, bring_back_all, decide_one
 from kbforge.jobs.living.living import OpenStore, opened
-from kbforge.store.rows import read_rows, row_of, write_rows
 from kbforge.store.store import Store
+from kbforge.store.tables import read_rows, row_of, write_rows
 from kbforge.store.writing import write_run
 
 _REPORTED = "reported"

@@ -26,8 +26,8 @@ from kbforge.jobs.living.events import EventResult, no_source, require_all, unch
 from kbforge.jobs.living.living import ERASING, living, writable
 from kbforge.jobs.living.refit import learn, weigh
 from kbforge.jobs.living.reviewing import forget as forget_reported
-from kbforge.store.rows import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.store import Store
+from kbforge.store.tables import change_rows, insert_rows, read_rows, write_rows
 from kbforge.store.writing import FILLS, begin, write_run
 
 ERASES = "remove --secure"

@@ -10,8 +10,7 @@ from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
-from kbforge.store.store import Store
-from kbforge.store.view import Confidences, StoreView, Tell
+from kbforge.store.store import Confidences, Store, StoreView, Tell
 
 
 def view_of(kb: str, fragments: str | None = None, alternatives: str | None = None) -> View:

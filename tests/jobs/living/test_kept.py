@@ -17,8 +17,8 @@ from kbforge.jobs.living.take_in import take_in
 from kbforge.jobs.living.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
-from kbforge.store.rows import insert_rows, write_rows
 from kbforge.store.store import Store, kept_row
+from kbforge.store.tables import insert_rows, write_rows
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.likelihoods.test_kept_whole import spellings

@@ -15,8 +15,7 @@ from kbforge.jobs.living.views import EntitySelector, entities_of
 from kbforge.kb.show import outsiders
 from kbforge.store.database import Database
 from kbforge.store.pages import StoredPages
-from kbforge.store.store import Store
-from kbforge.store.view import StoreView
+from kbforge.store.store import Store, StoreView
 from tests.people import people
 from tests.registry.distributions import python
 

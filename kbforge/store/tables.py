@@ -1,0 +1,407 @@
+"""The tables of a store: their rows with checksums, their version, and the update of older stores.
+
+| table | a row is |
+|---|---|
+| meta | a fact of the whole: what was chosen, the session's totals, figures of drift |
+| kept | what a model has learned, under the digest of its content |
+| fragment | a fragment: its number in the session, its place among the others, its subproblem |
+| page | a subproblem with its particles (`kbforge.contracts.Page`) |
+| led | a key of the index, and the families of clusters that it leads to |
+| entity | an entity of the most probable grouping, and the subproblem that holds it |
+| redirect | a former id of an entity, and the ids of the entities that have its fragments now |
+| image | the state of an entity when a run first changed it |
+| run | a command that wrote |
+| decision | a decision about two fragments, and whether it was undone |
+| confidence | an entity by the number of its first fragment: size, reported, and confidence |
+| stale | a subproblem that changed since the confidence of its entities was told |
+| erased | a row as it was before a decision: undoing the last one brings back the exact state |
+
+A place orders fragments for people: a fragment that replaces another takes its place.
+
+All rows are written here and verified here: a bit that has flipped on a disk is a sentence, and
+never another result. Each row ends with its checksum, the CRC-32 of its columns in one fixed form:
+text and numbers as ASCII, the bytes of the last column as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+from zlib import crc32
+
+import orjson
+
+from kbforge.errors import KBForgeError, quoted
+
+Rows: TypeAlias = Mapping[Any, Sequence[Any] | None]
+"""By key, the other columns; None is no such row."""
+Row: TypeAlias = tuple[Any, ...]
+
+APPLICATION = 0x4B424647  # "KBFG"
+VERSION = 2
+_VERSION_1 = "4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827"
+"""The digest of `_schema_of` a store of version 1."""
+_AT_ONCE = 500  # values in one question
+COLUMNS = {
+    "meta": ("name", "value"),
+    "kept": ("digest", "content"),
+    "fragment": ("number", "id", "place", "subproblem", "source", "line"),
+    "page": ("name", "first", "content"),
+    "led": ("key", "closed", "families"),
+    "entity": ("id", "subproblem", "members"),
+    "redirect": ("id", "targets"),
+    "image": ("run", "entity", "fragments"),
+    "run": (
+        *("number", "verb", "about", "finished", "added", "removed", "entities"),
+        *("seconds", "began"),
+    ),
+    "decision": ("number", "same", "first", "second", "run", "undone"),
+    "erased": ("decision", "name", "key", "content"),
+    "confidence": ("first", "subproblem", "size", "reported", "confidence"),
+    "stale": ("subproblem",),
+}
+"""The columns of each table, its key first, without the checksum, which is the last one."""
+_TABLES = """
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE kept (
+    digest TEXT PRIMARY KEY,
+    content BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE fragment (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    place INTEGER NOT NULL,
+    subproblem INTEGER NOT NULL,
+    source TEXT,
+    line BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX fragment_source ON fragment (source) WHERE source IS NOT NULL;
+CREATE INDEX fragment_moved ON fragment (number, place) WHERE place <> number;
+CREATE TABLE page (
+    name INTEGER PRIMARY KEY,
+    first INTEGER NOT NULL,
+    content BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX page_first ON page (first);
+CREATE TABLE led (
+    key INTEGER PRIMARY KEY,
+    closed INTEGER NOT NULL,
+    families BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE entity (
+    id TEXT PRIMARY KEY,
+    subproblem INTEGER NOT NULL,
+    members BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX entity_subproblem ON entity (subproblem);
+CREATE TABLE confidence (
+    first INTEGER PRIMARY KEY,
+    subproblem INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    reported REAL NOT NULL,
+    confidence REAL NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX confidence_size ON confidence (size DESC, subproblem);
+CREATE INDEX confidence_doubt ON confidence (confidence, reported, size DESC, subproblem);
+CREATE TABLE stale (subproblem INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
+CREATE TABLE redirect (
+    id TEXT PRIMARY KEY,
+    targets BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE image (
+    run INTEGER NOT NULL,
+    entity TEXT NOT NULL,
+    fragments BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (run, entity)
+) WITHOUT ROWID;
+CREATE TABLE run (
+    number INTEGER PRIMARY KEY,
+    verb TEXT NOT NULL,
+    about TEXT NOT NULL,
+    finished INTEGER NOT NULL,
+    added INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    entities INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    began REAL NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE decision (
+    number INTEGER PRIMARY KEY,
+    same INTEGER NOT NULL,
+    first TEXT NOT NULL,
+    second TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    undone INTEGER,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE erased (
+    decision INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    key BLOB NOT NULL,
+    content BLOB,
+    checksum INTEGER NOT NULL,
+    PRIMARY KEY (decision, name, key)
+) WITHOUT ROWID;
+"""
+
+
+def create_tables(database: sqlite3.Connection) -> None:
+    """Make the tables of a new store, within the transaction at hand."""
+    _make_tables(database)
+    database.execute(f"PRAGMA application_id = {APPLICATION}")
+    database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def version_of(database: sqlite3.Connection, path: str) -> int | None:
+    """The version of a store; None if the file is empty.
+
+    Raises:
+        KBForgeError: it is a database of another program, is of a later version, or has other
+            tables than its version.
+
+    """
+    if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return None
+    application = database.execute("PRAGMA application_id").fetchone()[0]
+    version: int = database.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION:
+        raise KBForgeError(
+            f"{quoted(path, 400)}: expected a store of kbforge cluster --into, got a database of "
+            "another program"
+        )
+    if not 0 < version <= VERSION:
+        raise KBForgeError(
+            f"{quoted(path, 400)} is a store of version {version}, and this program knows versions "
+            f"1 to {VERSION}; "
+            + ("install a newer kbforge" if version > VERSION else "it is damaged: use a copy")
+        )
+    _require_tables(database, path, version)
+    return version
+
+
+def _require_tables(database: sqlite3.Connection, path: str, version: int) -> None:
+    """Refuse a missing or additional table, column or index: a view or a trigger runs code."""
+    found, today = _schema_of(database), dict(_schema_of_today())
+    if version == VERSION:
+        same = dict(found) == today
+    else:
+        same = hashlib.sha256(repr(found).encode()).hexdigest() == _VERSION_1
+    if not same:
+        strange = [name for name, sql in found if version == VERSION and today.get(name) != sql]
+        missing = [name for name in today if name not in dict(found)]
+        what = f" ({quoted(', '.join([*strange, *missing]), 100)})" if strange or missing else ""
+        raise KBForgeError(
+            f"{quoted(path, 400)}: expected the tables of a store of version {version}, got "
+            f"others{what}; it is damaged or was changed by another program: use a copy"
+        )
+
+
+def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    """The statements that made a database, by name."""
+    rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return sorted((f"{kind} {name} of {table}", f"{sql}") for kind, name, table, sql in rows)
+
+
+@functools.cache
+def _schema_of_today() -> tuple[tuple[str, str], ...]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        _make_tables(database)
+        return tuple(_schema_of(database))
+
+
+def _make_tables(database: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            database.execute(statement)
+
+
+def migrate(database: sqlite3.Connection) -> None:
+    """Bring a store of version 1 up to date, within the transaction at hand.
+
+    The tables are made anew, because their rows have checksums now, and the rows are copied.
+    """
+    for (index,) in database.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall():
+        database.execute(f"DROP INDEX {index}")
+    there = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    tables = [name for (name,) in database.execute(there) if name in COLUMNS]
+    for table in tables:
+        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    _make_tables(database)
+    for table in tables:
+        old = database.execute(f"SELECT {', '.join(COLUMNS[table])} FROM old_{table}")
+        insert_rows(database, table, old)
+        database.execute(f"DROP TABLE old_{table}")
+    insert_rows(database, "stale", database.execute("SELECT name FROM page").fetchall())
+    database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def checksum(row: Row) -> int:
+    """The checksum of a row's other columns."""
+    last = row[-1]
+    if type(last) is bytes:
+        return crc32(last, crc32(ascii(row[:-1]).encode()))
+    return crc32(ascii(row).encode())
+
+
+def read_rows(
+    database: sqlite3.Connection, table: str, where: str = "", values: Sequence[Any] = ()
+) -> Iterator[Row]:
+    """Verified rows without their checksums.
+
+    Args:
+        database: to read.
+        table: one of `COLUMNS`.
+        where: the end of the question: which rows, and in which order.
+        values: of its parameters.
+
+    Raises:
+        KBForgeError: a row is damaged, or the file is.
+
+    """
+    question = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {where}"
+    try:
+        for row in database.execute(question, values):
+            content = row[:-1]
+            if checksum(content) != row[-1]:
+                damaged(database, f"the row {quoted(str(row[0]), 40)} of {table}")
+            yield content
+    except sqlite3.DatabaseError as error:
+        damaged(database, f"{table} cannot be read ({str(error).lower()})", error)
+
+
+def row_of(database: sqlite3.Connection, table: str, key: Any) -> Row | None:
+    """The verified row with this key; None if there is none."""
+    return next(read_rows(database, table, f"WHERE {COLUMNS[table][0]} = ?", (key,)), None)
+
+
+def rows_of(
+    database: sqlite3.Connection, table: str, column: str, values: Sequence[Any]
+) -> Iterator[Row]:
+    """The verified rows that have one of the values in a column."""
+    for start in range(0, len(values), _AT_ONCE):
+        part = list(values[start : start + _AT_ONCE])
+        marks = ",".join("?" * len(part))
+        yield from read_rows(database, table, f"WHERE {column} IN ({marks})", part)
+
+
+def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Answer a question about keys and numbers of rows, whose content is not read.
+
+    Raises:
+        KBForgeError: the file is damaged.
+
+    """
+    try:
+        return database.execute(question, values).fetchall()
+    except sqlite3.DatabaseError as error:
+        damaged(database, f"it cannot be read ({str(error).lower()})", error)
+
+
+def damaged(
+    database: sqlite3.Connection, what: str, error: sqlite3.DatabaseError | None = None
+) -> NoReturn:
+    """Raise a KBForgeError that says that a store is damaged."""
+    path = database.execute("PRAGMA database_list").fetchone()[2]
+    said = what if error is not None else f"{what} is not as it was written"
+    raise KBForgeError(
+        f"{quoted(path, 400)} is damaged: {said}; kbforge check says what is intact"
+    ) from error
+
+
+def insert_rows(
+    database: sqlite3.Connection, table: str, rows: Iterable[Row], unless: str = ""
+) -> None:
+    """Insert rows into a table, within the transaction at hand.
+
+    Args:
+        database: to write to.
+        table: one of `COLUMNS`.
+        rows: without checksums.
+        unless: what to do where the key exists: "OR REPLACE" or "OR IGNORE"; empty fails.
+
+    """
+    marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
+    database.executemany(
+        f"INSERT {unless} INTO {table} VALUES ({marks})",
+        ((*row, checksum(row)) for row in rows),
+    )
+
+
+def change_rows(
+    database: sqlite3.Connection, table: str, changes: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    """Set columns of rows, given by key, within the transaction at hand."""
+    columns = COLUMNS[table]
+    for key, values in changes.items():
+        row = row_of(database, table, key)
+        if row is None:
+            damaged(database, f"the row {quoted(str(key), 40)} of {table}, which is missing,")
+        new = {**dict(zip(columns, row, strict=True)), **values}
+        insert_rows(database, table, [tuple(new.values())], "OR REPLACE")
+
+
+def write_rows(
+    database: sqlite3.Connection, table: str, rows: Rows, undoable: int | None = None
+) -> None:
+    """Write rows by their keys, within the transaction at hand.
+
+    Args:
+        database: to write to.
+        table: one of `COLUMNS` with a key of one column.
+        rows: what they are now.
+        undoable: the decision under which to note what they were; None notes nothing.
+
+    """
+    if undoable is not None:
+        noted = []
+        for key in rows:
+            old = row_of(database, table, key)
+            before = None if old is None else _encoded(old[1:])
+            noted.append((undoable, table, _encoded([key]), before))
+        insert_rows(database, "erased", noted, "OR IGNORE")
+    database.executemany(
+        f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ?",
+        [(key,) for key, row in rows.items() if row is None],
+    )
+    there = ((key, *row) for key, row in rows.items() if row is not None)
+    insert_rows(database, table, there, "OR REPLACE")
+
+
+def bring_back(database: sqlite3.Connection, decision: int) -> None:
+    """Restore all rows to their state before a decision, within the transaction at hand."""
+    before: dict[str, dict[Any, Sequence[Any] | None]] = {}
+    noted = read_rows(database, "erased", "WHERE decision = ?", (decision,))
+    for _, table, key, content in list(noted):
+        row = None if content is None else _decoded(content)
+        before.setdefault(table, {})[_decoded(key)[0]] = row
+    # an id is unique among fragments, too: what goes makes room for what comes
+    for table, rows in before.items():
+        write_rows(database, table, dict.fromkeys(rows))
+        write_rows(database, table, {key: row for key, row in rows.items() if row is not None})
+
+
+def _encoded(row: Sequence[Any]) -> bytes:
+    return orjson.dumps([{"b": v.hex()} if isinstance(v, bytes) else v for v in row])
+
+
+def _decoded(content: bytes) -> list[Any]:
+    return [bytes.fromhex(v["b"]) if isinstance(v, dict) else v for v in orjson.loads(content)]
