@@ -21,7 +21,7 @@ from kbforge import interrupts, registry
 from kbforge.cli.options import FURTHER
 from kbforge.cli.verbs import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, PluginError, escaped
-from kbforge.registry.blame import blamed
+from kbforge.registry import blamed
 from kbforge.version import __version__
 
 # The panels of the help page. The last one also has our verbs that are not named here; the verbs of

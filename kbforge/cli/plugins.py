@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbforge.cli import console
+from kbforge.errors import quoted
 
 if TYPE_CHECKING:
     from kbforge.registry import Plugin
@@ -46,11 +47,12 @@ def list_plugins(
     rows = [_row(plugin, check) for plugin in registry.installed(wanted)]
     damaged = registry.damaged()
     if json:
-        unreadable = [{"distribution": d.distribution, "cause": d.cause} for d in damaged]
+        unreadable = [{"distribution": name, "cause": cause} for name, cause in damaged]
         console.print_json({"plugins": rows, "damaged": unreadable})
     else:
         _print_table(rows)
-        for damage in damaged:
+        for name, cause in damaged:
+            damage = f"{quoted(name)}: {quoted(cause, 400)}"
             console.note(f"kbforge: the plugins of {damage} are unknown")
     if check and (damaged or any(row["status"] != "ok" for row in rows)):
         raise typer.Exit(1)
@@ -75,25 +77,23 @@ def show_plugin(
 
     kind = registry.kind_called(kind)
     plugin = registry.find(kind, name)
-    description = describe(registry.load(kind, name))
+    summary, options = describe(registry.load(kind, name))
     if json:
-        console.print_json(_row(plugin, check=False) | dataclasses.asdict(description))
+        described = {"summary": summary, "options": [*map(dataclasses.asdict, options)]}
+        console.print_json(_row(plugin, check=False) | described)
         return
     out = console.stdout()
     out.print(f"{plugin.kind} {plugin.name} ({plugin.distribution} {plugin.version})", markup=False)
-    out.print(description.summary, markup=False)
+    out.print(summary, markup=False)
     if kind == "commands":
         out.print(f"\nIts options: kbforge {plugin.name} --help", markup=False)
-    elif description.options:
+    elif options:
         out.print()
         singular = registry.singular(kind)
         out.print(
             _table(
                 ["option", "type", "default", ""],
-                [
-                    [f"{singular}.{o.name}", o.type, _default(o.default), o.help]
-                    for o in description.options
-                ],
+                [[f"{singular}.{o.name}", o.type, _default(o.default), o.help] for o in options],
             )
         )
     else:
@@ -129,8 +129,6 @@ def _default(text: str | None) -> str:
 def _table(columns: list[str], rows: list[list[str]]) -> Any:
     from rich.table import Table
     from rich.text import Text
-
-    from kbforge.errors import quoted
 
     table = Table(box=None, pad_edge=False)
     for column in columns:

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from kbforge import registry
 from kbforge.errors import PluginError, UsageError, quoted
-from kbforge.registry.blame import blamed
+from kbforge.registry import blamed
 from kbforge.version import __version__
 from kbforge.words import did_you_mean
 

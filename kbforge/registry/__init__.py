@@ -1,42 +1,498 @@
-"""The plugin registry: what is installed, made by name with options, and described.
+"""The plugin registry: what is installed, made by name with options, and held to its contract.
 
-`discovery` finds plugins; `options` describes their options and binds what a user sets.
+A plugin is a class in some installed distribution, announced by an entry point in the group
+`kbforge.<kind>`; ours use the same groups as everyone's. Listing reads distribution metadata and
+imports nothing. Creating one imports that one module only, so a broken plugin breaks only the
+command that names it. The constructor's signature is the plugin's configuration schema
+(`kbforge.registry.options`). A class has the base class of its kind in `kbforge.contracts`, which
+states its abilities; this is checked once, when it is loaded.
+
+A source or an exporter states the endings of its files as the class attribute `endings`. The plugin
+that has the ending for a name is asked first, so that the usual formats import one module only.
+
+An error of a running plugin becomes a sentence with its name (`blamed`). The error belongs to a
+plugin if the innermost of its frames that is ours or a loaded plugin's is the plugin's. A library
+that the plugin called is the plugin's business; what the plugin called back is ours.
 """
 
-from kbforge.registry.discovery import (
-    KINDS,
-    DamagedDistribution,
-    Plugin,
-    check,
-    create,
-    damaged,
-    ending_of,
-    find,
-    installed,
-    kind_called,
-    kinds,
-    load,
-    names,
-    plugin_of,
-    require_plugin_of,
-    singular,
-)
+from __future__ import annotations
 
-__all__ = [
-    "KINDS",
-    "DamagedDistribution",
-    "Plugin",
-    "check",
-    "create",
-    "damaged",
-    "ending_of",
-    "find",
-    "installed",
-    "kind_called",
-    "kinds",
-    "load",
-    "names",
-    "plugin_of",
-    "require_plugin_of",
-    "singular",
-]
+import contextlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
+from importlib.metadata import Distribution, EntryPoint, distributions
+from pathlib import Path, PurePath
+from types import TracebackType
+from typing import Any
+
+from kbforge.errors import KBForgeError, PluginError, UsageError, quoted
+from kbforge.registry.options import bind_options
+from kbforge.version import __version__
+from kbforge.words import did_you_mean
+
+KINDS: Mapping[str, str] = {
+    "sources": "read fragments from files",
+    "serializers": "write a set of fragments as text",
+    "grammars": "define which texts a language model can score",
+    "likelihoods": "score a set of fragments as one entity",
+    "indexes": "retrieve candidate clusters",
+    "clusterers": "group fragments into entities",
+    "resamplers": "reduce putative particles to P",
+    "calibrators": "choose the concentration alpha",
+    "exporters": "write entities to files",
+    "executors": "distribute work over workers",
+    "commands": "verbs of the command line",
+    "kinds": "kinds of plugins that other distributions add, each by its base class",
+}
+
+_PACKED = (".gz", ".zst", ".zstd")
+_GROUP_PREFIX = "kbforge."
+_OUR_DISTRIBUTION = "kbforge"
+_OURS = {"kbforge", "kbforge_plugins", "kbforge_training", "kbforge_grammars"}
+_TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
+_PROTOCOLS = ("serializers", "exporters")  # kinds whose methods are all that counts
+_KBFORGE_LINE = re.compile(r"kbforge(?![\w.-])", re.IGNORECASE)
+
+_loaded: dict[str, tuple[str, str]] = {}
+"""What a sentence calls each stranger's plugin in use, and its kind, by module; the first plugin of
+a package stands for all its modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What the metadata say of one plugin; nothing was imported to know it.
+
+    Attributes:
+        status: "ok"; "incompatible" if the distribution requires another version of kbforge;
+            "duplicate" if another distribution claims the same name.
+        requires: the distribution's requirement on kbforge, "" if it states none.
+        cause: one sentence on a status that is not "ok", else "".
+
+    """
+
+    kind: str
+    name: str
+    distribution: str
+    version: str
+    requires: str
+    status: str
+    cause: str
+    entry_point: EntryPoint
+
+
+def installed(kind: str | None = None) -> list[Plugin]:
+    """All plugins (of a kind), by kind in the order of `kinds`, then name, then distribution."""
+    kinds = _kinds(_scan()[0])
+    found = [plugin for plugin in _scan()[0] if kind is None or plugin.kind == kind]
+    return sorted(found, key=lambda p: (kinds.index(p.kind), p.name, p.distribution))
+
+
+def kinds() -> list[str]:
+    """The kinds of KBForge, then those that distributions add."""
+    return _kinds(_scan()[0])
+
+
+def names(kind: str) -> list[str]:
+    """The names available in a kind, sorted."""
+    return sorted({plugin.name for plugin in installed(kind)})
+
+
+def load(kind: str, name: str) -> Any:
+    """Import the plugin of that name and return its class (a function for some kinds).
+
+    Raises:
+        PluginError: unknown, claimed by two distributions, incompatible, it fails to import, or it
+            lacks what the contract of its kind needs.
+
+    """
+    plugin = find(kind, name)
+    if plugin.status != "ok":
+        raise PluginError(plugin.cause)
+    if plugin.distribution != _OUR_DISTRIBUTION:
+        module = plugin.entry_point.module
+        _loaded[module] = _called(plugin), kind
+        _loaded.setdefault(module.partition(".")[0], _loaded[module])
+    try:
+        loaded = plugin.entry_point.load()
+    except (Exception, SystemExit) as error:  # a stranger's import may raise anything
+        cause = quoted(f"{type(error).__name__}: {error}", 400)
+        raise PluginError(f"{_called(plugin)} cannot be loaded: {cause}") from error
+    # the page of help loads all commands, and can do without NumPy
+    if kind in ("commands", "kinds"):
+        return loaded
+    base = None if kind in KINDS else load("kinds", kind)
+    return checked(loaded, kind, _called(plugin), base)
+
+
+def check(plugin: Plugin) -> tuple[str, str]:
+    """Load a plugin, guarded.
+
+    Returns:
+        Its status, "broken" if it cannot be loaded, and the cause.
+
+    """
+    try:
+        # whatever it prints while it is imported is not our output
+        with contextlib.redirect_stdout(sys.stderr):
+            load(plugin.kind, plugin.name)
+    except PluginError as error:
+        return ("broken" if plugin.status == "ok" else plugin.status), str(error)
+    return plugin.status, plugin.cause
+
+
+def create(
+    kind: str, name: str, options: Mapping[str, object] | None = None, role: str | None = None
+) -> Any:
+    """Construct the plugin with options checked against its constructor.
+
+    Args:
+        kind: of the plugin.
+        name: of the plugin.
+        options: text is converted to the parameter's annotated type, so that `--set` and TOML give
+            the same result.
+        role: what errors call it in place of its kind in the singular.
+
+    Raises:
+        PluginError: as for `load`.
+        UsageError: an option that the constructor does not have or cannot take.
+
+    """
+    factory = load(kind, name)
+    return factory(**bind_options(factory, f"{role or singular(kind)} {name}", options or {}))
+
+
+def find(kind: str, name: str) -> Plugin:
+    """The metadata of one plugin.
+
+    Raises:
+        PluginError: no or more than one distribution claims the name.
+
+    """
+    claims = [plugin for plugin in installed(kind) if plugin.name == name]
+    if not claims:
+        available = ", ".join(names(kind)) or "none"
+        raise PluginError(
+            f'there is no {singular(kind)} "{quoted(name)}"{did_you_mean(name, names(kind))}; '
+            f"available: {available} "
+            f"(see kbforge plugins list)"
+        )
+    if len(claims) > 1:
+        raise PluginError(claims[0].cause)
+    return claims[0]
+
+
+def damaged() -> list[tuple[str, str]]:
+    """The distributions whose metadata cannot be read, each with the cause."""
+    return list(_scan()[1])
+
+
+@cache
+def _scan() -> tuple[tuple[Plugin, ...], tuple[tuple[str, str], ...]]:
+    found: list[Plugin] = []
+    broken: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for distribution in distributions():
+        try:
+            if not _announces_plugins(distribution):
+                continue
+            name = _normalized(distribution.metadata["Name"])
+            if name in seen:
+                continue
+            seen.add(name)
+            # the first on the path shadows the rest, as for imports
+            found.extend(_plugins_of(metadata.distribution(name)))
+        except Exception as error:  # damaged metadata may raise anything, in any reader
+            folder = Path(str(getattr(distribution, "_path", "a distribution"))).name
+            broken.append((folder, f"{type(error).__name__}: {error}"))
+    known = _kinds(found)
+    return _mark_duplicates([p for p in found if p.kind in known]), tuple(broken)
+
+
+def _kinds(found: Iterable[Plugin]) -> list[str]:
+    return list(dict.fromkeys([*KINDS, *sorted(p.name for p in found if p.kind == "kinds")]))
+
+
+def _announces_plugins(distribution: Distribution) -> bool:
+    """A cheap look that spares most distributions the parsing of their metadata."""
+    return f"[{_GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _plugins_of(distribution: Distribution) -> list[Plugin]:
+    name, version = distribution.metadata["Name"], distribution.version
+    requires = _requirement_on_kbforge(distribution)
+    found = [
+        Plugin(kind, entry_point.name, name, version, requires, "ok", "", entry_point)
+        for entry_point in distribution.entry_points
+        if (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) != entry_point.group
+    ]
+    if _satisfied(requires):
+        return found
+    needs = f"requires kbforge{requires}, this is {__version__}"
+    return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
+
+
+def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
+    claims: dict[tuple[str, str], list[Plugin]] = {}
+    for plugin in found:
+        claims.setdefault((plugin.kind, plugin.name), []).append(plugin)
+    return tuple(
+        _duplicate(plugin, sharing) if len(sharing) > 1 else plugin
+        for plugin in found
+        for sharing in [claims[plugin.kind, plugin.name]]
+    )
+
+
+def _duplicate(plugin: Plugin, sharing: list[Plugin]) -> Plugin:
+    owners = " and ".join(sorted(quoted(f"{p.distribution} {p.version}") for p in sharing))
+    cause = (
+        f'the {singular(plugin.kind)} name "{quoted(plugin.name)}" is claimed by {owners}; '
+        f"uninstall one of them"
+    )
+    return replace(plugin, status="duplicate", cause=cause)
+
+
+def _requirement_on_kbforge(distribution: Distribution) -> str:
+    # packaging is slow to import and most requirements name something else
+    ours = [line for line in distribution.requires or [] if _KBFORGE_LINE.match(line)]
+    if not ours:
+        return ""
+    from packaging.requirements import Requirement
+
+    requirements = [Requirement(line) for line in ours]
+    return ",".join(
+        str(r.specifier) for r in requirements if r.marker is None or r.marker.evaluate()
+    ).strip(",")
+
+
+def _satisfied(specifier: str) -> bool:
+    if not specifier:
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(specifier).contains(__version__, prereleases=True)
+
+
+def singular(kind: str) -> str:
+    """What messages call one plugin of a kind: "likelihood" for "likelihoods"."""
+    return {"indexes": "index"}.get(kind, kind.removesuffix("s"))
+
+
+def kind_called(text: str) -> str:
+    """The kind that `text` names, in the plural or the singular.
+
+    Raises:
+        UsageError: there is no such kind.
+
+    """
+    known = kinds()
+    for kind in known:
+        if text in (kind, singular(kind)):
+            return kind
+    meant = did_you_mean(text, [*known, *map(singular, known)])
+    raise UsageError(f'there is no kind "{quoted(text)}"; kinds: {", ".join(known)}{meant}')
+
+
+def _called(plugin: Plugin) -> str:
+    owner = quoted(f"{plugin.distribution} {plugin.version}")
+    return f'the {singular(plugin.kind)} "{quoted(plugin.name)}" of {owner}'
+
+
+def ending_of(path: str) -> str:
+    """The ending that names the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
+
+    A name that is nothing but the ending of a compressed file has no format.
+    """
+    name = PurePath(path).name.lower()
+    for suffix in _PACKED:
+        name = name.removesuffix(suffix)
+    return PurePath(name).suffix
+
+
+def plugin_of(kind: str, path: str) -> str | None:
+    """The name of the plugin of a kind that states the ending of a path; None if none does.
+
+    Raises:
+        UsageError: several state it.
+
+    """
+    ending = ending_of(path)
+    if not ending:
+        return None
+    if ending[1:] in names(kind) and ending in _stated(kind, ending[1:]):
+        return ending[1:]
+    claims = [name for name in names(kind) if ending in _stated(kind, name)]
+    if len(claims) > 1:
+        raise UsageError(
+            f"{quoted(path, 400)}: the {kind} {' and '.join(claims)} take {quoted(ending)}; "
+            f"name one of them"
+        )
+    return claims[0] if claims else None
+
+
+def require_plugin_of(kind: str, path: str, how: str) -> str:
+    """As `plugin_of`, where there must be one.
+
+    Args:
+        kind: "sources" or "exporters".
+        path: of the file.
+        how: says how to name a plugin.
+
+    Raises:
+        UsageError: none or several state the ending.
+
+    """
+    found = plugin_of(kind, path)
+    if found is None:
+        ending = quoted(ending_of(path), 40)
+        got = f"the ending {ending}" if ending else "no ending"
+        one = singular(kind)
+        article = "an" if one[0] in "aeiou" else "a"
+        endings = sorted({ending for name in names(kind) for ending in _stated(kind, name)})
+        raise UsageError(
+            f"{quoted(path, 400)}: expected an ending that {article} {one} takes "
+            f"({', '.join(endings)}), got {got}; {how}"
+        )
+    return found
+
+
+def _stated(kind: str, name: str) -> tuple[str, ...]:
+    """The endings of one plugin; none of one that is broken."""
+    if any(p.status != "ok" for p in installed(kind) if p.name == name):
+        return ()
+    try:
+        return tuple(getattr(load(kind, name), "endings", ()))
+    except PluginError:
+        return ()
+
+
+def _bases() -> Mapping[str, type]:
+    """The base class of each kind whose plugins are classes."""
+    from kbforge import contracts  # imports NumPy
+    from kbforge.contracts.executor import Executor
+
+    return {
+        "sources": contracts.Source,
+        "serializers": contracts.Serializer,
+        "likelihoods": contracts.Likelihood,
+        "indexes": contracts.CandidateIndex,
+        "clusterers": contracts.Clusterer,
+        "resamplers": contracts.Resampler,
+        "calibrators": contracts.Calibrator,
+        "exporters": contracts.Exporter,
+        "executors": Executor,
+    }
+
+
+def checked(factory: Any, kind: str, called: str, base: type | None = None) -> Any:
+    """The plugin's class, which has the base class of its kind and all methods that it needs.
+
+    Args:
+        factory: the object that the entry point names.
+        kind: of the plugin.
+        called: how an error names the plugin.
+        base: the base class of a kind that other distributions add.
+
+    Raises:
+        PluginError: it is no class, lacks the base class, or lacks a method.
+
+    """
+    base = _bases().get(kind, base)
+    if base is None:
+        return factory
+    if not inspect.isclass(factory):
+        raise PluginError(
+            f"{called} is a {type(factory).__name__}, expected a class; "
+            f"announce one that has the base class {_path(base)}"
+        )
+    _require_methods(factory, base, called)
+    if base not in factory.__mro__ and kind not in _PROTOCOLS:
+        raise PluginError(
+            f"{called} does not have the base class {_path(base)}; "
+            f"derive {factory.__name__} from it"
+        )
+    return factory
+
+
+def _require_methods(factory: type, base: type, called: str) -> None:
+    """Refuse a class that lacks a method that its contract needs."""
+    for name in sorted({*_needed(base), *getattr(factory, "__abstractmethods__", ())}):
+        method = getattr(factory, name, None)
+        if not callable(method) or getattr(method, "__isabstractmethod__", False):
+            parameters = inspect.signature(method or getattr(base, name)).parameters
+            expected = ", ".join(parameter for parameter in parameters if parameter != "self")
+            raise PluginError(
+                f"{called} has no method {name}, expected {name}({expected}); "
+                f"define it as {_path(base)} says"
+            )
+
+
+def _needed(base: type) -> list[str]:
+    """The methods that a contract has no default for; a protocol has none for any."""
+    if abstract := getattr(base, "__abstractmethods__", ()):
+        return list(abstract)
+    return [
+        name for name, value in vars(base).items() if inspect.isfunction(value) and name[0] != "_"
+    ]
+
+
+def _path(base: type) -> str:
+    from kbforge import contracts
+
+    exported = getattr(contracts, base.__name__, None) is base
+    return f"{'kbforge.contracts' if exported else base.__module__}.{base.__name__}"
+
+
+@contextlib.contextmanager
+def blamed() -> Iterator[None]:
+    """Raise a PluginError with the name of a stranger's plugin in place of its error.
+
+    A `sys.exit` counts as one, unless it ends the plugin's own verb, and so does a
+    `KeyboardInterrupt` that no signal raised. Errors of others pass.
+    """
+    try:
+        yield
+    except (KBForgeError, BrokenPipeError, MemoryError):
+        raise
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        raise PluginError(sentence) from error
+
+
+def _sentence(error: BaseException) -> str | None:
+    if type(error).__module__.partition(".")[0] in _TYPERS:
+        return None
+    found = _culprit(error.__traceback__)
+    if found is None:
+        return None
+    (called, kind), place = found
+    if isinstance(error, SystemExit) and kind == "commands":
+        return None
+    said = quoted(f"{type(error).__name__}: {error}".removesuffix(": "), 400)
+    return f"{called} failed at {quoted(place)}: {said}"
+
+
+def _culprit(trace: TracebackType | None) -> tuple[tuple[str, str], str] | None:
+    """The plugin that the innermost known frame belongs to, and the place; None if it is ours."""
+    found = None
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        package = module.partition(".")[0]
+        if package in _OURS:
+            found = None
+        elif (plugin := _loaded.get(module) or _loaded.get(package)) is not None:
+            file = os.path.basename(trace.tb_frame.f_code.co_filename)
+            found = plugin, f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

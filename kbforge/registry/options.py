@@ -1,9 +1,7 @@
 """Options: `--set kind.option=value` and TOML tables, typed by the constructors they reach.
 
 A plugin documents and types its options once, in its constructor's signature. Text from the
-command line and values from TOML are converted to the annotated type here, and an option that no
-parameter takes is an error that lists those there are. A plugin's description is the summary of its
-docstring and these options.
+command line and values from TOML are converted to the annotated type here.
 """
 
 from __future__ import annotations
@@ -168,10 +166,7 @@ def _convert_scalar(value: object, kind: Any, called: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """One option of a plugin, as `--set kind.name=value` takes it.
-
-    `default` is the default's text, None if the option must be given.
-    """
+    """One option of a plugin, as `--set` takes it; without a default it is required."""
 
     name: str
     type: str
@@ -179,26 +174,15 @@ class PluginOption:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The first paragraph of a plugin's docstring, and its options in the order declared."""
-
-    summary: str
-    options: tuple[PluginOption, ...]
-
-
-def describe(factory: Any) -> Description:
-    """Describe a plugin's class (or function)."""
+def describe(factory: Any) -> tuple[str, list[PluginOption]]:
+    """The first paragraph of the docstring of a plugin's class (or function), and its options."""
     documentation = inspect.getdoc(factory) or ""
     constructor = inspect.getdoc(factory.__init__) if inspect.isclass(factory) else None
     texts = _documented_arguments(documentation) | _documented_arguments(constructor or "")
-    return Description(
-        summary=" ".join(documentation.split("\n\n")[0].split()),
-        options=tuple(
-            PluginOption(name, _type_text(p.annotation), _default_text(p), texts.get(name, ""))
-            for name, p in option_parameters(factory).items()
-        ),
-    )
+    return " ".join(documentation.split("\n\n")[0].split()), [
+        PluginOption(name, _type_text(p.annotation), _default_text(p), texts.get(name, ""))
+        for name, p in option_parameters(factory).items()
+    ]
 
 
 def _type_text(annotation: Any) -> str:

@@ -12,7 +12,7 @@ import pytest
 from kbforge import registry
 from kbforge.contracts import ConjugateLikelihood, Likelihood, LiveClusters
 from kbforge.errors import PluginError, UsageError
-from kbforge.registry.contract import checked
+from kbforge.registry import checked
 from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings
 from kbforge.testing import Categorical
 from tests.registry.distributions import Distribution, kbforge
@@ -122,9 +122,9 @@ OURS = [
 
 @pytest.mark.parametrize(("kind", "name"), OURS)
 def test_every_option_of_our_plugins_is_documented(kind: str, name: str) -> None:
-    description = describe(registry.load(kind, name))
-    assert len(description.summary) > 10
-    assert [option.name for option in description.options if not option.help] == []
+    summary, options = describe(registry.load(kind, name))
+    assert len(summary) > 10
+    assert [option.name for option in options if not option.help] == []
 
 
 class Many:
@@ -149,16 +149,16 @@ class Many:
 
 
 def test_types_and_defaults_are_shown_as_set_takes_them() -> None:
-    description = describe(Many)
-    assert description.summary == "Has options of many types."
-    assert description.options == (
+    summary, options = describe(Many)
+    assert summary == "Has options of many types."
+    assert options == [
         PluginOption("size", "int", None, "how many at once."),
         PluginOption("names", "tuple[str, ...]", "a,b", ""),
         PluginOption("way", "up | down | none", "none", ""),
         PluginOption("path", "Path | none", "none", ""),
         PluginOption("sure", "bool", "true", ""),
         PluginOption("free", "Any", "x", ""),
-    )
+    ]
 
 
 # Options: text and TOML values become what the constructor's annotations say.

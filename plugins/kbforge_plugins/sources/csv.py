@@ -17,7 +17,7 @@ from kbforge.contracts.source import OnBad, Source
 from kbforge.errors import BadRecord, UsageError, quoted
 from kbforge.files.io import called
 from kbforge.files.kinds import require_readable_as
-from kbforge.registry.discovery import ending_of
+from kbforge.registry import ending_of
 from kbforge.words import counted
 from kbforge_plugins.sources.encoded import (
     described,

@@ -27,7 +27,6 @@ from kbforge.errors import BadRecord, KBForgeError
 from kbforge.evaluation.scores import compare
 from kbforge.fit.choices import Choices
 from kbforge.jobs.cluster import cluster
-from kbforge.registry import discovery
 from kbforge_lab.bench.perform import perform
 from kbforge_lab.contracts.suite import Method, Model
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -168,10 +167,9 @@ class Minding(Clusterer):
 def announce(monkeypatch: pytest.MonkeyPatch, announced: str, clusterer: type) -> None:
     """Have the registry load this class by that name."""
     load = registry.load
-    for module in (registry, discovery):
-        monkeypatch.setattr(
-            module, "load", lambda kind, name: clusterer if name == announced else load(kind, name)
-        )
+    monkeypatch.setattr(
+        registry, "load", lambda kind, name: clusterer if name == announced else load(kind, name)
+    )
 
 
 def test_a_clusterer_with_a_budget_is_told_and_stopped_only_when_it_forgets(

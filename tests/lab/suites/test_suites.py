@@ -63,7 +63,7 @@ def test_without_data_the_sentence_says_what_to_do(
 def test_what_is_shown_of_a_suite_names_its_tasks_and_methods(suite: str, tmp_path: Path) -> None:
     file = write_fragments(tmp_path / "people.jsonl", "a", "b")
     plan = registry.create("suites", suite, {"data": file} if suite == "text" else {}).plan()
-    summary = describe(registry.load("suites", suite)).summary
+    summary, _ = describe(registry.load("suites", suite))
     said = re.search(r"Tasks?: (.*?)\. Methods: (.*?)\. Quick: .*\.", summary)
     assert said, summary
     tasks = list(TEXT_TASKS) if suite == "text" else [task.name for task in plan.tasks]
