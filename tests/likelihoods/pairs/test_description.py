@@ -21,7 +21,7 @@ def fitted(fragments: Sequence[Fragment]) -> File:
 
 
 def row_of(file: File, fragment: Fragment) -> int:
-    row = file.statements.row(statement_of(fragment))
+    row = file.row(statement_of(fragment))
     assert row is not None
     return row
 

@@ -32,7 +32,7 @@ from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import FAMILIES, Family, resampled
 from kbforge_lab.training.defaults.trees import fit_trees
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
-from kbforge_plugins.likelihoods.pairs.odds import MODEL, asked
+from kbforge_plugins.likelihoods.pairs.odds import MODEL, training_pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
 
 FILES, SEED = 44, 1
@@ -63,7 +63,7 @@ class Pairs:
 def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
     """The pairs of a labelled file that a model is asked about, a bounded number of them."""
     file, candidates = File.fitted(fragments)
-    pairs = asked(file.counts, candidates)
+    pairs = training_pairs(file.counts, candidates)
     if len(pairs) > _MOST_PAIRS:
         chosen = np.random.default_rng(seed).choice(len(pairs), _MOST_PAIRS, replace=False)
         pairs = pairs[np.sort(chosen)]
@@ -75,7 +75,7 @@ def pairs_of(fragments: Sequence[Fragment], seed: int) -> Pairs:
 def _targets(fragments: Sequence[Fragment], file: File, i: IntArray, j: IntArray) -> FloatArray:
     labels: list[Counter[str | None]] = [Counter() for _ in file.counts]
     for fragment in fragments:
-        row = file.statements.row(statement_of(fragment))
+        row = file.row(statement_of(fragment))
         assert row is not None, "a statement of the file has a row"
         labels[row][fragment.label] += 1
     out = []

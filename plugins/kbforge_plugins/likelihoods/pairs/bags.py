@@ -1,7 +1,7 @@
-"""Bags of tokens as sparse rows, each token weighted by how rare it is in the file.
+"""Texts, bags of their tokens as sparse rows, and arrays of a fitted model read back strictly.
 
 A token's weight is log((rows + 1) / (rows that have it + 1/2)). Tokens that the file does not have
-share columns by their digest, so that two texts never seen still agree in what they have in common.
+share columns by their digest, so that two new texts still agree in what they have in common.
 """
 
 from __future__ import annotations
@@ -10,22 +10,207 @@ import math
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge_plugins.likelihoods.pairs.keeping import (
-    PartReader,
-    PartWriter,
-    Strings,
-    sizes_of,
-    spread,
-    starts_of,
-)
+from kbforge.contracts.kept import LearnedState
+from kbforge.errors import ModelError, quoted
+from kbforge_plugins.indexes.hashed import starts_of
+
+Part: TypeAlias = dict[str, Any]
+"""What a part of a fitted model keeps: JSON values, arrays, and parts, by name."""
+
+
+def flattened(part: Part) -> LearnedState:
+    """A part as plain data; a nested name follows the names of its parts and slashes."""
+    values: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def add(part: Part, within: str) -> None:
+        for name, one in part.items():
+            if isinstance(one, dict):
+                add(one, f"{within}{name}/")
+            elif isinstance(one, np.ndarray):
+                arrays[within + name] = one
+            else:
+                values[within + name] = one
+
+    add(part, "")
+    return LearnedState(values, arrays)
+
+
+class PartReader:
+    """Reads a flattened part by name; what is missing or of another kind is a ModelError.
+
+    Args:
+        kept: the whole model.
+        within: precedes each name.
+        read: collects the names that were read.
+
+    """
+
+    def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
+        self._kept, self._within = kept, within
+        self._read: set[str] = set() if read is None else read
+
+    def part(self, name: str) -> PartReader:
+        """The part of that name."""
+        return PartReader(self._kept, f"{self._within}{name}/", self._read)
+
+    def value(self, name: str) -> Any:
+        """A JSON value."""
+        return self._find(self._kept.values, name)
+
+    def whole(self, name: str) -> int:
+        """A whole number, at least 0."""
+        value = self.value(name)
+        if type(value) is not int or not 0 <= value < 1 << 40:
+            raise self.damaged(name, f"expected a number of things, got {quoted(str(value))}")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Different texts."""
+        value = self.value(name)
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.damaged(name, f"expected a list of names, got {quoted(str(value))}")
+        if len(set(value)) < len(value):
+            raise self.damaged(name, "expected different names")
+        return tuple(value)
+
+    def array(
+        self,
+        name: str,
+        dtype: DTypeLike,
+        *shape: int,
+        low: int | None = None,
+        high: int | None = None,
+    ) -> NDArray[Any]:
+        """Finite numbers of this type and shape (-1 is any length), from `low` to `high`."""
+        array = self._find(self._kept.arrays, name)
+        wanted = np.dtype(dtype)
+        if (
+            not isinstance(array, np.ndarray)
+            or array.dtype != wanted
+            or array.ndim != len(shape)
+            or any(size not in (-1, got) for size, got in zip(shape, array.shape, strict=True))
+        ):
+            got = f"{getattr(array, 'dtype', type(array).__name__)} {getattr(array, 'shape', '')}"
+            raise self.damaged(name, f"expected {wanted} {shape}, got {got}")
+        if wanted.kind == "f" and not np.isfinite(array).all():
+            raise self.damaged(name, "expected finite numbers")
+        if array.size and (
+            (low is not None and array.min() < low) or (high is not None and array.max() > high)
+        ):
+            raise self.damaged(name, f"expected numbers of {low} to {high}, got others")
+        return np.ascontiguousarray(array)
+
+    def starts(self, name: str, n: int, low: int = 0) -> IntArray:
+        """Where each of n runs begins, and the last one ends, from their lengths."""
+        return starts_of(self.array(name, np.int32, n, low=low))
+
+    def length(self, name: str) -> int:
+        """The size of an array."""
+        return int(np.size(self._find(self._kept.arrays, name)))
+
+    def strings(self, name: str, n: int = -1) -> Strings:
+        """So many texts; -1 is any number."""
+        starts = self.starts(f"{name}/lengths", n)
+        text = self.array(f"{name}/text", np.uint8, -1)
+        try:
+            whole = text.tobytes().decode(errors="surrogatepass")
+        except UnicodeDecodeError:
+            raise self.damaged(f"{name}/text", "expected texts in UTF-8") from None
+        if starts[-1] != len(whole):
+            raise self.damaged(name, f"expected {starts[-1]:,} characters, got {len(whole):,}")
+        return Strings(whole, starts)
+
+    def damaged(self, name: str, what: str) -> ModelError:
+        """The error that names the damaged value."""
+        return ModelError(
+            f"the kept pair model is damaged: {quoted(self._within + name, 100)}: {what}; "
+            "kbforge refit fits it again"
+        )
+
+    def require_all_read(self) -> None:
+        """Refuse a model that holds more than was read."""
+        for name in sorted({*self._kept.values, *self._kept.arrays} - self._read):
+            raise self.damaged(name, "expected nothing of that name")
+
+    def _find(self, among: Mapping[str, Any], name: str) -> Any:
+        try:
+            found = among[self._within + name]
+        except (KeyError, TypeError):
+            raise self.damaged(name, "expected it, got nothing") from None
+        self._read.add(self._within + name)
+        return found
+
+
+class Strings:
+    """Many short texts in one long one.
+
+    Args:
+        whole: the texts, end to end.
+        starts: where each begins, and the last one ends, in characters, shape [texts + 1].
+
+    """
+
+    __slots__ = ("starts", "whole")
+
+    def __init__(self, whole: str, starts: IntArray) -> None:
+        self.whole, self.starts = whole, starts
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Strings:
+        """These texts."""
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        return cls("".join(texts), starts_of(lengths))
+
+    @classmethod
+    def joined(cls, some: Sequence[Strings]) -> Strings:
+        """All texts of several, in order."""
+        lengths = np.concatenate([np.diff(one.starts) for one in some])
+        return cls("".join([one.whole for one in some]), starts_of(lengths))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, at: int) -> str:
+        return self.whole[self.starts[at] : self.starts[at + 1]]
+
+    def many(self, numbers: IntArray) -> list[str]:
+        """The texts of these numbers."""
+        whole = self.whole
+        begins, ends = self.starts[numbers].tolist(), self.starts[numbers + 1].tolist()
+        return [whole[start:end] for start, end in zip(begins, ends, strict=True)]
+
+    def lengths(self, numbers: IntArray) -> IntArray:
+        """The lengths of these texts, in characters."""
+        return self.starts[numbers + 1] - self.starts[numbers]
+
+    def kept(self) -> Part:
+        """What `PartReader.strings` reads."""
+        text = np.frombuffer(self.whole.encode(errors="surrogatepass"), dtype=np.uint8)
+        return {"text": text, "lengths": np.diff(self.starts).astype(np.int32)}
+
+
+def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
+    """The entries of some runs, end to end: their places, and the position of the run in `runs`.
+
+    Args:
+        starts: of all runs, as `starts_of` gives them.
+        runs: the runs to read.
+
+    """
+    first = starts[runs]
+    sizes = starts[runs + 1] - first
+    number = np.arange(len(runs)).repeat(sizes)
+    return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
+
 
 _UNSEEN_COLUMNS = 1 << 12
 
@@ -34,18 +219,18 @@ class Weights:
     """The tokens of a file, and their weights.
 
     Args:
-        tokens: different ones, ascending; the number of a token is its column.
+        tokens: distinct, ascending; the number of a token is its column.
         counts: texts of the file that have each.
         n: texts of the file.
 
     Attributes:
-        weight: by column; the last ones are of tokens that the file does not have.
+        weight: by column; the last columns are for tokens that the file does not have.
 
     """
 
     def __init__(self, tokens: Strings, counts: IntArray, n: int) -> None:
         self._tokens, self._counts, self._n = tokens, counts, n
-        self._found: dict[str, int] = {}
+        self._columns: dict[str, int] = {}
         some, which = np.unique(counts, return_inverse=True)
         of_count = [max(math.log((n + 1) / (count + 0.5)), 0.05) for count in some.tolist()]
         unseen = max(math.log((n + 1) / 0.5), 0.05)
@@ -55,40 +240,33 @@ class Weights:
 
     @classmethod
     def fitted(cls, rows: Sequence[Sequence[str]]) -> Weights:
-        """Those of the tokens of each text of the file, distinct within a text."""
-        counts = Counter(token for row in rows for token in row)
-        tokens = sorted(counts)
-        made = cls(
-            Strings.of(tokens), np.array([counts[t] for t in tokens], dtype=np.int64), len(rows)
-        )
-        made._found = {token: column for column, token in enumerate(tokens)}
-        return made
+        """From the tokens of each text of the file, distinct within a text."""
+        found = Counter(token for row in rows for token in row)
+        tokens = sorted(found)
+        counts = np.array([found[token] for token in tokens], dtype=np.int64)
+        weights = cls(Strings.of(tokens), counts, len(rows))
+        weights._columns = {token: column for column, token in enumerate(tokens)}
+        return weights
 
-    def settle(self) -> None:
-        """Have no place for tokens that were looked up, now that all of the file are."""
-        self._found = {}
+    def forget(self) -> None:
+        """Drop the columns that are remembered, once the whole file was read."""
+        self._columns = {}
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.value("texts", self._n)
-        into.strings("tokens", self._tokens)
-        into.array("counts", self._counts.astype(np.int32))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        counts = self._counts.astype(np.int32)
+        return {"texts": self._n, "tokens": self._tokens.kept(), "counts": counts}
 
     @classmethod
     def taken(cls, kept: PartReader) -> Weights:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives."""
         tokens = kept.strings("tokens")
         n = kept.whole("texts")
         counts = kept.array("counts", np.int32, len(tokens), low=1)
         return cls(tokens, counts.astype(np.int64), n)
 
     def rows(self, texts: Sequence[Sequence[str]]) -> Bags:
-        """One row a text."""
+        """One row for the tokens of each text."""
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         columns = np.fromiter(
             (self._column(token) for tokens in texts for token in tokens),
@@ -99,17 +277,17 @@ class Weights:
         # tokens that the file does not have may share a column
         keys = np.unique(row * len(self.weight) + columns)
         row, columns = keys // len(self.weight), keys % len(self.weight)
-        starts = starts_of(np.bincount(row, minlength=len(texts)).astype(np.int64))
-        return Bags.made(self.weight, starts, columns.astype(np.int32))
+        starts = starts_of(np.bincount(row, minlength=len(texts)))
+        return Bags.of(self.weight, starts, columns.astype(np.int32))
 
     def _column(self, token: str) -> int:
-        column = self._found.get(token)
+        column = self._columns.get(token)
         if column is None:
             column = bisect_left(self._tokens, token)
             if column == len(self._tokens) or self._tokens[column] != token:
                 digest = zlib.crc32(token.encode(errors="surrogatepass"))
                 return len(self._tokens) + digest % _UNSEEN_COLUMNS
-            self._found[token] = column
+            self._columns[token] = column
         return column
 
 
@@ -119,9 +297,9 @@ class Bags:
     Args:
         weight: by column.
         starts: of each row, shape [rows + 1].
-        columns: of the rows, one row after the other, each ascending.
+        columns: of the rows, end to end, ascending within a row.
         mass: the sum of the weights of each row.
-        scale: what makes the squares of a row sum to 1; 0 of a text without tokens.
+        scale: scales the squares of a row to sum 1; 0 for a text without tokens.
 
     """
 
@@ -139,10 +317,10 @@ class Bags:
         self.mass, self.scale = mass, scale
 
     @classmethod
-    def made(cls, weight: FloatArray, starts: IntArray, columns: NDArray[np.int32]) -> Bags:
+    def of(cls, weight: FloatArray, starts: IntArray, columns: NDArray[np.int32]) -> Bags:
         """Rows with their masses and scales."""
         weights, n = weight[columns], len(starts) - 1
-        filled = sizes_of(starts).nonzero()[0]
+        filled = np.diff(starts).nonzero()[0]
         mass, squares = np.zeros(n), np.zeros(n)
         if len(filled):
             mass[filled] = np.add.reduceat(weights, starts[filled])
@@ -151,23 +329,28 @@ class Bags:
         scale = np.divide(1.0, lengths, out=np.zeros(n), where=lengths > 0)
         return cls(weight, starts, columns, mass, scale)
 
+    @classmethod
+    def joined(cls, some: Sequence[Bags]) -> Bags:
+        """All rows of several with the same columns, in order."""
+        return cls(
+            some[0].weight,
+            starts_of(np.concatenate([np.diff(one.starts) for one in some])),
+            np.concatenate([one.columns for one in some]),
+            np.concatenate([one.mass for one in some]),
+            np.concatenate([one.scale for one in some]),
+        )
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.array("sizes", sizes_of(self.starts).astype(np.int32))
-        into.array("columns", self.columns)
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {"sizes": np.diff(self.starts).astype(np.int32), "columns": self.columns}
 
     @classmethod
     def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
-        starts = starts_of(kept.array("sizes", np.int32, rows, low=0).astype(np.int64))
+        """Read what `kept` gives."""
+        starts = kept.starts("sizes", rows)
         if kept.length("columns") > starts[-1]:
             raise kept.damaged(
                 "columns",
@@ -176,32 +359,14 @@ class Bags:
             )
         last = len(weights.weight) - 1
         columns = kept.array("columns", np.int32, int(starts[-1]), low=0, high=last)
-        return cls.made(weights.weight, starts, columns)
-
-    def take(self, rows: IntArray) -> Bags:
-        """Some of the rows."""
-        at, _ = spread(self.starts, rows)
-        sizes = self.starts[rows + 1] - self.starts[rows]
-        starts = starts_of(sizes)
-        return Bags(self.weight, starts, self.columns[at], self.mass[rows], self.scale[rows])
-
-    @classmethod
-    def joined(cls, some: Sequence[Bags]) -> Bags:
-        """The rows of all, one after the other; all have the same columns."""
-        return cls(
-            some[0].weight,
-            starts_of(np.concatenate([sizes_of(one.starts) for one in some])),
-            np.concatenate([one.columns for one in some]),
-            np.concatenate([one.mass for one in some]),
-            np.concatenate([one.scale for one in some]),
-        )
+        return cls.of(weights.weight, starts, columns)
 
     def unit(self) -> sparse.csr_array:
         """Weights with squares that sum to 1 in each row, shape [rows, columns].
 
         The matrix shares no memory with the bags, as SciPy removes zeros in place.
         """
-        data = self.weight[self.columns] * self.scale.repeat(sizes_of(self.starts))
+        data = self.weight[self.columns] * self.scale.repeat(np.diff(self.starts))
         shape = len(self), len(self.weight)
         return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
 
@@ -211,83 +376,60 @@ class Bags:
         return columns, self.weight[columns] * self.scale
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """What pairs of rows have in common, and what not, each of shape [pairs].
+def overlap(
+    a: Bags, i: IntArray, b: Bags, j: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """What rows i of one and j of another with the same columns have in common, and what not.
 
-    Attributes:
-        cosine: of the rows of weights.
-        shared: the weight of the tokens that both have.
-        unmatched: the largest weight of a token that only the one has, and that only the other.
+    Returns:
+        By pair: the cosine; the weight of the shared tokens; the largest weight of a token that
+        only the one has; and that only the other has.
 
     """
-
-    cosine: FloatArray
-    shared: FloatArray
-    unmatched: tuple[FloatArray, FloatArray]
-
-
-def compared(a: Bags, i: IntArray, b: Bags, j: IntArray) -> Overlap:
-    """Rows i of one and j of another that has the same columns."""
-    pair, place, both = _both(a, i, b, j)
-    weights = a.weight[a.columns[place[0][both[0]]]]
-    return Overlap(
-        _cosines(a, i, b, j, pair[0][both[0]], weights),
-        _sums(weights, pair[0][both[0]], len(i)),
-        (
-            _most_unmatched(a, place[0], pair[0], both[0], len(i)),
-            _most_unmatched(b, place[1], pair[1], both[1], len(i)),
-        ),
-    )
+    (pair_a, x), (pair_b, y), in_a, in_b = _tokens_of_pairs(a, i, b, j)
+    weights, pair = a.weight[a.columns[x[in_a]]], pair_a[in_a]
+    unmatched = []
+    for bags, of_pair, place, shared in ((a, pair_a, x, in_a), (b, pair_b, y, in_b)):
+        rest = bags.weight[bags.columns[place]]
+        rest[shared] = 0.0
+        unmatched.append(_reduced(np.maximum, rest, of_pair, len(i)))
+    cosines = _cosines(a, i, b, j, pair, weights)
+    return cosines, _reduced(np.add, weights, pair, len(i)), unmatched[0], unmatched[1]
 
 
 def cosine(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
     """The cosine of rows i of one and j of another, shape [pairs]."""
-    pair, place, both = _both(a, i, b, j)
-    weights = a.weight[a.columns[place[0][both[0]]]]
-    return _cosines(a, i, b, j, pair[0][both[0]], weights)
+    (pair_a, x), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
+    return _cosines(a, i, b, j, pair_a[in_a], a.weight[a.columns[x[in_a]]])
 
 
-_Two = tuple[IntArray, IntArray]
+_Tokens: TypeAlias = tuple[IntArray, IntArray]
 
 
-def _both(a: Bags, i: IntArray, b: Bags, j: IntArray) -> tuple[_Two, _Two, _Two]:
-    """The tokens of pairs of rows: their pairs and places, and which of these the other has, too.
-
-    The last are places among those of the one, and of the other, of the same tokens.
-    """
+def _tokens_of_pairs(
+    a: Bags, i: IntArray, b: Bags, j: IntArray
+) -> tuple[_Tokens, _Tokens, IntArray, IntArray]:
+    """The tokens of pairs of rows on each side (pairs and places), and which of them are shared."""
     (x, pair_a), (y, pair_b) = spread(a.starts, i), spread(b.starts, j)
     width = len(a.weight)
     one, other = pair_a * width + a.columns[x], pair_b * width + b.columns[y]
     if not len(other):
-        return (pair_a, pair_b), (x, y), (other, other)
+        return (pair_a, x), (pair_b, y), other, other
     at = other.searchsorted(one)
     np.minimum(at, len(other) - 1, out=at)
-    both = (other[at] == one).nonzero()[0]
-    return (pair_a, pair_b), (x, y), (both, at[both])
+    shared = (other[at] == one).nonzero()[0]
+    return (pair_a, x), (pair_b, y), shared, at[shared]
 
 
 def _cosines(
     a: Bags, i: IntArray, b: Bags, j: IntArray, pair: IntArray, weights: FloatArray
 ) -> FloatArray:
     products = (a.scale[i][pair] * weights) * (b.scale[j][pair] * weights)
-    return _sums(products, pair, len(i))
-
-
-def _sums(values: FloatArray, pair: IntArray, n: int) -> FloatArray:
-    """The sum of the values of each pair, given by ascending pair."""
-    return _reduced(np.add, values, pair, n)
-
-
-def _most_unmatched(
-    bags: Bags, place: IntArray, pair: IntArray, both: IntArray, n: int
-) -> FloatArray:
-    weights = bags.weight[bags.columns[place]]
-    weights[both] = 0.0
-    return _reduced(np.maximum, weights, pair, n)
+    return _reduced(np.add, products, pair, len(i))
 
 
 def _reduced(how: np.ufunc, values: FloatArray, pair: IntArray, n: int) -> FloatArray:
+    """The values of each pair reduced to one; pairs ascend."""
     out = np.zeros(n)
     if len(pair):
         first = np.append(0, (pair[1:] != pair[:-1]).nonzero()[0] + 1)

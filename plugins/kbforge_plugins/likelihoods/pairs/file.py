@@ -6,6 +6,12 @@ file and change nothing in it.
 *Candidates* are the nearest rows by letters and by words, and rows with equal forms of a name.
 Nearness is the cosine of rows of weights, found by sparse products. Columns that many rows have
 are left out, rarest first until the allowed work is spent.
+
+*Features* describe two rows' names, their attributes, and the pair's rank among others. What an
+attribute is worth is learned from the file without labels, after Fellegi and Sunter (1969): by how
+near two values are (equal, close, alike, different), the log ratio of its frequency among pairs
+that are each other's nearest, which are mostly one entity, and among pairs drawn at random. For
+equal values the rarity of the value takes the place of chance.
 """
 
 from __future__ import annotations
@@ -15,251 +21,52 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz
+from rapidfuzz.distance import JaroWinkler
+from rapidfuzz.process import cpdist
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge_plugins.likelihoods.pairs.bags import Bags, cosine
-from kbforge_plugins.likelihoods.pairs.features import (
-    AGREEMENT_FEATURES,
-    DIGIT_FEATURES,
-    NAME_FEATURES,
-    SOUP_FEATURES,
-    STANDING_FEATURES,
-    Standings,
-    Worth,
-    agreement_features,
-    name_features,
-    soup_features,
-    standing_features,
-)
-from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter
+from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, cosine, overlap, spread
 from kbforge_plugins.likelihoods.pairs.table import (
+    Column,
+    NameForms,
     RecordTable,
     Statement,
     StatementReader,
     statement_of,
 )
 
-
-class Statements:
-    """The rows of statements.
-
-    Args:
-        digests: of the statements, by row, shape [rows, 2].
-
-    """
-
-    def __init__(self, digests: IntArray) -> None:
-        self._digests = digests
-        self._order = np.argsort(digests[:, 0], kind="stable")
-        self._first = digests[self._order, 0]
-
-    @classmethod
-    def of(cls, statements: Sequence[Statement]) -> Statements:
-        """These are the rows."""
-        digests = [_digest(said) for said in statements]
-        return cls(np.array(digests, dtype=np.int64).reshape(-1, 2))
-
-    def __len__(self) -> int:
-        return len(self._digests)
-
-    def row(self, said: Statement) -> int | None:
-        """The row of a statement; None if it has none."""
-        first, second = _digest(said)
-        at = int(np.searchsorted(self._first, first))
-        while at < len(self._first) and self._first[at] == first:
-            row = int(self._order[at])
-            if self._digests[row, 1] == second:
-                return row
-            at += 1
-        return None
-
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.array("statements", self._digests)
-
-    @classmethod
-    def taken(cls, kept: PartReader) -> Statements:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
-        return cls(kept.array("statements", np.int64, -1, 2))
-
-
-def _digest(said: Statement) -> tuple[int, int]:
-    text = "".join(f"{len(a)} {len(v)} {a}{v}" for a, v in said)
-    digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-    return (
-        int.from_bytes(digest[:8], "little", signed=True),
-        int.from_bytes(digest[8:], "little", signed=True),
-    )
-
-
-class NameCounts:
-    """How many fragments and rows of a file have a name.
-
-    Args:
-        numbers: of the names, ascending.
-        counts: fragments, and rows, shape [2, names].
-
-    """
-
-    def __init__(self, numbers: IntArray, counts: IntArray) -> None:
-        self._numbers, self._counts = numbers, counts
-
-    @classmethod
-    def fitted(cls, table: RecordTable, counts: IntArray) -> NameCounts:
-        """Those of a table.
-
-        Args:
-            table: of the file.
-            counts: fragments of each row.
-
-        """
-        numbers, which = np.unique(table.numbers("name"), return_inverse=True)
-        fragments = np.bincount(which, weights=counts, minlength=len(numbers))
-        rows = np.bincount(which, minlength=len(numbers))
-        return cls(numbers, np.stack([fragments.astype(np.int64), rows]))
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def of(self, table: RecordTable) -> FloatArray:
-        """Fragments and rows with the name of each row, shape [2, rows]."""
-        wanted = table.numbers("name")
-        if not len(self):
-            return np.zeros((2, len(wanted)))
-        at = np.searchsorted(self._numbers, wanted).clip(max=len(self) - 1)
-        found = np.where(self._numbers[at] == wanted, self._counts[:, at], 0)
-        return found.astype(np.float64)
-
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.array("numbers", self._numbers)
-        into.array("counts", self._counts)
-
-    @classmethod
-    def taken(cls, kept: PartReader) -> NameCounts:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
-        numbers = kept.array("numbers", np.int64, -1)
-        return cls(numbers, kept.array("counts", np.int64, 2, len(numbers), low=1))
-
-
-NEAREST = 24
-"""Rows that a row is compared with for being near in one way."""
-FORMS = (
-    *(("name", "name"), ("bare", "bare")),
-    *(("acronym", "compact"), ("short acronym", "compact")),
+NAME_FEATURES = (
+    *("name equal", "name words equal", "name compact equal", "name sounds equal"),
+    *("name trigrams cosine", "name words cosine", "name sounds cosine"),
+    *("name ratio", "name jaro-winkler", "name sorted ratio", "name sounds ratio"),
+    *("name set ratio", "name covered least", "name covered most", "name shared mass"),
+    *("name unmatched least", "name unmatched most"),
+    *("name first equal", "name last equal", "name initials met", "name initials unmet"),
+    *("name acronym", "name contained", "name letters least", "name letters most"),
+    *("name count least", "name count most", "name count difference"),
 )
-"""Forms of names that make two rows candidates where they are equal."""
-_WORK_A_ROW = 20_000
-_ROWS_AT_ONCE = 1024
-_MOST_EQUAL = 50
-_LEAST_COSINE = 0.08
-
-
-def narrowed(bags: Bags) -> sparse.csr_array:
-    """Unit rows without the columns that too many rows have for a product of all rows."""
-    unit = bags.unit()
-    shared = np.bincount(bags.columns, minlength=len(bags.weight)).astype(np.float64)
-    order = np.argsort(shared, kind="stable")
-    spent = np.cumsum(shared[order] ** 2)
-    kept = np.zeros(len(shared), dtype=bool)
-    kept[order[spent <= _WORK_A_ROW * max(len(bags), 50)]] = True
-    if not kept[bags.columns].all():
-        unit.data[~kept[bags.columns]] = 0.0
-        unit.eliminate_zeros()
-    return unit
-
-
-def turned(rows: sparse.csr_array) -> sparse.csr_array:
-    """By column, the rows that have it: what `nearest` looks among."""
-    return sparse.csr_array(rows.T)
-
-
-def nearest(
-    rows: sparse.csr_array, among: sparse.csr_array, other: bool
-) -> Iterator[tuple[int, IntArray, FloatArray]]:
-    """For each row, those nearest to it and their cosines, the nearest first.
-
-    Args:
-        rows: shape [rows, columns].
-        among: as `turned`, shape [columns, all].
-        other: row k of `rows` is row k of `among`, and not near to itself.
-
-    """
-    for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
-        some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
-        block = some @ among
-        for k in range(block.shape[0]):
-            part = slice(block.indptr[k], block.indptr[k + 1])
-            found, value = block.indices[part], block.data[part]
-            keep = value >= _LEAST_COSINE
-            if other:
-                keep &= found != start + k
-            found, value = found[keep].astype(np.int64), value[keep]
-            if len(found) > NEAREST:
-                some = np.argpartition(-value, NEAREST - 1)
-                least = value[some[NEAREST - 1]]
-                some = np.flatnonzero(value >= least)
-                found, value = found[some], value[some]
-            order = np.lexsort((found, -value))[:NEAREST]
-            yield start + k, found[order], value[order]
-
-
-class EqualForms:
-    """The names of a table by one form of theirs.
-
-    Args:
-        table: of all rows.
-        form: of their names.
-
-    """
-
-    def __init__(self, table: RecordTable, form: str) -> None:
-        keys = table.names.numbers[form][table.which]
-        # names in the order of the table where several rows have one
-        order = np.argsort(keys, kind="stable")
-        self._keys = keys[order]
-        self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
-
-    def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
-        """Pairs of different rows of the table: this form of the one is a form of the other.
-
-        Of a form that many rows share, each is compared with the next ones only.
-        """
-        rows = np.repeat(np.arange(len(table)), np.diff(table.called))
-        wanted = table.names.numbers[mine][table.which]
-        left = np.searchsorted(self._keys, wanted, side="left")
-        right = np.searchsorted(self._keys, wanted, side="right")
-        for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
-            row, start, end = int(rows[at]), int(left[at]), int(right[at])
-            if end - start > _MOST_EQUAL:  # go on from the row itself
-                start += int(np.searchsorted(self._rows[start:end], row))
-            for other in self._rows[start : min(end, start + _MOST_EQUAL)].tolist():
-                if other != row:
-                    yield row, other
-
-    def equal_to(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
-        """Of forms of names: the place, and the first rows that have a form equal to it."""
-        left = np.searchsorted(self._keys, numbers, side="left").tolist()
-        right = np.searchsorted(self._keys, numbers, side="right").tolist()
-        for place in np.flatnonzero(numbers).tolist():
-            end = min(right[place], left[place] + _MOST_EQUAL)
-            for row in self._rows[left[place] : end].tolist():
-                yield place, row
-
-
+DIGIT_FEATURES = ("digits shared", "digits unmatched least", "digits unmatched most")
+AGREEMENT_FEATURES = (
+    *("both stated", "one stated", "equal values", "different values"),
+    *("evidence", "evidence for", "evidence against", "evidence for most", "evidence against most"),
+    *("rarity of equal", "rarity of equal most"),
+    *("nearness mean", "nearness least", "nearness most", "functional conflict"),
+)
+SOUP_FEATURES = (
+    *("all words cosine", "all words covered least", "all words covered most"),
+    *("all words shared mass", "all words unmatched least", "all words unmatched most"),
+)
+STANDING_FEATURES = tuple(
+    f"{way} {what}"
+    for way in ("letters", "words")
+    for what in (*("rank least", "rank most", "gap least", "gap most", "near least", "near most"),)
+)
 RARITY_FEATURES = (
     *("fragments with name least", "fragments with name most"),
     *("rows with name least", "rows with name most"),
@@ -276,6 +83,419 @@ FEATURES = (
     *RARITY_FEATURES,
     *FILE_FEATURES,
 )
+_EQUAL = NAME_FEATURES.index("name equal")
+_COSINE = NAME_FEATURES.index("name trigrams cosine")
+
+
+def name_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
+    """`NAME_FEATURES` and `DIGIT_FEATURES` of rows i of one table and j of another.
+
+    Where rows have several names, the nearest two names are described.
+    """
+    pair, x, y = _named(a, i, b, j)
+    both = x * len(b.names) + y
+    _, first, whole = np.unique(both, return_index=True, return_inverse=True)
+    x, y = x[first], y[first]
+    features = np.stack(_features(a.names, x, b.names, y))
+    whole = whole.ravel()
+    if len(pair) > len(i):
+        score = np.nan_to_num(features[_EQUAL]) * 2 + features[_COSINE]
+        # among equally near names, the choice does not depend on which row is first
+        numbers = np.stack([a.names.numbers["name"][x], b.names.numbers["name"][y]])
+        low, high = numbers.min(axis=0)[whole], numbers.max(axis=0)[whole]
+        order = np.lexsort((high, low, -score[whole], pair))
+        best = order[np.concatenate([[True], np.diff(pair[order]) > 0])]
+        whole = whole[best]
+    return list(features[:, whole])
+
+
+def _named(
+    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Every name of each i with every name of its j: the pair, and the places of both names."""
+    of_a, pair_a = spread(a.called, i)
+    x, y = a.which[of_a], b.which[b.called[j]]
+    many = b.called[j + 1] - b.called[j]
+    if len(pair_a) == len(i) == many.sum():
+        return pair_a, x, y
+    # each name of the one with all of the other's
+    of_b, place = spread(b.called, j[pair_a])
+    return pair_a[place], x[place], b.which[of_b]
+
+
+def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
+    words = overlap(a.bags["words"], i, b.bags["words"], j)
+    mass = np.stack([a.bags["words"].mass[i], b.bags["words"].mass[j]])
+    _, *digits = overlap(a.bags["digits"], i, b.bags["digits"], j)
+    texts = a.text.many(i), b.text.many(j)
+    return [
+        *(_equal(a, i, b, j, form) for form in ("name", "sorted", "compact", "bare")),
+        cosine(a.bags["trigrams"], i, b.bags["trigrams"], j),
+        words[0],
+        cosine(a.bags["sounds"], i, b.bags["sounds"], j),
+        *_similarities(a, i, b, j, *texts),
+        *_masses(mass, *words[1:]),
+        *_initials(a, i, b, j),
+        *_sizes(a, i, b, j, *texts),
+        digits[0],
+        *_ordered(*digits[1:]),
+    ]
+
+
+def _masses(
+    mass: FloatArray, shared: FloatArray, only_a: FloatArray, only_b: FloatArray
+) -> list[FloatArray]:
+    """How much of the lighter and heavier is covered, what is shared, and what is unmatched.
+
+    Args:
+        mass: of both, shape [2, pairs].
+        shared: the weight of the shared tokens.
+        only_a: the largest weight of a token that only the one has.
+        only_b: that only the other has.
+
+    """
+    covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
+    return [*_ordered(*covered), shared, *_ordered(only_a, only_b)]
+
+
+def _ordered(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The lesser and the larger."""
+    return np.minimum(x, y), np.maximum(x, y)
+
+
+def _equal(a: NameForms, i: IntArray, b: NameForms, j: IntArray, form: str) -> FloatArray:
+    x, y = a.numbers[form][i], b.numbers[form][j]
+    return np.where((x == 0) | (y == 0), np.nan, x == y).astype(np.float64)
+
+
+def _similarities(
+    a: NameForms, i: IntArray, b: NameForms, j: IntArray, text_a: list[str], text_b: list[str]
+) -> list[FloatArray]:
+    sorted_a, sorted_b = a.sorted.many(i), b.sorted.many(j)
+    # a measure that has a direction gets the two names in an order of their own
+    turned = (a.numbers["name"][i] > b.numbers["name"][j]).tolist()
+    pairs = [(y, x) if t else (x, y) for x, y, t in zip(text_a, text_b, turned, strict=True)]
+    return [
+        _scores(fuzz.ratio, text_a, text_b) / 100,
+        _scores(JaroWinkler.similarity, [x for x, _ in pairs], [y for _, y in pairs]),
+        _scores(fuzz.ratio, sorted_a, sorted_b) / 100,
+        _scores(fuzz.ratio, a.bare.many(i), b.bare.many(j)) / 100,
+        _scores(fuzz.token_set_ratio, sorted_a, sorted_b) / 100,
+    ]
+
+
+def _scores(scorer: Any, x: Sequence[str], y: Sequence[str]) -> FloatArray:
+    if not x:
+        return np.zeros(0)
+    return np.asarray(cpdist(x, y, scorer=scorer, workers=1), dtype=np.float64)
+
+
+def _initials(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
+    out = [_equal(a, i, b, j, "first"), _equal(a, i, b, j, "last")]
+    met, unmet = np.zeros(len(i)), np.zeros(len(i))
+    for one, x, other, y in ((a, i, b, j), (b, j, a, i)):
+        single = one.letters["single"][x]
+        full = other.letters["first"][y]
+        met += np.bitwise_count((single & full).view(np.uint64))
+        unmet += np.bitwise_count((single & ~full & ~other.letters["single"][y]).view(np.uint64))
+    out += [met, unmet]
+    acronym = np.zeros(len(i), dtype=bool)
+    for one, x, other, y in ((a, i, b, j), (b, j, a, i)):
+        written = other.numbers["compact"][y]
+        for form in ("acronym", "short acronym"):
+            made = one.numbers[form][x]
+            acronym |= (made != 0) & (made == written)
+    out.append(acronym.astype(np.float64))
+    return out
+
+
+def _sizes(
+    a: NameForms, i: IntArray, b: NameForms, j: IntArray, text_a: list[str], text_b: list[str]
+) -> list[FloatArray]:
+    contained = [
+        float(bool(x) and bool(y) and (x in y or y in x))
+        for x, y in zip(text_a, text_b, strict=True)
+    ]
+    letters = _ordered(*(n.text.lengths(at).astype(np.float64) for n, at in ((a, i), (b, j))))
+    count = _ordered(*(n.count[at].astype(np.float64) for n, at in ((a, i), (b, j))))
+    return [np.array(contained), *letters, *count, count[1] - count[0]]
+
+
+def _at_numbers(
+    numbers: IntArray, values: NDArray[Any], wanted: IntArray, missing: float
+) -> FloatArray:
+    """The values of some numbers, whose last axis follows ascending `numbers`."""
+    if not len(numbers):
+        return np.full((*values.shape[:-1], len(wanted)), missing)
+    at = np.searchsorted(numbers, wanted).clip(max=len(numbers) - 1)
+    return np.where(numbers[at] == wanted, values[..., at], missing)
+
+
+_BINS = np.array([0.5, 0.8, 1.0])
+_MOST_EVIDENCE = 12.0
+_SMOOTHING = 2.0
+
+
+class Worth:
+    """What agreement and conflict in one attribute are worth in one file.
+
+    Args:
+        values: numbers of the values of the file, ascending.
+        counts: fragments that state each.
+        log_ratio: by bin of nearness, in nats.
+        functional: how much more often the trusted agree than chance does, from 0 to 1.
+
+    """
+
+    def __init__(
+        self, values: IntArray, counts: IntArray, log_ratio: FloatArray, functional: float
+    ) -> None:
+        self._values, self._count = values, counts.astype(np.float64)
+        self._total = float(self._count.sum())
+        self.log_ratio, self.functional = log_ratio, functional
+
+    @classmethod
+    def fitted(
+        cls,
+        column: Column,
+        counts: IntArray,
+        trusted: tuple[IntArray, IntArray],
+        chance: tuple[IntArray, IntArray],
+    ) -> Worth:
+        """What it is worth in a file.
+
+        Args:
+            column: of the table of the file.
+            counts: fragments of each row.
+            trusted: pairs of rows that are mostly one entity.
+            chance: pairs of rows drawn at random.
+
+        """
+        stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
+        order = np.argsort(column.numbers)
+        order = order[column.numbers[order] != 0]
+        m, u = (_frequencies(column, i, j) for i, j in (trusted, chance))
+        return cls(
+            column.numbers[order],
+            stating[order].astype(np.int64),
+            np.log(m / u),
+            float(np.clip((m[3] - u[3]) / (1 - u[3] + 1e-9), 0.0, 1.0)),
+        )
+
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {
+            "values": self._values,
+            "counts": self._count.astype(np.int64),
+            "told": np.append(self.log_ratio, self.functional),
+        }
+
+    @classmethod
+    def taken(cls, kept: PartReader) -> Worth:
+        """Read what `kept` gives."""
+        values = kept.array("values", np.int64, -1)
+        counts = kept.array("counts", np.int64, len(values), low=1)
+        told = kept.array("told", np.float64, len(_BINS) + 2)
+        return cls(values, counts, told[:-1], float(told[-1]))
+
+    def compare(
+        self, x: Column, i: IntArray, y: Column, j: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Nearness, rarity where equal, evidence and functional conflict, each [pairs]."""
+        near = _nearness(x, i, y, j)
+        equal = near >= 1.0
+        # -log of the share of the statements with the value; a new value counts once
+        count = _at_numbers(self._values, self._count, x.value(i), 1.0)
+        rarity = np.where(equal, np.log((self._total + 1) / count), 0.0)
+        evidence = self.log_ratio[np.searchsorted(_BINS, near, side="right")]
+        # an agreement tells at most how rare the value is
+        most = np.minimum(rarity, np.maximum(evidence, 0.0) + 2.0)
+        evidence = np.where(equal, most, evidence).clip(-_MOST_EVIDENCE, _MOST_EVIDENCE)
+        return near, rarity, evidence, self.functional * (1.0 - near)
+
+
+def _frequencies(column: Column, i: IntArray, j: IntArray) -> FloatArray:
+    both = (column.value(i) != 0) & (column.value(j) != 0)
+    near = _nearness(column, i[both], column, j[both])
+    seen = np.bincount(np.searchsorted(_BINS, near, side="right"), minlength=4)[:4]
+    frequencies = (seen + _SMOOTHING * np.full(4, 0.25)) / (seen.sum() + _SMOOTHING)
+    return np.asarray(frequencies, dtype=np.float64)
+
+
+def _nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
+    """How near values are, from 0 to 1, which only equal values reach, shape [pairs]."""
+    if not len(i):
+        return np.zeros(0)
+    pairs = a.which[i] * len(b.numbers) + b.which[j]
+    different, whole = np.unique(pairs, return_inverse=True)
+    i, j = different // len(b.numbers), different % len(b.numbers)
+    letters = _scores(fuzz.ratio, a.text.many(i), b.text.many(j)) / 100
+    near = np.maximum(letters, cosine(a.bags, i, b.bags, j))
+    near = np.where(a.numbers[i] == b.numbers[j], 1.0, np.minimum(near, 0.99))
+    return near[whole]
+
+
+def agreement_features(
+    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, worths: Mapping[str, Worth]
+) -> list[FloatArray]:
+    """`AGREEMENT_FEATURES` of rows i of one table and j of another."""
+    n = len(i)
+    sums = {name: np.zeros(n) for name in AGREEMENT_FEATURES}
+    sums["nearness least"] += 2.0
+    for name, worth in worths.items():
+        x, y = a.columns[name], b.columns[name]
+        in_i, in_j = x.value(i) != 0, y.value(j) != 0
+        sums["one stated"] += in_i != in_j
+        at = np.flatnonzero(in_i & in_j)
+        if not len(at):
+            continue
+        near, rarity, evidence, conflict = worth.compare(x, i[at], y, j[at])
+        for key, more in (
+            ("both stated", 1.0),
+            ("equal values", near >= 1.0),
+            ("different values", near < _BINS[0]),
+            ("evidence", evidence),
+            ("evidence for", evidence.clip(min=0)),
+            ("evidence against", evidence.clip(max=0)),
+            ("rarity of equal", rarity),
+            ("nearness mean", near),
+            ("functional conflict", conflict),
+        ):
+            sums[key][at] += more
+        for key, pick, value in (
+            ("evidence for most", np.maximum, evidence),
+            ("evidence against most", np.minimum, evidence),
+            ("rarity of equal most", np.maximum, rarity),
+            ("nearness least", np.minimum, near),
+            ("nearness most", np.maximum, near),
+        ):
+            sums[key][at] = pick(sums[key][at], value)
+    both = sums["both stated"]
+    none = both == 0
+    sums["nearness mean"] = np.divide(sums["nearness mean"], both, out=np.zeros(n), where=~none)
+    for key in ("nearness mean", "nearness least", "nearness most"):
+        sums[key][none] = np.nan
+    return list(sums.values())
+
+
+def soup_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
+    """`SOUP_FEATURES`: what the words of all values have in common, whatever their attributes."""
+    cosines, *common = overlap(a.soup, i, b.soup, j)
+    return [cosines, *_masses(np.stack([a.soup.mass[i], b.soup.mass[j]]), *common)]
+
+
+_CLOSE = 0.08
+_SAME = 1e-9
+
+
+def _standing(nearest: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How many rows are nearer, the gap to the best other row, and how many are about as near."""
+    better = (nearest > value[:, None] + _SAME).sum(axis=1).astype(np.float64)
+    best = nearest.max(axis=1, initial=-1.0)
+    second = nearest[:, 1] if nearest.shape[1] > 1 else np.full(len(nearest), -1.0)
+    others = np.where(value >= best - _SAME, second, best)
+    gap = value - np.maximum(others, 0.0)
+    near = (np.abs(nearest - value[:, None]) <= _CLOSE).sum(axis=1).astype(np.float64)
+    return better, gap, near
+
+
+_NEAREST = 24  # rows that a row is compared with, by letters and by words
+_EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
+    *(("name", "name"), ("bare", "bare")),
+    *(("acronym", "compact"), ("short acronym", "compact")),
+)
+_WORK_A_ROW = 20_000
+_ROWS_AT_ONCE = 1024
+_MOST_EQUAL = 50
+_LEAST_COSINE = 0.08
+
+
+def _narrowed(bags: Bags) -> sparse.csr_array:
+    """Unit rows without the columns that too many rows have for a product of all rows."""
+    unit = bags.unit()
+    shared = np.bincount(bags.columns, minlength=len(bags.weight)).astype(np.float64)
+    order = np.argsort(shared, kind="stable")
+    spent = np.cumsum(shared[order] ** 2)
+    kept = np.zeros(len(shared), dtype=bool)
+    kept[order[spent <= _WORK_A_ROW * max(len(bags), 50)]] = True
+    if not kept[bags.columns].all():
+        unit.data[~kept[bags.columns]] = 0.0
+        unit.eliminate_zeros()
+    return unit
+
+
+def _turned(rows: sparse.csr_array) -> sparse.csr_array:
+    """By column, the rows that have it, as `_nearest` reads them."""
+    return sparse.csr_array(rows.T)
+
+
+def _nearest(
+    rows: sparse.csr_array, among: sparse.csr_array, other: bool
+) -> Iterator[tuple[int, IntArray, FloatArray]]:
+    """For each row, those nearest to it and their cosines, the nearest first.
+
+    Args:
+        rows: shape [rows, columns].
+        among: by column, shape [columns, all].
+        other: whether row k of `rows` is row k of `among`, and so left out.
+
+    """
+    for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
+        some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
+        block = some @ among
+        for k in range(block.shape[0]):
+            part = slice(block.indptr[k], block.indptr[k + 1])
+            found, value = block.indices[part], block.data[part]
+            keep = value >= _LEAST_COSINE
+            if other:
+                keep &= found != start + k
+            found, value = found[keep].astype(np.int64), value[keep]
+            if len(found) > _NEAREST:
+                some = np.argpartition(-value, _NEAREST - 1)
+                least = value[some[_NEAREST - 1]]
+                some = np.flatnonzero(value >= least)
+                found, value = found[some], value[some]
+            order = np.lexsort((found, -value))[:_NEAREST]
+            yield start + k, found[order], value[order]
+
+
+class _EqualForms:
+    """An index of the names of a table by one of their forms."""
+
+    def __init__(self, table: RecordTable, form: str) -> None:
+        keys = table.names.numbers[form][table.which]
+        # equal names keep the order of the table
+        order = np.argsort(keys, kind="stable")
+        self._keys = keys[order]
+        self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
+
+    def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
+        """Pairs of rows where this form of the one is the indexed form of the other.
+
+        Where many rows share a form, each is compared with the next ones only.
+        """
+        rows = np.repeat(np.arange(len(table)), np.diff(table.called))
+        wanted = table.names.numbers[mine][table.which]
+        left = np.searchsorted(self._keys, wanted, side="left")
+        right = np.searchsorted(self._keys, wanted, side="right")
+        for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
+            row, start, end = int(rows[at]), int(left[at]), int(right[at])
+            if end - start > _MOST_EQUAL:  # start at the row itself
+                start += int(np.searchsorted(self._rows[start:end], row))
+            for other in self._rows[start : min(end, start + _MOST_EQUAL)].tolist():
+                if other != row:
+                    yield row, other
+
+    def equal_to(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
+        """For each form in `numbers`, its place and the first rows with an equal form."""
+        left = np.searchsorted(self._keys, numbers, side="left").tolist()
+        right = np.searchsorted(self._keys, numbers, side="right").tolist()
+        for place in np.flatnonzero(numbers).tolist():
+            end = min(right[place], left[place] + _MOST_EQUAL)
+            for row in self._rows[left[place] : end].tolist():
+                yield place, row
+
+
 _PAIRS_AT_ONCE = 1 << 15
 _CHANCE_PAIRS = 4000
 _MOST_TRUSTED = 20_000
@@ -287,32 +507,27 @@ class Rows:
 
     Attributes:
         table: of the rows.
-        standings: what they are near to in the file.
+        letters: the cosines of the rows of the file nearest to each by letters, descending, -1
+            where there are none, shape [rows, nearest].
+        words: the same by words.
         named: fragments of the file that have the row's name, and rows, shape [2, rows].
         seen: fragments of the file that state the same, at least 1.
 
     """
 
     table: RecordTable
-    standings: Standings
+    letters: FloatArray
+    words: FloatArray
     named: FloatArray
     seen: FloatArray
 
-    def take(self, rows: IntArray) -> Rows:
-        """Some of them."""
-        return Rows(
-            self.table.take(rows),
-            self.standings.take(rows),
-            self.named[:, rows],
-            self.seen[rows],
-        )
-
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
-        """All of these, one after the other."""
+        """All rows of several, in order."""
         return cls(
             RecordTable.joined([one.table for one in some]),
-            Standings.joined([one.standings for one in some]),
+            np.concatenate([one.letters for one in some]),
+            np.concatenate([one.words for one in some]),
             np.concatenate([one.named for one in some], axis=1),
             np.concatenate([one.seen for one in some]),
         )
@@ -321,27 +536,33 @@ class Rows:
 class File:
     """The statements of a file, as they were read.
 
-    Attributes:
-        statements: their rows.
+    Args:
+        reader: of statements.
+        digests: of the statement of each row, shape [rows, 2].
         counts: fragments of each row.
-        rows: all of them.
-        worths: what agreement in an attribute is worth.
+        rows: all rows of the file.
+        names: numbers of the first names, ascending, and how many fragments and rows have each,
+            shape [2, names].
+        facts: `FILE_FEATURES`.
+        worths: by attribute, what agreement in it is worth.
 
     """
 
     def __init__(
         self,
         reader: StatementReader,
-        statements: Statements,
+        digests: IntArray,
         counts: IntArray,
         rows: Rows,
-        called: NameCounts,
+        names: tuple[IntArray, IntArray],
         facts: FloatArray,
         worths: Mapping[str, Worth],
     ) -> None:
-        self._reader, self._called, self._facts = reader, called, facts
-        self.statements, self.counts, self.rows, self.worths = statements, counts, rows, worths
-        self.n = int(counts.sum())
+        self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
+        self.counts, self.rows, self.worths = counts, rows, worths
+        self._n = int(counts.sum())
+        self._order = np.argsort(digests[:, 0], kind="stable")
+        self._first = digests[self._order, 0]
 
     @classmethod
     def fitted(cls, fragments: Sequence[Fragment]) -> tuple[File, IntArray]:
@@ -350,153 +571,175 @@ class File:
         said = sorted(counted)
         counts = np.array([counted[one] for one in said], dtype=np.int64)
         reader, table = StatementReader.fitted(said)
-        called = NameCounts.fitted(table, counts)
-        standings, pairs = _compared(table)
-        rows = Rows(table, standings, called.of(table), counts.astype(np.float64))
+        numbers, which = np.unique(table.numbers("name"), return_inverse=True)
+        of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
+        names = numbers, np.stack(of_name).astype(np.int64)
+        letters, words, pairs = _compared(table)
+        named = _at_numbers(*names, table.numbers("name"), 0.0)
+        rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = np.array(
             [
                 np.log1p(len(table)),
-                len(called) / max(len(table), 1),
+                len(numbers) / max(len(table), 1),
                 float(np.mean([len(one) for one in said])) if said else 0.0,
                 float(table.names.count[table.which[table.called[:-1]]].mean()) if said else 0.0,
             ]
         )
+        digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
         worths = _worths(rows, counts, pairs)
-        return cls(reader, Statements.of(said), counts, rows, called, facts, worths), pairs
+        return cls(reader, digests, counts, rows, names, facts, worths), pairs
 
     @property
     def naming(self) -> tuple[str, ...]:
-        """The attributes that say what a fragment is called."""
+        """The attributes that name a fragment."""
         return self._reader.naming
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        self._reader.keep(into.part("reader"))
-        self.statements.keep(into)
-        into.array("fragments", self.counts)
-        self.rows.table.keep(into.part("table"))
-        self.rows.standings.keep(into.part("standings"))
-        self._called.keep(into.part("called"))
-        into.array("facts", self._facts)
-        for at, worth in enumerate(self.worths.values()):
-            worth.keep(into.part(f"worths/{at}"))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        rows, (numbers, counts) = self.rows, self._names
+        return {
+            "reader": self._reader.kept(),
+            "statements": self._digests,
+            "fragments": self.counts,
+            "table": rows.table.kept(),
+            "standings": {"letters": rows.letters, "words": rows.words},
+            "called": {"numbers": numbers, "counts": counts},
+            "facts": self._facts,
+            "worths": {str(at): worth.kept() for at, worth in enumerate(self.worths.values())},
+        }
 
     @classmethod
     def taken(cls, kept: PartReader) -> File:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives."""
         reader = StatementReader.taken(kept.part("reader"))
-        statements = Statements.taken(kept)
-        counts = kept.array("fragments", np.int64, len(statements), low=1)
+        digests = kept.array("statements", np.int64, -1, 2)
+        n = len(digests)
+        counts = kept.array("fragments", np.int64, n, low=1)
         table = RecordTable.taken(kept.part("table"), reader.weights, reader.columns)
-        if len(table) != len(statements):
-            raise kept.damaged("table", f"expected {len(statements):,} rows, got {len(table):,}")
-        standings = Standings.taken(kept.part("standings"), len(table), NEAREST)
-        called = NameCounts.taken(kept.part("called"))
-        rows = Rows(table, standings, called.of(table), counts.astype(np.float64))
+        if len(table) != n:
+            raise kept.damaged("table", f"expected {n:,} rows, got {len(table):,}")
+        letters, words = (
+            kept.part("standings").array(name, np.float64, n, _NEAREST)
+            for name in ("letters", "words")
+        )
+        numbers = kept.part("called").array("numbers", np.int64, -1)
+        names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
+        named = _at_numbers(*names, table.numbers("name"), 0.0)
+        rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.taken(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
         }
-        return cls(reader, statements, counts, rows, called, facts, worths)
+        return cls(reader, digests, counts, rows, names, facts, worths)
+
+    def row(self, said: Statement) -> int | None:
+        """The row of a statement; None if the file does not have it."""
+        first, second = _digest(said)
+        at = int(np.searchsorted(self._first, first))
+        while at < len(self._first) and self._first[at] == first:
+            row = int(self._order[at])
+            if self._digests[row, 1] == second:
+                return row
+            at += 1
+        return None
 
     @cached_property
-    def _narrow(self) -> tuple[sparse.csr_array, ...]:
+    def _by_column(self) -> tuple[sparse.csr_array, ...]:
         table = self.rows.table
-        return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.soup))
+        return tuple(_turned(_narrowed(bags)) for bags in (table.trigrams, table.soup))
 
     @cached_property
-    def _forms(self) -> dict[str, EqualForms]:
-        forms = sorted({form for both in FORMS for form in both})
-        return {form: EqualForms(self.rows.table, form) for form in forms}
+    def _forms(self) -> dict[str, _EqualForms]:
+        forms = sorted({form for both in _EQUAL_FORMS for form in both})
+        return {form: _EqualForms(self.rows.table, form) for form in forms}
 
     def placed(self, said: Statement) -> tuple[Rows, IntArray]:
         """The row of a statement that the file does not have, and the rows of the file near it."""
         table = self._reader.table([said])
         tops, near = [], set[int]()
-        for bags, narrow in zip((table.trigrams, table.soup), self._narrow, strict=True):
-            top = np.full((1, NEAREST), -1.0)
+        for bags, by_column in zip((table.trigrams, table.soup), self._by_column, strict=True):
+            top = np.full((1, _NEAREST), -1.0)
             columns, weights = bags.backwards()
             row = sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
-            for _, found, value in nearest(row, narrow, other=False):
+            for _, found, value in _nearest(row, by_column, other=False):
                 top[0, : len(found)] = value
                 near.update(found.tolist())
             tops.append(top)
-        for forms in FORMS:
+        for forms in _EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers[mine][table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
-        rows = Rows(table, Standings(*tops), self._called.of(table), np.ones(1))
-        return rows, np.array(sorted(near), dtype=np.int64)
+        named = _at_numbers(*self._names, table.numbers("name"), 0.0)
+        return Rows(table, tops[0], tops[1], named, np.ones(1)), np.array(
+            sorted(near), dtype=np.int64
+        )
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
-        blocks = [
-            self._described(
-                a, i[start : start + _PAIRS_AT_ONCE], b, j[start : start + _PAIRS_AT_ONCE]
-            )
-            for start in range(0, len(i), _PAIRS_AT_ONCE)
-        ]
+        parts = (slice(k, k + _PAIRS_AT_ONCE) for k in range(0, len(i), _PAIRS_AT_ONCE))
+        blocks = [self._describe_block(a, i[part], b, j[part]) for part in parts]
         return np.concatenate(blocks) if blocks else np.zeros((0, len(FEATURES)))
 
-    def _described(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
+    def _describe_block(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         names = name_features(a.table, i, b.table, j)
         soup = soup_features(a.table, i, b.table, j)
+        agreement = agreement_features(a.table, i, b.table, j, self.worths)
         letters = cosine(a.table.trigrams, i, b.table.trigrams, j)
-        columns = [
-            *names,
-            *soup,
-            *agreement_features(a.table, i, b.table, j, self.worths),
-            *standing_features(a.standings.take(i), b.standings.take(j), letters, soup[0]),
-            *self._rarities(a, i, b, j),
-            *(np.full(len(i), fact) for fact in self._facts),
-        ]
-        return np.stack(columns, axis=1)
+        features = [*names, *soup, *agreement]
+        for nearest, value in (
+            ((a.letters[i], b.letters[j]), letters),
+            ((a.words[i], b.words[j]), soup[0]),
+        ):
+            parts = [_standing(one, value) for one in nearest]
+            features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]
+        for x, y in (
+            *((np.log1p(a.named[which, i]), np.log1p(b.named[which, j])) for which in (0, 1)),
+            (self._rarity(a, i), self._rarity(b, j)),
+            (np.log(a.seen[i]), np.log(b.seen[j])),
+            (a.table.stated[i].astype(np.float64), b.table.stated[j].astype(np.float64)),
+        ):
+            features += _ordered(x, y)
+        return np.stack([*features, *(np.full(len(i), fact) for fact in self._facts)], axis=1)
 
-    def _rarities(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> list[FloatArray]:
-        out = []
-        for which in (0, 1):
-            x, y = np.log1p(a.named[which, i]), np.log1p(b.named[which, j])
-            out += [np.minimum(x, y), np.maximum(x, y)]
-        x, y = (
-            np.log((self.n + 1) / np.maximum(rows.named[0, at], 1.0))
-            for rows, at in ((a, i), (b, j))
-        )
-        out += [np.minimum(x, y), np.maximum(x, y)]
-        x, y = np.log(a.seen[i]), np.log(b.seen[j])
-        out += [np.minimum(x, y), np.maximum(x, y)]
-        x, y = a.table.stated[i].astype(np.float64), b.table.stated[j].astype(np.float64)
-        return [*out, np.minimum(x, y), np.maximum(x, y)]
+    def _rarity(self, rows: Rows, at: IntArray) -> FloatArray:
+        rarity: FloatArray = np.log((self._n + 1) / np.maximum(rows.named[0, at], 1.0))
+        return rarity
 
 
-def _compared(table: RecordTable) -> tuple[Standings, IntArray]:
-    """What each row is near to, and the candidate pairs."""
+def _digest(said: Statement) -> tuple[int, int]:
+    text = "".join(f"{len(a)} {len(v)} {a}{v}" for a, v in said)
+    digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+    return (
+        int.from_bytes(digest[:8], "little", signed=True),
+        int.from_bytes(digest[8:], "little", signed=True),
+    )
+
+
+def _compared(table: RecordTable) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The cosines of the nearest rows by letters and by words, and the candidate pairs."""
     n = len(table)
     keys: list[IntArray] = [np.zeros(0, np.int64)]
     tops = []
     for bags in (table.trigrams, table.soup):
-        narrow = narrowed(bags)
-        top = np.full((n, NEAREST), -1.0)
-        others = np.full((n, NEAREST), -1, dtype=np.int64)
-        for row, found, value in nearest(narrow, turned(narrow), other=True):
+        narrow = _narrowed(bags)
+        top = np.full((n, _NEAREST), -1.0)
+        others = np.full((n, _NEAREST), -1, dtype=np.int64)
+        for row, found, value in _nearest(narrow, _turned(narrow), other=True):
             top[row, : len(found)] = value
             others[row, : len(found)] = found
         one, place = np.nonzero(others >= 0)
-        keys.append(_pairs_of(one, others[one, place], n))
+        keys.append(_pair_numbers(one, others[one, place], n))
         tops.append(top)
-    for mine, theirs in FORMS:
-        some = np.array(list(EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
+    for mine, theirs in _EQUAL_FORMS:
+        some = np.array(list(_EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
         i, j = some.reshape(-1, 2).T
-        keys.append(_pairs_of(i, j, n))
+        keys.append(_pair_numbers(i, j, n))
     flat = np.unique(np.concatenate(keys))
-    return Standings(*tops), np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
+    pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
+    return tops[0], tops[1], pairs
 
 
-def _pairs_of(i: IntArray, j: IntArray, n: int) -> IntArray:
+def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:
     """One number for each pair of n rows."""
     return np.minimum(i, j) * n + np.maximum(i, j)
 
@@ -508,15 +751,12 @@ def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:
     n = len(table)
     chance = rng.integers(n, size=(2, _CHANCE_PAIRS)) if n else np.zeros((2, 0), np.int64)
     i, j = pairs.T
-    words = np.concatenate(
-        [np.zeros(0)]
-        + [
-            cosine(table.soup, i[part], table.soup, j[part])
-            for part in (slice(k, k + _PAIRS_AT_ONCE) for k in range(0, len(i), _PAIRS_AT_ONCE))
-        ]
-    )
-    best = rows.standings.words[:, 0]
-    mutual = (words > 0.2) & (words >= best[i] - 1e-9) & (words >= best[j] - 1e-9)
+    words = np.zeros(len(i))
+    for start in range(0, len(i), _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        words[part] = cosine(table.soup, i[part], table.soup, j[part])
+    best = rows.words[:, 0]
+    mutual = (words > 0.2) & (words >= best[i] - _SAME) & (words >= best[j] - _SAME)
     trusted = np.flatnonzero(mutual)
     if len(trusted) > _MOST_TRUSTED:
         trusted = np.sort(rng.choice(trusted, _MOST_TRUSTED, replace=False))

@@ -26,6 +26,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import CDLL
+from functools import cached_property
 from hashlib import sha256
 from math import isqrt
 from pathlib import Path
@@ -50,9 +51,9 @@ from kbforge.kernel.binding import address
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, read_trees
 from kbforge.numerics import capacity_for
-from kbforge_plugins.likelihoods.pairs.features import AGREEMENT_FEATURES, SOUP_FEATURES
-from kbforge_plugins.likelihoods.pairs.file import FEATURES, Rows
-from kbforge_plugins.likelihoods.pairs.keeping import PartReader, PartWriter, starts_of
+from kbforge_plugins.indexes.hashed import starts_of
+from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
+from kbforge_plugins.likelihoods.pairs.file import AGREEMENT_FEATURES, FEATURES, SOUP_FEATURES
 from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
     MODEL,
@@ -89,7 +90,7 @@ class Members:
         self.counts, self.weight = counts, total
 
     def joined(self, x: Row, more: int) -> Members:
-        """With one observation of x more (1) or less (-1)."""
+        """The cluster with one x more (1) or less (-1)."""
         counts = dict(self.counts)
         before = counts.pop(x, 0)
         if before + more:
@@ -103,13 +104,13 @@ def nats(units: int) -> float:
 
 
 def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> int:
-    """What one x more adds to the cluster's sum, or the last x did.
+    """What one more x adds to the cluster's sum, or what the last x added.
 
     Args:
         odds: of pairs.
         members: of the cluster.
         x: the row.
-        before: how often x was seen without that one, if the cluster holds it.
+        before: for the last x, how often x was seen before it.
 
     """
     here = members.counts.get(x, 0)
@@ -122,7 +123,7 @@ def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> 
 
 
 def _shared(near: Mapping[Row, int], counts: Mapping[Row, int], x: Row) -> int:
-    """The sum over candidates of x among the members, x left out."""
+    """The sum over candidates of x among the other members."""
     if len(near) < len(counts):
         return sum(
             above * weight(counts[row]) for row, above in near.items() if row in counts and row != x
@@ -191,7 +192,6 @@ class PairTable(LiveClusters):
         empty = Members({}, 0)
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
             members = self._held(parent) if parent >= 0 else empty
-            self._forget(child)
             self._keep(child, members.joined(x, 1))
 
     def release(self, slots: IntArray) -> None:
@@ -203,10 +203,10 @@ class PairTable(LiveClusters):
         return nats(gain_of(self._odds, held, x, held.counts[x] - 1))
 
     def add(self, x: Row, slot: int) -> None:
-        self._replace(slot, self._held(slot).joined(x, 1))
+        self._keep(slot, self._held(slot).joined(x, 1))
 
     def remove(self, x: Row, slot: int) -> None:
-        self._replace(slot, self._held(slot).joined(x, -1))
+        self._keep(slot, self._held(slot).joined(x, -1))
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         held = self._held(slot)
@@ -220,10 +220,10 @@ class PairTable(LiveClusters):
     def merge(self, slot: int, into: int) -> None:
         members = self._both(self._held(slot), self._held(into))
         self._forget(slot)
-        self._replace(into, members)
+        self._keep(into, members)
 
     def _apart(self, slots: int, weight_of_one: int) -> FloatArray:
-        """What joining is worth where no row is a candidate of another."""
+        """The gain of joining each slot if no rows are candidates."""
         if len(self._out) < slots:
             self._out = np.zeros(capacity_for(slots, len(self._out)))
         self._fit_weights(slots)
@@ -258,11 +258,8 @@ class PairTable(LiveClusters):
         assert members is not None, f"slot {slot} is free"
         return members
 
-    def _replace(self, slot: int, members: Members) -> None:
-        self._forget(slot)
-        self._keep(slot, members)
-
     def _keep(self, slot: int, members: Members) -> None:
+        self._forget(slot)
         self._clusters[slot] = members
         self._fit_weights(slot + 1)
         self._weights[slot] = members.weight
@@ -310,7 +307,7 @@ class CompiledPairs:
         rows = np.array([odds.encode(fragment) for fragment in fragments], dtype=np.int32)
         starts = np.arange(len(rows) + 1)
         first, self._told = self._told, odds.n_rows
-        # of each new row what is near among those before it, so that a pair is told once
+        # each new row's candidates among the rows before it, so that a pair is told once
         near = [
             [(other, above) for other, above in odds.near(row).items() if other <= row]
             for row in range(first, self._told)
@@ -325,106 +322,6 @@ class CompiledPairs:
         first, starts, *arrays = encoded.new
         n = len(starts) - 1
         self._kernel.kb_pairs_rows(self.handle, first, n, address(starts), *map(address, arrays))
-
-
-_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
-_ZERO = np.zeros(1, dtype=np.int64)
-
-
-class PairExplanation:
-    """Splits what trees say over attributes.
-
-    Args:
-        odds: of pairs.
-        trees: that the odds were made with.
-
-    """
-
-    def __init__(self, odds: Odds, trees: Trees) -> None:
-        self._odds, self._trees = odds, trees
-        self._mean = _means(trees)
-
-    def of(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """By attribute of the fragment; the sum is L(C + x) - L(C) - L({x}).
-
-        A fragment without attributes has one entry, `name`.
-        """
-        odds = self._odds
-        x = odds.encode(fragment)
-        members = counted(map(odds.encode, cluster))
-        naming = next(
-            (a for a in (*odds.file.naming, *fragment.properties) if a in fragment.properties),
-            "name",
-        )
-        said = dict.fromkeys((naming, *fragment.properties), 0.0)
-        here = members.counts.get(x, 0)
-        for row, n in sorted(members.counts.items()):
-            if row not in odds.near(x):
-                continue
-            times = 1.0 if row == x else weight(n) / weight(1)
-            if row != x:
-                times *= (weight(here + 1) - weight(here)) / weight(1)
-            for attribute, part in self._of_pair(x, row).items():
-                said[attribute if attribute in said else naming] += times * part
-        # rows that are no candidates are so by their names
-        said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
-        return said
-
-    def _of_pair(self, x: Row, row: Row) -> dict[str, float]:
-        """By attribute, "" for the name: its part of the clipped log odds of two rows."""
-        odds = self._odds
-        (a, i), (b, j) = odds.rows_of(x), odds.rows_of(row)
-        features = odds.file.describe(a, _ZERO + i, b, _ZERO + j)[0]
-        parts = self._parts(features)
-        log_odds = float(parts.sum())
-        clipped = min(max(log_odds, -MOST), MOST)
-        if log_odds:
-            parts *= clipped / log_odds
-        shares = self._shares(a, i, b, j)
-        shared = float(parts[:-1][_SHARED].sum()) if shares else 0.0
-        out = {attribute: shared * share for attribute, share in shares.items()}
-        out[""] = clipped - sum(out.values())
-        return out
-
-    def _parts(self, features: FloatArray) -> FloatArray:
-        """What each feature adds to the trees' sum, and last what all pairs have in common."""
-        trees, mean = self._trees, self._mean
-        parts = np.zeros(len(features) + 1)
-        parts[-1] = trees.offset[0]
-        for root in trees.roots.tolist():
-            parts[-1] += mean[root] if root >= 0 else trees.leaves[-1 - root]
-            node = root
-            while node >= 0:
-                column = int(trees.feature[node])
-                value = features[column]
-                left = (
-                    trees.missing_left[node] if np.isnan(value) else value <= trees.threshold[node]
-                )
-                child = int(trees.left[node] if left else trees.right[node])
-                parts[column] += (mean[child] if child >= 0 else trees.leaves[-1 - child]) - mean[
-                    node
-                ]
-                node = child
-        return parts
-
-    def _shares(self, a: Rows, i: int, b: Rows, j: int) -> dict[str, float]:
-        """By attribute that both state: its share of what agreement says."""
-        told = {
-            name: abs(worth.evidence(a.table.columns[name], i, b.table.columns[name], j))
-            for name, worth in self._odds.file.worths.items()
-            if a.table.columns[name].value(i) and b.table.columns[name].value(j)
-        }
-        total = sum(told.values())
-        return {name: value / total for name, value in told.items()} if total else {}
-
-
-def _means(trees: Trees) -> FloatArray:
-    """By node, the mean of the means of its children."""
-    mean = np.zeros(len(trees.feature))
-    for node in range(len(mean) - 1, -1, -1):
-        children = (int(trees.left[node]), int(trees.right[node]))
-        mean[node] = sum(mean[c] if c >= 0 else trees.leaves[-1 - c] for c in children) / 2
-    return mean
 
 
 _MOST_BYTES = 1 << 26
@@ -452,7 +349,6 @@ class Pairs(ConjugateLikelihood):
         self._odds = Odds.fitted((), self._trees)
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
-        self._explanation: PairExplanation | None = None
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Read the file: how rare its names and values are, and what agreement in them is worth.
@@ -463,7 +359,6 @@ class Pairs(ConjugateLikelihood):
         """
         self._odds = Odds.fitted(fragments, self._trees)
         self._nearby.follow(self._odds)
-        self._explanation = None
         pairs = len(self._odds.links)
         return (
             f"pairs: {pairs:,} pairs of {len(fragments):,} fragments compared by the model that "
@@ -471,16 +366,13 @@ class Pairs(ConjugateLikelihood):
         )
 
     def kept(self) -> LearnedState:
-        """What was read of the file, and the log odds of its pairs; not the model, but which."""
-        into = PartWriter()
-        into.value("format", _FORMAT)
-        into.value("model", self._digest)
-        self._odds.keep(into)
-        self._nearby.keep(into)
-        return into.kept()
+        """What was read of the file, the log odds of its pairs, and which model gave them."""
+        leading = self._nearby.kept_leading()
+        own = {"format": _FORMAT, "model": self._digest, "leading": leading}
+        return flattened({**own, **self._odds.kept()})
 
     def take_up(self, kept: LearnedState) -> None:
-        """Be as the one that kept this, which was made with the same model.
+        """Restore what a likelihood with the same model kept.
 
         Raises:
             ModelError: it is damaged, of another format, or of another model.
@@ -494,7 +386,7 @@ class Pairs(ConjugateLikelihood):
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
         self._nearby.follow(odds, leading)
-        self._odds, self._explanation = odds, None
+        self._odds = odds
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
@@ -524,23 +416,100 @@ class Pairs(ConjugateLikelihood):
         odds = self._odds
         row = np.full(len(fragments), UNREAD, np.int64)
         for number, fragment in enumerate(fragments):
-            known = odds.row_of(fragment, placed is None or bool(placed[number]))
-            row[number] = UNREAD if known is None else known
+            found = odds.row_of(fragment, placed is None or bool(placed[number]))
+            row[number] = UNREAD if found is None else found
         first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
         return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """What each attribute says for the fragment's joining the cluster, in nats.
 
-        The sum over attributes is L(C + x) - L(C) - L({x}). See `PairExplanation`.
+        The sum over attributes is L(C + x) - L(C) - L({x}). A fragment without attributes has one
+        entry, `name`.
         """
-        if self._explanation is None:
-            self._explanation = PairExplanation(self._odds, self._trees)
-        return self._explanation.of(fragment, cluster)
+        odds = self._odds
+        x = odds.encode(fragment)
+        members = counted(map(odds.encode, cluster))
+        naming = next(
+            (a for a in (*odds.file.naming, *fragment.properties) if a in fragment.properties),
+            "name",
+        )
+        said = dict.fromkeys((naming, *fragment.properties), 0.0)
+        here = members.counts.get(x, 0)
+        for row, n in sorted(members.counts.items()):
+            if row not in odds.near(x):
+                continue
+            times = 1.0 if row == x else weight(n) / weight(1)
+            if row != x:
+                times *= (weight(here + 1) - weight(here)) / weight(1)
+            parts = _pair_contributions(odds, self._trees, self._node_means, x, row)
+            for attribute, part in parts.items():
+                said[attribute if attribute in said else naming] += times * part
+        # rows that are no candidates are apart by their names
+        said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
+        return said
+
+    @cached_property
+    def _node_means(self) -> FloatArray:
+        """By node of the trees, the mean of the means of its children."""
+        trees = self._trees
+        mean = np.zeros(len(trees.feature))
+        for node in range(len(mean) - 1, -1, -1):
+            children = (int(trees.left[node]), int(trees.right[node]))
+            mean[node] = sum(mean[c] if c >= 0 else trees.leaves[-1 - c] for c in children) / 2
+        return mean
+
+
+_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *SOUP_FEATURES))
+_ZERO = np.zeros(1, dtype=np.int64)
+
+
+def _pair_contributions(
+    odds: Odds, trees: Trees, means: FloatArray, x: Row, row: Row
+) -> dict[str, float]:
+    """By attribute, "" for the name: its part of the clipped log odds of two rows."""
+    (a, i), (b, j) = odds.rows_of(x), odds.rows_of(row)
+    parts = _feature_contributions(trees, means, odds.file.describe(a, _ZERO + i, b, _ZERO + j)[0])
+    log_odds = float(parts.sum())
+    clipped = min(max(log_odds, -MOST), MOST)
+    if log_odds:
+        parts *= clipped / log_odds
+    # what agreement says is shared out by the evidence of the attributes that both state
+    evidence = {
+        name: abs(float(worth.compare(one, _ZERO + i, other, _ZERO + j)[2][0]))
+        for name, worth in odds.file.worths.items()
+        if (one := a.table.columns[name]).value(i) and (other := b.table.columns[name]).value(j)
+    }
+    total = sum(evidence.values())
+    shared = float(parts[:-1][_SHARED].sum())
+    out = {name: shared * (value / total) for name, value in evidence.items()} if total else {}
+    out[""] = clipped - sum(out.values())
+    return out
+
+
+def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray) -> FloatArray:
+    """What each feature adds to the trees' sum, and last what all pairs have in common."""
+
+    def mean_of(node: int) -> float:
+        return float(means[node] if node >= 0 else trees.leaves[-1 - node])
+
+    parts = np.zeros(len(features) + 1)
+    parts[-1] = trees.offset[0]
+    for root in trees.roots.tolist():
+        parts[-1] += mean_of(root)
+        node = root
+        while node >= 0:
+            column = int(trees.feature[node])
+            value = features[column]
+            left = trees.missing_left[node] if np.isnan(value) else value <= trees.threshold[node]
+            child = int(trees.left[node] if left else trees.right[node])
+            parts[column] += mean_of(child) - means[node]
+            node = child
+    return parts
 
 
 def _read(model: str | None) -> Trees:
-    """The trees of a file or folder, of those that ship if none is named."""
+    """The trees of a file or folder, by default those that ship."""
     if model is None:
         return _checked(read_default(default_folder(None, MODEL), MODEL), f"the shipped {MODEL}")
     given = Path(model)

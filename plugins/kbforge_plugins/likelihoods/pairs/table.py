@@ -1,10 +1,10 @@
 """The distinct fragments of a file as a table: one row for all that state the same.
 
-A table has what is compared, different names and different values once. Rows of tables with the
-same columns can be taken out and joined. A `StatementReader` makes tables from statements, with the
-tokens, weights and attributes of one file. The names of a fragment are the values of `name`; in a
-file without that attribute, those of the attributes that are called like names, or else of the
-attribute with the most different values.
+A table holds each distinct name and value once, in the forms that are compared. Tables with the
+same columns can be joined. A `StatementReader` makes tables from statements, with the tokens,
+weights and attributes of one file. The names of a fragment are the values of `name`; in a file
+without that attribute, those of the attributes that are called like names, or else of the attribute
+with the most different values.
 
 *Forms of a string* that survive another spelling, another script, or a cut:
 
@@ -31,20 +31,13 @@ from typing import TypeAlias
 import numpy as np
 
 from kbforge.contracts import Fragment, IntArray
+from kbforge_plugins.indexes.hashed import starts_of
 from kbforge_plugins.likelihoods.attributes.kinds import normalised, stated, words_of
-from kbforge_plugins.likelihoods.pairs.bags import Bags, Weights
-from kbforge_plugins.likelihoods.pairs.keeping import (
-    PartReader,
-    PartWriter,
-    Strings,
-    sizes_of,
-    spread,
-    starts_of,
-)
+from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader, Strings, Weights
 
 
 def _table(letters: str, written: str) -> dict[str, str]:
-    """How each letter is written; a comma stands between two."""
+    """The Latin spelling of each letter, from a list with commas."""
     return dict(zip(letters, written.split(","), strict=True))
 
 
@@ -114,11 +107,6 @@ def acronyms_of(tokens: list[str]) -> tuple[str, str]:
     return "".join(t[0] for t in tokens), "".join(t[0] for t in large) if len(large) > 1 else ""
 
 
-def compact(tokens: list[str]) -> str:
-    """The words without what stands between them."""
-    return "".join(tokens)
-
-
 def trigrams_of(value: str) -> list[str]:
     """Runs of three characters of a folded value, with a space before and behind, distinct."""
     padded = f" {value} "
@@ -127,7 +115,7 @@ def trigrams_of(value: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 17)
 def number_of(text: str) -> int:
-    """A number that stands for a text wherever it is met; 0 for the empty text."""
+    """A number that stands for a text in every file; 0 for the empty text."""
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
@@ -170,43 +158,27 @@ class Column:
         values: IntArray = self.numbers[self.which[rows]]
         return values
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.array("which", self.which.astype(np.int32))
-        into.array("numbers", self.numbers)
-        into.strings("text", self.text)
-        self.bags.keep(into.part("bags"))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {
+            "which": self.which.astype(np.int32),
+            "numbers": self.numbers,
+            "text": self.text.kept(),
+            "bags": self.bags.kept(),
+        }
 
     @classmethod
     def taken(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives."""
         numbers = kept.array("numbers", np.int64, -1)
         n = len(numbers)
-        return cls(
-            which=kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64),
-            numbers=numbers,
-            text=kept.strings("text", n),
-            bags=Bags.taken(kept.part("bags"), weights, n),
-        )
-
-    def take(self, rows: IntArray) -> Column:
-        """Some of the rows."""
-        which = self.which[rows]
-        return Column(
-            np.arange(len(rows)),
-            self.numbers[which],
-            Strings.of(self.text.many(which)),
-            self.bags.take(which),
-        )
+        which = kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64)
+        bags = Bags.taken(kept.part("bags"), weights, n)
+        return cls(which, numbers, kept.strings("text", n), bags)
 
     @classmethod
     def joined(cls, some: Sequence[Column]) -> Column:
-        """The rows of all, one after the other."""
+        """All rows of several, in order."""
         return cls(
             _shifted([c.which for c in some], [len(c.numbers) for c in some]),
             np.concatenate([c.numbers for c in some]),
@@ -242,25 +214,21 @@ class NameForms:
     def __len__(self) -> int:
         return len(self.count)
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.strings("text", self.text)
-        into.strings("bare", self.bare)
-        into.strings("sorted", self.sorted)
-        into.array("numbers", np.stack([self.numbers[form] for form in FORMS]))
-        into.array("letters", np.stack([self.letters[form] for form in LETTER_FORMS]))
-        into.array("count", self.count.astype(np.int32))
-        for name, bags in self.bags.items():
-            bags.keep(into.part(name))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {
+            "text": self.text.kept(),
+            "bare": self.bare.kept(),
+            "sorted": self.sorted.kept(),
+            "numbers": np.stack([self.numbers[form] for form in FORMS]),
+            "letters": np.stack([self.letters[form] for form in LETTER_FORMS]),
+            "count": self.count.astype(np.int32),
+            **{name: bags.kept() for name, bags in self.bags.items()},
+        }
 
     @classmethod
     def taken(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives."""
         count = kept.array("count", np.int32, -1, low=0)
         n = len(count)
         numbers = kept.array("numbers", np.int64, len(FORMS), n)
@@ -275,21 +243,9 @@ class NameForms:
             bags={name: Bags.taken(kept.part(name), weights[name], n) for name in BAGS},
         )
 
-    def take(self, places: IntArray) -> NameForms:
-        """Some of them, or the same ones again."""
-        return NameForms(
-            text=Strings.of(self.text.many(places)),
-            bare=Strings.of(self.bare.many(places)),
-            sorted=Strings.of(self.sorted.many(places)),
-            numbers={form: numbers[places] for form, numbers in self.numbers.items()},
-            letters={form: letters[places] for form, letters in self.letters.items()},
-            count=self.count[places],
-            bags={name: bags.take(places) for name, bags in self.bags.items()},
-        )
-
     @classmethod
     def joined(cls, some: Sequence[NameForms]) -> NameForms:
-        """The names of all, one after the other."""
+        """All names of several, in order."""
         return cls(
             text=Strings.joined([one.text for one in some]),
             bare=Strings.joined([one.bare for one in some]),
@@ -306,13 +262,13 @@ class RecordTable:
     """Rows of statements in the forms that are compared.
 
     Attributes:
-        names: all that occur.
-        called: where the names of each row begin in `which`, shape [rows + 1]; each has one at
-            least (the empty one).
-        which: the names' places, those of a row together.
+        names: the different names of all rows.
+        called: where the names of each row begin in `which`, shape [rows + 1]; each row has at
+            least one, which may be empty.
+        which: the places of the names, by row.
         trigrams: of all names of a row.
-        soup: words of all values, whatever attribute they are of.
-        stated: attributes of each row.
+        soup: words of all values of a row, whatever their attributes.
+        stated: number of attributes of each row.
         columns: the attributes that are compared one by one.
 
     """
@@ -328,44 +284,32 @@ class RecordTable:
     def __len__(self) -> int:
         return len(self.stated)
 
-    def first(self, rows: IntArray) -> IntArray:
-        """The place of each row's first name."""
-        return self.which[self.called[rows]]
+    def numbers(self, form: str, rows: IntArray | None = None) -> IntArray:
+        """The numbers of a form of the first names of some rows, by default of all."""
+        first = self.called[:-1] if rows is None else self.called[rows]
+        return self.names.numbers[form][self.which[first]]
 
-    def numbers(self, form: str) -> IntArray:
-        """The number that stands for a form of each row's first name."""
-        return self.names.numbers[form][self.which[self.called[:-1]]]
-
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        self.names.keep(into.part("names"))
-        into.array("called", sizes_of(self.called).astype(np.int32))
-        into.array("which", self.which.astype(np.int32))
-        self.trigrams.keep(into.part("trigrams"))
-        self.soup.keep(into.part("soup"))
-        into.array("stated", self.stated.astype(np.int32))
-        for at, column in enumerate(self.columns.values()):
-            column.keep(into.part(f"columns/{at}"))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {
+            "names": self.names.kept(),
+            "called": np.diff(self.called).astype(np.int32),
+            "which": self.which.astype(np.int32),
+            "trigrams": self.trigrams.kept(),
+            "soup": self.soup.kept(),
+            "stated": self.stated.astype(np.int32),
+            "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
+        }
 
     @classmethod
     def taken(
         cls, kept: PartReader, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
     ) -> RecordTable:
-        """What `keep` has written.
-
-        Args:
-            kept: that.
-            weights: of the reader.
-            columns: of the reader.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives, with the weights of its reader."""
         names = NameForms.taken(kept.part("names"), weights)
         stated = kept.array("stated", np.int32, -1, low=0)
         n = len(stated)
-        called = starts_of(kept.array("called", np.int32, n, low=1).astype(np.int64))
+        called = kept.starts("called", n, low=1)
         which = kept.array("which", np.int32, int(called[-1]), low=0, high=len(names) - 1)
         return cls(
             names=names,
@@ -380,25 +324,12 @@ class RecordTable:
             },
         )
 
-    def take(self, rows: IntArray) -> RecordTable:
-        """Some of the rows, each with names of its own."""
-        at, _ = spread(self.called, rows)
-        return RecordTable(
-            names=self.names.take(self.which[at]),
-            called=starts_of(self.called[rows + 1] - self.called[rows]),
-            which=np.arange(len(at)),
-            trigrams=self.trigrams.take(rows),
-            soup=self.soup.take(rows),
-            stated=self.stated[rows],
-            columns={name: column.take(rows) for name, column in self.columns.items()},
-        )
-
     @classmethod
     def joined(cls, some: Sequence[RecordTable]) -> RecordTable:
-        """The rows of all, one after the other."""
+        """All rows of several, in order."""
         return cls(
             names=NameForms.joined([one.names for one in some]),
-            called=starts_of(np.concatenate([sizes_of(one.called) for one in some])),
+            called=starts_of(np.concatenate([np.diff(one.called) for one in some])),
             which=_shifted([one.which for one in some], [len(one.names) for one in some]),
             trigrams=Bags.joined([one.trigrams for one in some]),
             soup=Bags.joined([one.soup for one in some]),
@@ -424,51 +355,53 @@ _NAMING = ("name", "title", "label")
 _LETTERS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _NameParts:
-    """One name, taken apart."""
-
-    name: str
-    words: list[str]
-    trigrams: list[str]
-    digits: list[str]
-    sounds: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _StatementParts:
-    """Statements, taken apart.
+class _Parts:
+    """Statements taken apart.
 
     Attributes:
-        names: the different ones, ascending.
+        names: the distinct names, ascending.
+        tokens: by kind of token, those of each name.
         which: by statement, the places of its names, at least one.
-        soups: the words of all values of each.
-        values: by attribute that is compared, the different values, ascending.
+        soups: the words of all values of each statement.
+        values: by attribute that is compared, the distinct values, ascending.
         stated: by such an attribute and by statement, the place of its value.
-        attributes: of each statement.
+        attributes: number of attributes of each statement.
 
     """
 
-    names: list[_NameParts]
-    which: list[list[int]]
-    soups: list[list[str]]
-    values: Mapping[str, list[str]]
-    stated: Mapping[str, IntArray]
-    attributes: IntArray
+    def __init__(
+        self, statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
+    ) -> None:
+        called = [_called(said, naming) for said in statements]
+        self.names = sorted({name for names in called for name in names})
+        words = [tokens_of(name) for name in self.names]
+        self.tokens = {
+            "trigrams": [trigrams_of(name) if name else [] for name in self.names],
+            "words": words,
+            "digits": [[t for t in some if any(c.isdigit() for c in t)] for some in words],
+            "sounds": [[skeleton(t) for t in some] for some in words],
+        }
+        place = {name: at for at, name in enumerate(self.names)}
+        self.which = [[place[name] for name in names] for names in called]
+        self.soups = [_soup(said) for said in statements]
+        self.values: dict[str, list[str]] = {}
+        self.stated: dict[str, IntArray] = {}
+        said = [dict(one) for one in statements]
+        for attribute in attributes:
+            all_values = [one.get(attribute, "") for one in said]
+            self.values[attribute] = sorted(set(all_values))
+            at = {value: k for k, value in enumerate(self.values[attribute])}
+            self.stated[attribute] = np.array([at[v] for v in all_values], dtype=np.int64)
+        self.attributes = np.array([len(one) for one in statements], dtype=np.int64)
 
 
 class StatementReader:
     """Makes tables of statements, all with the columns of one file.
 
     Args:
-        naming: the attributes that say what a fragment is called.
-        weights: by kind of token, those of the file.
+        naming: the attributes that name a fragment.
+        weights: of the file, by kind of token.
         columns: by attribute that is compared, the weights of its tokens.
-
-    Attributes:
-        naming: as given.
-        weights: as given.
-        columns: as given.
 
     """
 
@@ -482,51 +415,37 @@ class StatementReader:
 
     @classmethod
     def fitted(cls, statements: Sequence[Statement]) -> tuple[StatementReader, RecordTable]:
-        """The reader of a file, and its table.
-
-        Args:
-            statements: of the file, different ones, ascending.
-
-        """
+        """The reader of a file, and its table, from its distinct statements, ascending."""
         present = Counter(attribute for said in statements for attribute, _ in said)
         naming = _naming(statements, present)
         rest = sorted(
             (name for name in present if naming != (name,)), key=lambda a: (-present[a], a)
         )
-        read = _read(statements, naming, rest[:MOST_ATTRIBUTES])
-        made = cls(
-            naming,
-            {
-                **{kind: Weights.fitted([getattr(n, kind) for n in read.names]) for kind in BAGS},
-                "soup": Weights.fitted(read.soups),
-            },
-            {
-                name: Weights.fitted([tokens_of(value) for value in values if value])
-                for name, values in read.values.items()
-            },
-        )
-        table = made._table(read)
-        for weights in (*made.weights.values(), *made.columns.values()):
-            weights.settle()
-        return made, table
+        parts = _Parts(statements, naming, rest[:MOST_ATTRIBUTES])
+        weights = {kind: Weights.fitted(tokens) for kind, tokens in parts.tokens.items()}
+        weights["soup"] = Weights.fitted(parts.soups)
+        columns = {
+            name: Weights.fitted([tokens_of(value) for value in values if value])
+            for name, values in parts.values.items()
+        }
+        reader = cls(naming, weights, columns)
+        table = reader._table(parts)
+        for some in (*weights.values(), *columns.values()):
+            some.forget()
+        return reader, table
 
-    def keep(self, into: PartWriter) -> None:
-        """Write what `taken` reads."""
-        into.value("naming", list(self.naming))
-        into.value("attributes", list(self.columns))
-        for name, weights in self.weights.items():
-            weights.keep(into.part(name))
-        for at, weights in enumerate(self.columns.values()):
-            weights.keep(into.part(f"columns/{at}"))
+    def kept(self) -> Part:
+        """What `taken` reads."""
+        return {
+            "naming": list(self.naming),
+            "attributes": list(self.columns),
+            **{name: weights.kept() for name, weights in self.weights.items()},
+            "columns": {str(at): one.kept() for at, one in enumerate(self.columns.values())},
+        }
 
     @classmethod
     def taken(cls, kept: PartReader) -> StatementReader:
-        """What `keep` has written.
-
-        Raises:
-            ModelError: it is damaged.
-
-        """
+        """Read what `kept` gives."""
         return cls(
             kept.names("naming"),
             {name: Weights.taken(kept.part(name)) for name in (*BAGS, "soup")},
@@ -538,80 +457,57 @@ class StatementReader:
 
     def table(self, statements: Sequence[Statement]) -> RecordTable:
         """The table of some statements, of the file or others."""
-        return self._table(_read(statements, self.naming, list(self.columns)))
+        return self._table(_Parts(statements, self.naming, list(self.columns)))
 
-    def _table(self, read: _StatementParts) -> RecordTable:
-        trigrams = [
-            list(dict.fromkeys(t for at in some for t in read.names[at].trigrams))
-            for some in read.which
+    def _table(self, parts: _Parts) -> RecordTable:
+        trigrams = parts.tokens["trigrams"]
+        of_rows = [
+            list(dict.fromkeys(t for at in some for t in trigrams[at])) for some in parts.which
         ]
         return RecordTable(
-            names=self._names(read.names),
-            called=starts_of(np.array(list(map(len, read.which)), dtype=np.int64)),
-            which=np.array([at for some in read.which for at in some], dtype=np.int64),
-            trigrams=self.weights["trigrams"].rows(trigrams),
-            soup=self.weights["soup"].rows(read.soups),
-            stated=read.attributes,
+            names=self._names(parts),
+            called=starts_of(np.array(list(map(len, parts.which)), dtype=np.int64)),
+            which=np.array([at for some in parts.which for at in some], dtype=np.int64),
+            trigrams=self.weights["trigrams"].rows(of_rows),
+            soup=self.weights["soup"].rows(parts.soups),
+            stated=parts.attributes,
             columns={
                 name: Column(
-                    read.stated[name],
+                    parts.stated[name],
                     _numbers(values),
                     _texts([folded(value) for value in values]),
                     self.columns[name].rows([tokens_of(value) for value in values]),
                 )
-                for name, values in read.values.items()
+                for name, values in parts.values.items()
             },
         )
 
-    def _names(self, read: Sequence[_NameParts]) -> NameForms:
-        acronyms = [acronyms_of(n.words) for n in read]
-        ordered = [" ".join(sorted(n.words)) for n in read]
+    def _names(self, parts: _Parts) -> NameForms:
+        words, sounds = parts.tokens["words"], parts.tokens["sounds"]
+        acronyms = [acronyms_of(some) for some in words]
+        ordered = [" ".join(sorted(some)) for some in words]
         numbers = {
-            "name": [n.name for n in read],
+            "name": parts.names,
             "sorted": ordered,
-            "compact": [compact(n.words) for n in read],
-            "bare": [" ".join(sorted(n.sounds)) for n in read],
-            "first": [n.words[0] if n.words else "" for n in read],
-            "last": [n.words[-1] if n.words else "" for n in read],
+            "compact": ["".join(some) for some in words],
+            "bare": [" ".join(sorted(some)) for some in sounds],
+            "first": [some[0] if some else "" for some in words],
+            "last": [some[-1] if some else "" for some in words],
             "acronym": [a for a, _ in acronyms],
             "short acronym": [b for _, b in acronyms],
         }
         return NameForms(
-            text=_texts([n.name for n in read]),
-            bare=_texts([" ".join(n.sounds) for n in read]),
+            text=_texts(parts.names),
+            bare=_texts([" ".join(some) for some in sounds]),
             sorted=_texts(ordered),
             numbers={key: _numbers(values) for key, values in numbers.items()},
             letters={
-                "first": _bits([[t[0] for t in n.words if len(t) > 1] for n in read]),
-                "single": _bits([[t for t in n.words if len(t) == 1] for n in read]),
+                "first": _bits([[t[0] for t in some if len(t) > 1] for some in words]),
+                "single": _bits([[t for t in some if len(t) == 1] for some in words]),
             },
-            count=np.array([len(n.words) for n in read], dtype=np.int64),
-            bags={kind: self.weights[kind].rows([getattr(n, kind) for n in read]) for kind in BAGS},
+            count=np.array([len(some) for some in words], dtype=np.int64),
+            bags={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.tokens.items()},
         )
-
-
-def _read(
-    statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
-) -> _StatementParts:
-    called = [_called(said, naming) for said in statements]
-    distinct = sorted({name for names in called for name in names})
-    place = {name: at for at, name in enumerate(distinct)}
-    said = [dict(one) for one in statements]
-    values: dict[str, list[str]] = {}
-    stated: dict[str, IntArray] = {}
-    for attribute in attributes:
-        all_values = [one.get(attribute, "") for one in said]
-        values[attribute] = sorted(set(all_values))
-        at = {value: k for k, value in enumerate(values[attribute])}
-        stated[attribute] = np.array([at[value] for value in all_values], dtype=np.int64)
-    return _StatementParts(
-        names=[_read_name(name) for name in distinct],
-        which=[[place[name] for name in names] for names in called],
-        soups=[_soup(one) for one in statements],
-        values=values,
-        stated=stated,
-        attributes=np.array([len(one) for one in statements], dtype=np.int64),
-    )
 
 
 def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
@@ -623,17 +519,6 @@ def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
         return [folded(normalised(" ".join(called).replace("\n", " ")))]
     names = [folded(name) for value in called for name in value.split("\n")]
     return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
-
-
-def _read_name(name: str) -> _NameParts:
-    words = tokens_of(name)
-    return _NameParts(
-        name=name,
-        words=words,
-        trigrams=trigrams_of(name) if name else [],
-        digits=[t for t in words if any(c.isdigit() for c in t)],
-        sounds=[skeleton(t) for t in words],
-    )
 
 
 def _soup(said: Statement) -> list[str]:
