@@ -35,10 +35,10 @@ import numpy as np
 import torch
 from shell import data_folder, table
 
-from kbforge.clustering.online.black_box import BlackBoxScorer
-from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.table import Reading
+from kbforge.clustering.propose import Pool
+from kbforge.clustering.scoring import BlackBoxScorer
 from kbforge.clustering.state import State
+from kbforge.clustering.table import Reading
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import Choices

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kbforge.clustering.online.black_box import SessionScores, StepDemand
+from kbforge.clustering.scoring import SessionScores, StepDemand
 from kbforge.contracts import Fragment
 from kbforge.models.score_cache import Key
 

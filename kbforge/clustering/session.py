@@ -8,26 +8,25 @@ from dataclasses import replace
 import numpy as np
 
 from kbforge.clustering.ahead import LookAhead
-from kbforge.clustering.constraints.closure import Closure, called
-from kbforge.clustering.core import Core
-from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.black_box import BlackBoxScorer, SessionScores
-from kbforge.clustering.online.scoring import make_scorer, shared
-from kbforge.clustering.paging.checkpoint import checkpoint_of
-from kbforge.clustering.paging.codec import page_of
-from kbforge.clustering.paging.core import PagedCore
-from kbforge.clustering.paging.reading import posterior_of, subproblem_of
-from kbforge.clustering.paging.snapshot import restore, snapshot_of
-from kbforge.clustering.paging.totals import settings_of
-from kbforge.clustering.plan import InfeasibleFragment, consider
+from kbforge.clustering.constraints import Closure, called
+from kbforge.clustering.core import (
+    Core,
+    FragmentHomes,
+    Ids,
+    PagedCore,
+    checkpoint_of,
+    page_of,
+    restore,
+    snapshot_of,
+)
+from kbforge.clustering.decide import add_cornered, bridged, decide, lift, made_one, plan_removal
+from kbforge.clustering.pages import posterior_of, settings_of, subproblem_of
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.bridge import bridged, made_one
-from kbforge.clustering.revise.decide import add_cornered, decide, lift
-from kbforge.clustering.revise.homes import FragmentHomes
-from kbforge.clustering.revise.passes import revised
-from kbforge.clustering.revise.remove import plan_removal
+from kbforge.clustering.revise import revised
 from kbforge.clustering.rules import Rules
+from kbforge.clustering.scoring import BlackBoxScorer, SessionScores, make_scorer, shared
 from kbforge.clustering.state import State
+from kbforge.clustering.step import InfeasibleFragment, consider
 from kbforge.contracts import (
     Checkpoint,
     Cluster,

@@ -28,13 +28,22 @@ All log weights, and what is added to them, lie on the grid of `kbforge.numerics
 
 Reading never changes what is known: `mark`, `place` and `gain` are scratch that no reader finds
 anything in that it did not write, and what is kept of the arange, the logs and the hashes are
-values of fixed functions. Only `kbforge.clustering.commit` writes.
+values of fixed functions. Only `commit` (`kbforge.clustering.step`)
+writes.
+
+
+Lineage: how the clusters of a run grew, so that a live table can be rebuilt the same way.
+
+A cluster grew by its fragments in order of arrival, and clusters that began alike share what they
+began with: a tree, of which a node is a cluster, now or once, and its parent the cluster without
+the newest fragment. A table that is extended along the tree has seen for each cluster the same
+additions in the same order as in the run, so that it holds the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -42,10 +51,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, LiveClusters, Observation
 from kbforge.numerics import on_grid
 
 _START_CAPACITY = 256
+
 _Number = TypeVar("_Number", bound=np.generic)
 
 Link: TypeAlias = "tuple[Link | None, int]"
@@ -393,3 +403,144 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)), dtype=np.uint64)
+
+
+class Lineage:
+    """The tree of some clusters.
+
+    Args:
+        members: by slot, the fragments of each cluster, ascending.
+        slots: how many slots the run has numbered, those of the clusters among them.
+
+    """
+
+    def __init__(self, members: Mapping[int, Cluster], slots: int) -> None:
+        self._slots = slots
+        self._parent: list[int] = []
+        self._fragment: list[int] = []
+        self._links: list[Link] = []
+        self._node: dict[int, int] = {}
+        known: dict[tuple[int, int], int] = {}
+        for slot, cluster in members.items():
+            node = -1
+            for fragment in cluster:
+                at = known.get((node, fragment))
+                if at is None:
+                    at = known[node, fragment] = len(self._parent)
+                    self._links.append((self._links[node] if node >= 0 else None, fragment))
+                    self._parent.append(node)
+                    self._fragment.append(fragment)
+                node = at
+            self._node[slot] = node
+
+    def link(self, slot: int) -> Link:
+        """A cluster as a list linked to what it grew from."""
+        return self._links[self._node[slot]]
+
+    def replay(
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float = 0
+    ) -> None:
+        """Extend a table along the tree, fragment by fragment.
+
+        Args:
+            table: holds no cluster in the slots of the tree's.
+            fragments: by number.
+            known: how many slots the table knows of; 0 for an empty one, infinite for one to which
+                gaps are nothing.
+
+        """
+        self._extend(table, fragments, known, None)
+
+    def score(
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float
+    ) -> dict[int, float]:
+        """As `replay`; returns L(C) by slot, nats, as the sums of what each fragment adds.
+
+        Whatever is raised, the table holds the clusters that it held.
+        """
+        scores: list[float] = [0.0] * len(self._parent)
+        self._extend(table, fragments, known, scores)
+        return {slot: scores[node] for slot, node in self._node.items()}
+
+    def _extend(
+        self,
+        table: LiveClusters,
+        fragments: Mapping[int, Fragment],
+        known: float,
+        scores: list[float] | None,
+    ) -> None:
+        born: dict[int, list[int]] = {}
+        for node, fragment in enumerate(self._fragment):
+            born.setdefault(fragment, []).append(node)
+        slot_of, ended, needed = self._places(born)
+        if not born:
+            return
+        if needed > known:
+            # a caller numbers slots without gaps: let all of them be there before they are used
+            first = table.encode(fragments[min(born)])
+            room = np.arange(int(known), needed)
+            table.extend(first, np.full(len(room), -1), room)
+            table.release(room)
+        held: set[int] = set()
+        try:
+            for index in sorted(born):
+                nodes = born[index]
+                x = table.encode(fragments[index])
+                parents = [self._parent[node] for node in nodes]
+                places = np.array([slot_of[p] if p >= 0 else -1 for p in parents])
+                children = [slot_of[node] for node in nodes]
+                if scores is not None:
+                    gains = _gains(table, x, places).tolist()
+                    for node, parent, gain in zip(nodes, parents, gains, strict=True):
+                        scores[node] = gain + (scores[parent] if parent >= 0 else 0.0)
+                table.extend(x, places, np.array(children))
+                held.update(children)
+                if ended[index]:
+                    table.release(np.array(ended[index]))
+                    held.difference_update(ended[index])
+        except BaseException:
+            table.release(np.array(sorted(held), dtype=np.int64))
+            raise
+
+    def _places(
+        self, born: Mapping[int, Sequence[int]]
+    ) -> tuple[list[int], dict[int, list[int]], int]:
+        """The slot of every node; by fragment, the slots that end with it; how many slots it takes.
+
+        A cluster that is no more has a slot of no live cluster until its last child is made.
+        """
+        slot_of = [-1] * len(self._parent)
+        for slot, node in self._node.items():
+            slot_of[node] = slot
+        stays = [slot >= 0 for slot in slot_of]
+        children = np.bincount([p for p in self._parent if p >= 0], minlength=len(slot_of)).tolist()
+        free: list[int] = []
+        needed = self._slots
+        ended: dict[int, list[int]] = {}
+        for fragment in sorted(born):
+            for node in born[fragment]:
+                if not stays[node]:
+                    if not free:
+                        free.append(needed)
+                        needed += 1
+                    slot_of[node] = free.pop()
+            ended[fragment] = []
+            for node in born[fragment]:
+                parent = self._parent[node]
+                if parent >= 0:
+                    children[parent] -= 1
+                    if not children[parent] and not stays[parent]:
+                        ended[fragment].append(slot_of[parent])
+            free += ended[fragment]
+        return slot_of, ended, needed
+
+
+def _gains(table: LiveClusters, x: Observation, parents: np.ndarray) -> FloatArray:
+    """L(C + x) - L(C) of the clusters in these slots, L({x}) where a slot is -1."""
+    out = np.empty(len(parents))
+    opened = parents < 0
+    if opened.any():
+        out[opened] = table.log_predictive_new(x)
+    if not opened.all():
+        out[~opened] = table.log_predictive_of(x, parents[~opened])
+    return out

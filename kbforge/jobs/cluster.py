@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.online.scoring import without_model
+from kbforge.clustering.scoring import without_model
 from kbforge.clustering.sequential import SequentialMonteCarlo
 from kbforge.clustering.sharding.conductor import cluster_on_workers
 from kbforge.contracts import (

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from kbforge.clustering.paging.reading import subproblem_of
+from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
     Change,
     Cluster,

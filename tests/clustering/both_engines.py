@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbforge.clustering.commit import commit
-from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.online.scoring import make_scorer
-from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
+from kbforge.clustering.scoring import make_scorer
 from kbforge.clustering.state import State
+from kbforge.clustering.step import commit, consider
+from kbforge.clustering.table import Scorer
 from kbforge.contracts import Fragment, Problem
 from tests.clustering.invariants import check_invariants
 from tests.clustering.oracle import SlowSmc

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kbforge.clustering.online.candidates import Candidates, InHeaviest
+from kbforge.clustering.candidates import Candidates, InHeaviest
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior, Problem
 from kbforge.testing import BlackBox, Categorical, UniformLikelihood
 from kbforge.testing.examples import fragments as example_fragments

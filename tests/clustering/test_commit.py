@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from kbforge.clustering.commit import commit
-from kbforge.clustering.online.scoring import ConjugateScorer, make_scorer
-from kbforge.clustering.plan import consider
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
+from kbforge.clustering.scoring import ConjugateScorer, make_scorer
 from kbforge.clustering.state import State
+from kbforge.clustering.step import commit, consider
 from kbforge.contracts import Fate, Problem
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream, compare

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.compiled.clusters import InKernel
 from kbforge.clustering.compiled.session import CompiledSession
-from kbforge.clustering.constraints.closure import Closure
+from kbforge.clustering.compiled.tables import InKernel
+from kbforge.clustering.constraints import Closure
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fragment, Problem, Session

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.constraints.bindings import Bindings
-from kbforge.clustering.constraints.closure import Closure
+from kbforge.clustering.constraints import Bindings, Closure
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
     Cluster,

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from kbforge.clustering.online.grow import GrownParticles, grow
-from kbforge.clustering.online.merge import Joint, merge
-from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.propose import propose_joins, with_singletons
-from kbforge.clustering.online.reweigh import log_marginal_alone
+from kbforge.clustering.grow import GrownParticles, Joint, grow, merge
+from kbforge.clustering.propose import Pool, propose_joins, with_singletons
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
+from kbforge.clustering.step import log_marginal_alone
 from kbforge.contracts import Cluster, IntArray, Problem
 from kbforge_plugins.resamplers import Greedy
 from tests.clustering.both_engines import ALPHA, SEEDS, after, bridging_stream

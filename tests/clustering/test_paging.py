@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.clustering.compiled.session import CompiledSession
-from kbforge.clustering.online.renumbered import CompactTable
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession
+from kbforge.clustering.table import CompactTable
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,

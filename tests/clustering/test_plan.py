@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.plan import Plan, consider
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
+from kbforge.clustering.step import Plan, consider
+from kbforge.clustering.table import Scorer
 from kbforge.contracts import FloatArray, IntArray, Problem
 from kbforge.errors import LikelihoodError
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbforge.clustering.online import propose
-from kbforge.clustering.online.pool import Pool, PutativeScores
-from kbforge.clustering.online.propose import propose_joins, with_singletons
+from kbforge.clustering import propose
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.propose import Pool, PutativeScores, propose_joins, with_singletons
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray, Problem

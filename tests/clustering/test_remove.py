@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.candidates import Candidates
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import (
     Cluster,

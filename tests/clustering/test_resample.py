@@ -13,16 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge import registry
-from kbforge.clustering.online.pool import Pool
-from kbforge.clustering.online.resample import resample
-from kbforge.clustering.online.reweigh import log_marginal_alone, reweigh
-from kbforge.clustering.online.scoring import make_scorer
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.propose import Pool, resample
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sample import neighbourhoods
+from kbforge.clustering.scoring import make_scorer
 from kbforge.clustering.session import OnlineSession
 from kbforge.clustering.sharding.shard import pack_led, pack_pages, unpack_led, unpack_pages
 from kbforge.clustering.state import State
+from kbforge.clustering.step import log_marginal_alone, reweigh
 from kbforge.contracts import CandidateIndex, Fragment, KeyFamilies, Problem
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge_plugins.clusterers.sequential import Smc, SplitSmc

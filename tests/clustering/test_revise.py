@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.constraints.closure import Closure
-from kbforge.clustering.revise.passes import move
-from kbforge.clustering.revise.revisit import MOST_TAKEN, revisit
+from kbforge.clustering.constraints import Closure
+from kbforge.clustering.revise import MOST_TAKEN, move, revisit
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import Constraints, Decision, Fragment, Interrupted, Problem, Progress
 from kbforge.errors import LikelihoodError, UsageError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.paging.reading import posterior_of
+from kbforge.clustering.pages import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.session import OnlineSession

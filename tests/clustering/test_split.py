@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.online.grow import GrownParticles
-from kbforge.clustering.online.split import split
+from kbforge.clustering.grow import GrownParticles, split
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Weights
 from kbforge.clustering.state import Block, NewClusters, State

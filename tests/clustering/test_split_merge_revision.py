@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbforge.clustering.revise.replace import plan_replacement
-from kbforge.clustering.revise.split_merge import split_or_merge
+from kbforge.clustering.regroup import plan_replacement
+from kbforge.clustering.revise import split_or_merge
 from kbforge.clustering.session import OnlineSession
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment, Problem, Session
 from kbforge_plugins.clusterers.sequential import SplitSmc

@@ -34,8 +34,8 @@ from kbforge.clustering.batch.grouping_model import (
     merging_model_of,
 )
 from kbforge.clustering.batch.run import Watch, concluded, require_positive, stretches
-from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     Cluster,
     Ending,

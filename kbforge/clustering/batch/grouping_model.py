@@ -5,7 +5,7 @@ how well does a fragment fit each cluster, how well its own without it, what do 
 a merge. There are two ways to answer, with one interface: a live table of a conjugate likelihood,
 which has the grouping's slots, and whole sets that a black box scores, each distinct content once.
 
-The online clusterers have another way (`online.scoring`), because there a fragment meets many
+The online clusterers have another way (`scoring`), because there a fragment meets many
 groupings at once: particles share clusters, so clusters are copied to grow and no fragment ever
 leaves them. Here is one grouping, and its clusters change in place.
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from kbforge.clustering.paging.reading import posterior_of
+from kbforge.clustering.pages import posterior_of
 from kbforge.clustering.prior import DirichletProcess
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.sharding.router import KeyCounts, Router

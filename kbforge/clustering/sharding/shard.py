@@ -19,16 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.core import Core
-from kbforge.clustering.ids import Ids
-from kbforge.clustering.online.candidates import Candidates, KeyLookup
-from kbforge.clustering.online.scoring import make_scorer, shared
-from kbforge.clustering.paging.codec import hold, numbers_in, page_of
-from kbforge.clustering.plan import consider
+from kbforge.clustering.candidates import Candidates, KeyLookup
+from kbforge.clustering.core import Core, FragmentHomes, Ids, hold, page_of
+from kbforge.clustering.pages import numbers_in
 from kbforge.clustering.prior import DirichletProcess
-from kbforge.clustering.revise.homes import FragmentHomes
 from kbforge.clustering.rules import Rules
+from kbforge.clustering.scoring import make_scorer, shared
 from kbforge.clustering.state import State
+from kbforge.clustering.step import consider
 from kbforge.contracts import (
     CandidateIndex,
     FloatArray,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from kbforge.clustering.paging.reading import subproblem_of
+from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 import orjson
 
-from kbforge.clustering.paging.reading import subproblem_of
+from kbforge.clustering.pages import subproblem_of
 from kbforge.contracts import (
     Decision,
     DecisionRecord,

@@ -1,4 +1,4 @@
-// Copies of a run, and subproblems that come and go: kbforge/clustering/paging.
+// Copies of a run, and subproblems that come and go: kbforge/clustering/pages.py.
 #include <algorithm>
 
 #include "api.hpp"

@@ -1,4 +1,4 @@
-// Constraints: which clusters a new fragment may join (kbforge/clustering/constraints/bindings.py).
+// Constraints: which clusters a new fragment may join (kbforge/clustering/constraints.py).
 //
 // Fragments have tags: the component of decisions that they are in, and their values of the linking
 // attribute. A cluster has the tags of its fragments.

@@ -1,4 +1,4 @@
-// Subproblems that were kept as pages, and are held again (kbforge/clustering/paging/codec.py).
+// Subproblems that were kept as pages, and are held again (kbforge/clustering/core.py).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace kbforge {
 void hold(State& state, std::int64_t n, const std::int64_t* names, const kb_pages& pages);
 
 // Extend a table by clusters that are held, the way they grew: fragment by fragment, those that began
-// alike as one (kbforge/clustering/online/lineage.py). So it says the bits that it did.
+// alike as one (kbforge/clustering/state.py). So it says the bits that it did.
 //
 // fragments: at least those of the clusters, ascending; records: theirs.
 void replay(const State& state, Table& table, std::int64_t n_slots, const std::int64_t* slots,

@@ -1,6 +1,6 @@
-// One step of (split) sequential Monte Carlo clustering: kbforge/clustering/plan.py and commit.py.
+// One step of (split) sequential Monte Carlo clustering: kbforge/clustering/step.py.
 //
-// The phases have the names, and make the choices, of the modules in kbforge/clustering/online:
+// The phases have the names, and make the choices, of the modules in kbforge/clustering:
 // propose, resample, discard weak merges, merge, grow, split. The caller has asked the likelihood;
 // what a step decides is written at once, since from then on nothing can fail.
 #pragma once

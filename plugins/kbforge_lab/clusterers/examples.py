@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kbforge.clustering.online.scoring import without_model
 from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.scoring import without_model
 from kbforge.contracts import Cluster, FloatArray, Fragment, Problem
 from kbforge.errors import UsageError
 from kbforge_lab.likelihoods.supervised import Supervised

@@ -28,7 +28,7 @@ from kbforge.clustering.batch.grouping_model import GroupingModel, SetModel, mod
 from kbforge.clustering.batch.splitmerge.alike import AlikeKernel, Buckets, Rotation
 from kbforge.clustering.batch.splitmerge.clusters import SplitMergeGains
 from kbforge.clustering.batch.splitmerge.kernel import SplitMergeKernel, WithGibbs
-from kbforge.clustering.online.scoring import without_model
+from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     Cluster,
     Clusterer,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.online.candidates import Candidates
+from kbforge.clustering.candidates import Candidates
 from kbforge.contracts import CandidateIndex, IntArray
 from kbforge.contracts.fragment import Fragment
 

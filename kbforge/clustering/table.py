@@ -1,23 +1,21 @@
 """The live table of a run: it scores and adds fragments, and builds clusters from members.
 
-What is asked changes nothing that counts: the answers are in a `Reading` or in what was `Made`,
-and are taken up when the fragment is taken in, or the clusters are.
+A question changes nothing that counts. The answers are in a `Reading` or in `Made`, and are adopted
+when the fragment or the clusters are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kbforge.clustering.online.bounds import Bounds
-from kbforge.clustering.online.candidates import Candidates, KeyLookup
-from kbforge.clustering.online.lineage import Lineage
-from kbforge.clustering.online.pool import PutativeScores
-from kbforge.clustering.online.renumbered import CompactTable
-from kbforge.clustering.state import NewClusters, State
+from kbforge.clustering.candidates import Candidates, KeyLookup
+from kbforge.clustering.constraints import Bounds
+from kbforge.clustering.propose import Pool, PutativeScores
+from kbforge.clustering.state import Lineage, NewClusters, State
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -28,6 +26,120 @@ from kbforge.contracts import (
     Observation,
 )
 from kbforge.models.score_cache import Key
+from kbforge.numerics import capacity_for, grown
+
+
+class Scorer(Protocol):
+    """The likelihood as a step sees it. Values in nats.
+
+    Attributes:
+        limit: how many joins the proposal keeps for `reweigh`, None for all.
+        fragments: those that the session holds, by number; ascending, if it holds all.
+
+    """
+
+    limit: int | None
+    fragments: dict[int, Fragment]
+
+    @property
+    def evaluations(self) -> int:
+        """Sets the likelihood has scored: distinct ones, or for a live table clusters made."""
+        ...
+
+    def read(self, state: State, x: Fragment, bounds: Bounds | None = None) -> Reading:
+        """Turn to the next fragment. May raise; nothing changes that counts.
+
+        Args:
+            state: before x.
+            x: the fragment.
+            bounds: where x may go; None is anywhere, as far as an index leads there.
+
+        """
+        ...
+
+    def reweigh(self, state: State, reading: Reading, joins: Pool) -> Pool:
+        """The proposed joins with the likelihood's own weights. May raise."""
+        ...
+
+    def log_marginal_new(self, reading: Reading) -> float:
+        """L({x}) of the fragment that was read. May raise."""
+        ...
+
+    def log_marginal_joined(self, state: State, reading: Reading, parents: IntArray) -> FloatArray:
+        """L(C + x) of clusters that `reweigh` let through, shape [len(parents)]; known by then."""
+        ...
+
+    def extend(self, number: int, reading: Reading, new: NewClusters) -> None:
+        """The fragment is taken in, and these clusters hold it. Cannot fail."""
+        ...
+
+    def release(self, slots: IntArray) -> None:
+        """These clusters no longer exist. Cannot fail."""
+        ...
+
+    def make(
+        self, new: Mapping[int, Cluster], slots: int, afresh: Mapping[int, Cluster] | None = None
+    ) -> Made:
+        """Make clusters of held fragments. May raise; nothing changes that counts.
+
+        Args:
+            new: by slot, those whose L is asked for; no live cluster has such a slot.
+            slots: how many slots are numbered without the new ones.
+            afresh: None, or all clusters that will be, the new ones among them, to be held by a
+                table that never saw any other.
+
+        """
+        ...
+
+    def unmake(self, made: Made) -> None:
+        """Forget them again. Cannot fail."""
+        ...
+
+    def settle(self, regrouped: Regrouping) -> None:
+        """This is how some fragments are grouped now. Cannot fail."""
+        ...
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These fragments are held no more; no cluster has any of them. Cannot fail."""
+        ...
+
+    def count(self, other: Scorer | Reading) -> None:
+        """What another scorer of the same problem was asked, or for a reading, counts here, too."""
+        ...
+
+    def score(self, clusters: Sequence[Cluster]) -> FloatArray:
+        """L of clusters of held fragments, which counts; shape [len(clusters)]. May raise."""
+        ...
+
+    def resume(self, evaluations: int) -> None:
+        """Count on from there."""
+        ...
+
+    def hold(
+        self,
+        fragments: Mapping[int, Fragment],
+        lineage: Lineage,
+        clusters: Mapping[int, Cluster],
+        scores: Sequence[float],
+    ) -> None:
+        """Hold fragments and clusters of them, too, as the run had made them. May raise.
+
+        Args:
+            fragments: by number, ascending.
+            lineage: of the clusters.
+            clusters: by slot.
+            scores: their L, nats.
+
+        """
+        ...
+
+    def keys(self, fragments: Sequence[int]) -> dict[int, Sequence[int]]:
+        """The keys of held fragments in the index; of none, if there is none. May raise.
+
+        It is known from then on where they lead.
+        """
+        ...
+
 
 _NOTHING: FloatArray = np.zeros(0)
 
@@ -223,3 +335,58 @@ class Table:
         self.live = live
         if self.candidates is not None:
             self.candidates.settle(regrouped.before, regrouped.clusters, regrouped.keys)
+
+
+class CompactTable(LiveClusters):
+    """See `kbforge.contracts.likelihood`; slots may have any gaps.
+
+    Args:
+        table: holds the clusters; it is empty.
+
+    """
+
+    def __init__(self, table: LiveClusters) -> None:
+        self._table = table
+        self._place: IntArray = np.zeros(0, dtype=np.int64)  # by slot, where the table has it
+        self._free: list[int] = []
+        self._places = 0
+
+    def encode(self, fragment: Fragment) -> Observation:
+        return self._table.encode(fragment)
+
+    def log_predictive(self, x: Observation, slots: int) -> FloatArray:
+        if not self._places:
+            return np.zeros(slots)
+        self._reach(slots)
+        # a slot that holds nothing has some place or other: what is said of it is not specified
+        return self._table.log_predictive(x, self._places)[self._place[:slots]]
+
+    def log_predictive_new(self, x: Observation) -> float:
+        return self._table.log_predictive_new(x)
+
+    def log_predictive_of(self, x: Observation, slots: IntArray) -> FloatArray:
+        return self._table.log_predictive_of(x, self._place[slots])
+
+    def extend(self, x: Observation, parents: IntArray, children: IntArray) -> None:
+        self._reach(int(children.max(initial=-1)) + 1)
+        # -1 would be the last slot, and is no one's
+        held = np.where(parents >= 0, self._place[parents], -1)
+        self._place[children] = places = self._taken(len(children))
+        self._table.extend(x, held, places)
+
+    def release(self, slots: IntArray) -> None:
+        places = self._place[slots]
+        self._table.release(places)
+        self._free += places.tolist()
+
+    def _taken(self, count: int) -> IntArray:
+        """Places that are free from now on no more: the latest freed first, then new ones."""
+        reused = self._free[: -count - 1 : -1]
+        del self._free[len(self._free) - len(reused) :]
+        fresh = range(self._places, self._places + count - len(reused))
+        self._places += len(fresh)
+        return np.array([*reused, *fresh], dtype=np.int64)
+
+    def _reach(self, slots: int) -> None:
+        if slots > len(self._place):
+            self._place = grown(self._place, capacity_for(slots, len(self._place)))

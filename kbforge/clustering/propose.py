@@ -1,23 +1,114 @@
-"""Propose: put the new fragment into every cluster of every particle, keep the best.
+"""Propose and resample: the putative particles of one step, as parallel arrays.
+
+A putative particle is a live particle with the new fragment x put somewhere: into one of its
+clusters (a *cell* of the arena), or into a new cluster (a singleton, cell -1). Canonical order is
+heaviest first; equal weights stand in the order of subproblem (by smallest fragment), particle
+rank, cluster (by smallest fragment), singletons last. All choices among equals follow from it.
 
 The pool is cut to its `limit` heaviest members, and only what can be among them is expanded: the
-`limit`-th largest of the clusters' best putative weights (one a cluster, by its heaviest
-particle) is a lower bound of the `limit`-th largest putative weight, so clusters below it are
-left out without looking at their particles. A new cluster of x's own is proposed beside them.
+`limit`-th largest of the clusters' best putative weights (one a cluster, by its heaviest particle)
+is a lower bound of the `limit`-th largest putative weight, so clusters below it are left out
+without looking at their particles. A new cluster of x's own is proposed beside them.
+
+Greedy resampling (keep the P heaviest) is optimal in reverse KL divergence (split-SMC paper, B.2);
+other schemes are unbiased.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from dataclasses import dataclass
 
-from kbforge.clustering.online.pool import Pool, PutativeScores, distinct, joined
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import State
 from kbforge.contracts import FloatArray, IntArray
 from kbforge.errors import LikelihoodError
 from kbforge.numerics import on_grid, rounded
 
+
+@dataclass(slots=True)  # a step makes ten of them, and to freeze one takes longer than to make it
+class Pool:
+    """Putative particles. Nothing changes one: `take` and `with_value` make another.
+
+    Attributes:
+        value: unnormalised log weights, shape [n].
+        cell: arena position of the cluster that takes x, -1 for a singleton.
+        slot: that cluster's slot, -1 for a singleton.
+        row: rank of the live particle in its subproblem.
+        subproblem: the subproblem's name.
+
+    """
+
+    value: FloatArray
+    cell: IntArray
+    slot: IntArray
+    row: IntArray
+    subproblem: IntArray
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def take(self, index: IntArray | NDArray[np.bool_]) -> Pool:
+        """The entries of an index array or mask, in its order."""
+        return Pool(
+            self.value[index],
+            self.cell[index],
+            self.slot[index],
+            self.row[index],
+            self.subproblem[index],
+        )
+
+    def with_value(self, value: FloatArray) -> Pool:
+        """The same particles with other weights."""
+        return Pool(value, self.cell, self.slot, self.row, self.subproblem)
+
+    def heaviest_first(self) -> Pool:
+        """Sorted by weight; equals keep their order."""
+        return self.take((-self.value).argsort(kind="stable"))
+
+
+@dataclass(frozen=True, slots=True)
+class PutativeScores:
+    """What the likelihood says of the new fragment's joining clusters.
+
+    Attributes:
+        log_predictive: L(C + x) - L(C) by slot, nats; at least as long as there are slots, and
+            unspecified where `slots` does not point.
+        slots: the clusters to consider, ascending; None is all.
+
+    """
+
+    log_predictive: FloatArray
+    slots: IntArray | None = None
+
+
+def joined(first: Pool, second: Pool) -> Pool:
+    """Two pools, one after the other."""
+    return Pool(
+        np.concatenate([first.value, second.value]),
+        np.concatenate([first.cell, second.cell]),
+        np.concatenate([first.slot, second.slot]),
+        np.concatenate([first.row, second.row]),
+        np.concatenate([first.subproblem, second.subproblem]),
+    )
+
+
+def distinct(values: IntArray) -> IntArray:
+    """The distinct values, ascending: np.unique at half the cost on short arrays."""
+    ordered = np.sort(values)
+    first = np.empty(len(ordered), dtype=np.bool_)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 _MANY_ROWS = 512  # above this, finding out which rows to leave out costs less than taking all
+
 _LEADERS = 8
+
 _SLACK = 1e-9
 
 
@@ -177,3 +268,14 @@ def _kth_largest(values: FloatArray, k: int) -> float:
         bound = np.partition(maxima, groups - k)[groups - k]
         values = values[values >= bound]
     return float(np.partition(values, len(values) - k)[len(values) - k])
+
+
+def resample(pool: Pool, rules: Rules, rng: np.random.Generator) -> Pool:
+    """At most P of the pool, canonical order."""
+    if rules.floor:
+        pool = pool.take(pool.value >= pool.value[0] + math.log(rules.floor))
+    kept, value = rules.resampler.resample(pool.value, rules.particles, rng)
+    pool = pool.take(kept)
+    if rules.resampler.keeps_heaviest:
+        return pool  # in the order that it was given
+    return pool.with_value(on_grid(value)).heaviest_first()

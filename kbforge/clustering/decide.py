@@ -1,32 +1,98 @@
-"""Decide: condition particles on constraints that arrive after their fragments.
+"""Remove, decide and bridge: changes of a session for a few fragments.
 
-Particles that violate a constraint go. If a subproblem has none left, or fragments that are to be
-one are in several, then those subproblems are merged, the fragments of the clusters concerned are
-taken out and are clustered again under the constraints. The clusters concerned are those of the
-heaviest particle that hold a fragment of which something was decided; what else there is stays.
+*Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight is
+to be its target density again, so that
+
+    log w -= log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
+
+Particles that become equal are one, and are not summed: each weighs what the target says of it. A
+subproblem of which x was the bridge falls apart. If the particles were all groupings there are, the
+result is the posterior of what is left, exactly. Clusters are made anew from their fragments, in
+order of arrival: a table that was edited in place would be off by a rounding from one that is
+filled from a snapshot. Where the likelihood forbids what is left of every particle, the fragments
+that are left of the subproblems are clustered again.
+
+*Decide.* Particles are conditioned on constraints that arrive after their fragments: those that
+violate one go. If a subproblem has none left, or fragments that are to be one are in several, those
+subproblems are merged, and the fragments of the clusters concerned are clustered again under the
+constraints. The clusters concerned are those of the heaviest particle that hold a fragment of the
+decision; everything else stays.
+
+*Bridge.* Sequential Monte Carlo adds a fragment to one cluster at a time, and never makes one
+cluster of two. So where a new fragment has joined a cluster, and would rather join another one than
+be alone, too, the two are offered as one. They become one if the log of the sum of the target
+densities held grows by that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kbforge.clustering.constraints.closure import Closure
+import numpy as np
+
+from kbforge.clustering.constraints import Closure
 from kbforge.clustering.core import Core
-from kbforge.clustering.plan import opening
-from kbforge.clustering.revise.groupings import Row, fragments_of, joint, rows_of
-from kbforge.clustering.revise.joined import joined, rests_of
-from kbforge.clustering.revise.remove import plan_removal
-from kbforge.clustering.revise.replace import Replacement, plan_replacement
-from kbforge.clustering.revise.rerun import clustered_again
-from kbforge.clustering.revise.revisit import (
+from kbforge.clustering.prior import DirichletProcess
+from kbforge.clustering.regroup import (
+    ImpossibleError,
+    Replacement,
+    Row,
+    fragments_held,
+    fragments_of,
+    joined,
+    joint,
+    plan_replacement,
+    rests_of,
+    rows_of,
+    without,
+)
+from kbforge.clustering.revise import (
+    LEAST_GAIN,
     MOST_NEIGHBOURS,
     MOST_TAKEN,
+    Rerun,
+    clustered_again,
+    offer,
     revisit,
     rivals,
     slot_of,
 )
-from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, Info
+from kbforge.clustering.step import opening
+from kbforge.contracts import (
+    Cluster,
+    Constraints,
+    Decision,
+    Fate,
+    FloatArray,
+    Fragment,
+    Info,
+    IntArray,
+)
+
+
+def plan_removal(core: Core, removed: Collection[int]) -> Replacement:
+    """Decide what is left without some fragments. Whatever is raised, nothing has changed.
+
+    Args:
+        core: holds them.
+        removed: their numbers.
+
+    Raises:
+        LikelihoodError: what is left has no possible grouping.
+
+    """
+    state, model, rules = core.state, core.model, core.rules
+    gone = sorted({core.homes.of(fragment) for fragment in removed})
+    parts = [[without(row, removed) for row in rows_of(state, name)] for name in gone]
+    try:
+        return plan_replacement(state, model, rules, gone, parts, removed)
+    except ImpossibleError:
+        held = [fragments_held(state, name) for name in gone]
+        left = [[i for i in fragments if i not in removed] for fragments in held]
+        parts = [clustered_again(core, fragments).rows for fragments in left]
+        return plan_replacement(state, model, rules, gone, parts, removed)
 
 
 def decide(core: Core, constraints: Constraints, new: Sequence[Decision]) -> None:
@@ -247,3 +313,91 @@ def _bound_first(core: Core, fragments: list[int]) -> list[int]:
     assert core.bindings is not None
     of = {number: core.bindings.component_of(number) for number in fragments}
     return sorted(fragments, key=lambda i: (of[i] is None, of[i] or "", i))
+
+
+def bridged(core: Core, fragment: int) -> float:
+    """Make one of the clusters that a fragment belongs to; the gain in log mass.
+
+    Raises:
+        LikelihoodError: as a session's `add`; what was made one before stays so.
+
+    """
+    state, own = core.state, slot_of(core, fragment)
+    if state.size[own] == 1:
+        return 0.0
+    slots, weights = rivals(core, fragment, own)
+    if not len(slots):
+        return 0.0
+    alone = state.prior.log_terms([(fragment,)], core.model.score([(fragment,)]))[0]
+    # a subproblem that is replaced gives its clusters other slots, so they go by a member
+    others = [state.members(slot)[0] for slot in nearest(slots, weights, alone)]
+    return made_one(core, fragment, others)
+
+
+def nearest(slots: IntArray, weights: FloatArray, alone: float) -> list[int]:
+    """The clusters that a fragment would rather join than be alone, the best first, a few at most.
+
+    Args:
+        slots: of clusters.
+        weights: log|C| + L(C + x) - L(C) of each, nats.
+        alone: log alpha + L({x}), nats.
+
+    """
+    better = np.flatnonzero(weights > alone)
+    best = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
+    found: list[int] = slots[best].tolist()
+    return found
+
+
+def made_one(core: Core, fragment: int, others: Sequence[int]) -> float:
+    """Make one of a fragment's cluster and others', one after another; the gain in log mass.
+
+    Raises:
+        LikelihoodError: as `bridged`.
+
+    """
+    return sum((_as_one(core, fragment, other) for other in others), 0.0)
+
+
+def terms_of_one(
+    prior: DirichletProcess,
+    apart: Mapping[Cluster, float],
+    score: Callable[[Sequence[Cluster]], FloatArray],
+) -> dict[Cluster, float] | None:
+    """The terms of clusters and of one cluster of them all, the last; None: it is not worth more.
+
+    Args:
+        prior: over partitions.
+        apart: clusters with their terms, log alpha + lgamma(|C|) + L(C).
+        score: L of clusters, nats.
+
+    """
+    one = union_of(apart)
+    if len(one) > MOST_TAKEN:
+        return None
+    together: float = prior.log_terms([one], score([one]))[0]
+    if together - math.fsum(apart.values()) <= LEAST_GAIN:
+        return None
+    return {**apart, one: together}
+
+
+def union_of(clusters: Iterable[Cluster]) -> Cluster:
+    """One cluster of all."""
+    return tuple(sorted(number for cluster in clusters for number in cluster))
+
+
+def _as_one(core: Core, fragment: int, other: int) -> float:
+    """Make the clusters of two fragments one, if that is worth it; the gain in log mass."""
+    state = core.state
+    slots = slot_of(core, fragment), slot_of(core, other)
+    if slots[0] == slots[1]:
+        return 0.0
+    members = [state.members(slot) for slot in slots]
+    one = union_of(members)
+    if not (core.bindings is None or core.bindings.allow([one])):
+        return 0.0
+    apart = dict(zip(members, state.term[list(slots)].tolist(), strict=True))
+    term = terms_of_one(state.prior, apart, core.model.score)
+    if term is None:
+        return 0.0
+    return offer(core, one, Rerun([(one,)], np.array([term[one]]), term))

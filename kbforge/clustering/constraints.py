@@ -1,29 +1,132 @@
-"""Bindings: the constraints on fragments and live clusters, updated at every step.
+"""Constraints: which fragments are one entity, and which clusters a fragment may join.
 
-A fragment that is bound has *tags*: its component of decisions, and its values of the linking
-attribute. A cluster has the tags of its fragments. So what a new fragment may join is read from its
-tags: only clusters with its own component, if there are any, and none with a component that its own
-is apart from, or with one of its linking values. A fragment without tags is free, and a session
-without constraints has no bindings.
+Must-links close transitively into *components*; a cannot-link of two fragments holds of their
+components. A component is named by its smallest id.
+
+A constrained fragment has *tags*: its component, and its values of the linking attribute. A cluster
+has the tags of its fragments. The tags of a new fragment say what it may join: if clusters hold its
+own component, only those; never one with a component that its own is apart from, or with one of its
+linking values. A fragment without tags is free, and a session without constraints has no bindings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.constraints.closure import Closure, listed
-from kbforge.clustering.online.bounds import Bounds
-from kbforge.clustering.plan import Plan
-from kbforge.contracts import Cluster, Constraints, Fragment
+from kbforge.clustering.propose import PutativeScores
+from kbforge.clustering.state import NewClusters, State
+from kbforge.contracts import Cluster, Constraints, Decision, Fragment, IntArray
 from kbforge.errors import ContradictionError, quoted
+
+
+class Closure:
+    """The components of some decisions.
+
+    Args:
+        decisions: any.
+
+    Raises:
+        ContradictionError: they cannot all hold; the message names those that cause it.
+
+    Attributes:
+        component: by id, its component, of all that the decisions name.
+        members: by component, its ids, ascending.
+        apart: by component, those that it is not one with; none where there are none.
+
+    """
+
+    def __init__(self, decisions: Sequence[Decision]) -> None:
+        self._ties: dict[str, list[tuple[str, Decision]]] = {}
+        for decision in decisions:
+            for id in (decision.first, decision.second):
+                self._ties.setdefault(id, [])
+            if decision.same:
+                self._ties[decision.first].append((decision.second, decision))
+                self._ties[decision.second].append((decision.first, decision))
+        self.component: dict[str, str] = {}
+        self.members: dict[str, tuple[str, ...]] = {}
+        for id in sorted(self._ties):
+            if id not in self.component:
+                reached = self._reached(id)
+                self.members[id] = tuple(sorted(reached))
+                self.component.update(dict.fromkeys(reached, id))
+        self.apart: dict[str, set[str]] = {}
+        for decision in decisions:
+            if not decision.same:
+                self._separate(decision)
+
+    def ties(self, first: str, second: str) -> list[Decision]:
+        """The fewest must-links by which two fragments of a component are one."""
+        reached = self._reached(first)
+        out = []
+        while second != first:
+            second, decision = reached[second]
+            out.append(decision)
+        return out[::-1]
+
+    def _separate(self, decision: Decision) -> None:
+        one, other = self.component[decision.first], self.component[decision.second]
+        if one == other:
+            ties = self.ties(decision.first, decision.second)
+            because = listed(ties) if ties else "a fragment is the same as itself"
+            raise ContradictionError(
+                f"{called(decision)} cannot hold: {because}",
+                tuple(each.name for each in (decision, *ties)),
+            )
+        self.apart.setdefault(one, set()).add(other)
+        self.apart.setdefault(other, set()).add(one)
+
+    def _reached(self, start: str) -> dict[str, tuple[str, Decision]]:
+        """All that must-links lead to; by id, where from and by which, `start` by itself."""
+        reached: dict[str, tuple[str, Decision]] = {start: (start, Decision(True, start, start))}
+        queue = deque([start])
+        while queue:
+            here = queue.popleft()
+            for there, decision in self._ties[here]:
+                if there not in reached:
+                    reached[there] = here, decision
+                    queue.append(there)
+        return reached
+
+
+def called(decision: Decision) -> str:
+    """A decision as messages call it."""
+    word = "same" if decision.same else "different"
+    said = f'{word} "{quoted(decision.first)}" "{quoted(decision.second)}"'
+    return f"{quoted(decision.name)} ({said})" if decision.name else said
+
+
+def listed(decisions: Sequence[Decision]) -> str:
+    """Decisions that hold, as messages say it."""
+    said = list(_shortened(decisions))
+    holds = "holds" if len(decisions) == 1 else "hold"
+    return f"{', '.join(said)} {holds}"
+
+
+_MOST_NAMED = 6
+
+
+def _shortened(decisions: Sequence[Decision]) -> Iterator[str]:
+    """A long chain of decisions by its beginning and end."""
+    if len(decisions) <= _MOST_NAMED:
+        yield from map(called, decisions)
+        return
+    yield from map(called, decisions[: _MOST_NAMED // 2])
+    yield f"{len(decisions) - _MOST_NAMED} more"
+    yield from map(called, decisions[-_MOST_NAMED // 2 :])
+
 
 Tag: TypeAlias = tuple[bool, str]
 """(True, a component) or (False, a value of the linking attribute)."""
 
-_FREE: frozenset[Tag] = frozenset()
+Tags: TypeAlias = frozenset[Tag]
+
+_FREE: Tags = frozenset()
 
 
 class FragmentTags:
@@ -45,15 +148,15 @@ class FragmentTags:
     ) -> None:
         self.constraints, self.closure = constraints, closure
         self._reserved = reserved or {}
-        self._tags: dict[int, frozenset[Tag]] = {}
+        self._tags: dict[int, Tags] = {}
         # by component, which of its fragments has a linking value
         self._stated: dict[str, dict[str, str]] = {}
 
-    def of(self, fragment: int) -> frozenset[Tag]:
+    def of(self, fragment: int) -> Tags:
         """The tags of a fragment, by number."""
         return self._tags.get(fragment, _FREE)
 
-    def of_fragment(self, x: Fragment) -> frozenset[Tag]:
+    def of_fragment(self, x: Fragment) -> Tags:
         """The tags that a fragment has, or will have."""
         component = self.closure.component.get(x.id)
         tags = {(False, value) for value in self.constraints.stated(x)}
@@ -137,6 +240,49 @@ class FragmentTags:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a fragment may go.
+
+    Attributes:
+        only: slots of the clusters of which it must join one, ascending; None leaves it free to
+            join any, or to open one.
+        barred: it must not join a cluster with one of these tags.
+        of_slot: by slot, the tags of clusters that have any.
+        apart: slots of clusters with barred tags, those of linking values left out.
+
+    """
+
+    only: IntArray | None
+    barred: Tags
+    of_slot: Mapping[int, Tags]
+    apart: Sequence[Collection[int]] = ()
+
+    @classmethod
+    def of(cls, slots: IntArray) -> Bounds:
+        """The fragment may join these clusters, ascending, and no others."""
+        return cls(slots, _FREE, {})
+
+    def within(self, state: State, scores: PutativeScores) -> PutativeScores:
+        """The scores of the clusters that are not barred."""
+        barred = self.barred
+        if not barred:
+            return scores
+        slots = scores.slots
+        if slots is None:
+            # all there are: fewer are apart than are not
+            allowed = state.reach[: state.n_slots] > -np.inf
+            for held in self.apart:
+                allowed[np.fromiter(held, dtype=np.int64, count=len(held))] = False
+            slots = np.flatnonzero(allowed)
+            barred = frozenset(tag for tag in barred if not tag[0])
+        if barred:
+            of = self.of_slot
+            left = [slot for slot in slots.tolist() if of.get(slot, _FREE).isdisjoint(barred)]
+            slots = np.array(left, dtype=np.int64)
+        return PutativeScores(scores.log_predictive, slots)
+
+
 class Bindings(FragmentTags):
     """The tags of a run's fragments and clusters; the arguments are those of `FragmentTags`."""
 
@@ -147,7 +293,7 @@ class Bindings(FragmentTags):
         reserved: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         super().__init__(constraints, closure, reserved)
-        self._of_slot: dict[int, frozenset[Tag]] = {}
+        self._of_slot: dict[int, Tags] = {}
         # by component, the slots of clusters that hold one of its fragments
         self._holders: dict[str, set[int]] = {}
 
@@ -176,14 +322,13 @@ class Bindings(FragmentTags):
         ]
         return Bounds(None, frozenset(barred), self._of_slot, apart)
 
-    def follow(self, plan: Plan) -> None:
-        """A step has been taken."""
-        self.take_in(plan.fragment, plan.reading.fragment)
-        own = self.of(plan.fragment)
-        new = plan.new
+    def follow(self, fragment: int, x: Fragment, new: NewClusters, dropped: IntArray) -> None:
+        """A step has been taken: clusters hold the fragment, and others are no more."""
+        self.take_in(fragment, x)
+        own = self.of(fragment)
         for parent, child in zip(new.parents.tolist(), new.slots.tolist(), strict=True):
             self._tag(child, own | self._of_slot.get(parent, _FREE))
-        self._release(plan.dropped.tolist())
+        self._release(dropped.tolist())
 
     def regroup(self, before: Iterable[int], clusters: Mapping[int, Cluster]) -> None:
         """In place of the clusters of some slots there are these, by slot."""
@@ -202,7 +347,7 @@ class Bindings(FragmentTags):
         sorted_values = {name: sorted(values) for name, values in reserved.items()}
         return Bindings(self.constraints, self.closure, sorted_values)
 
-    def _tag(self, slot: int, tags: frozenset[Tag]) -> None:
+    def _tag(self, slot: int, tags: Tags) -> None:
         if tags:
             self._of_slot[slot] = tags
             for decided, name in tags:

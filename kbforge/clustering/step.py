@@ -1,4 +1,4 @@
-"""What one step of (split) sequential Monte Carlo clustering decides, phase by phase.
+"""One step of (split) sequential Monte Carlo clustering, phase by phase.
 
 Sources: Fearnhead (2004) for the sampler on partitions; the split-SMC paper (Trojan et al.) for
 subproblems (section 3) and surrogates (appendix C.1).
@@ -16,7 +16,8 @@ A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), 
 of its own, with weight w_si + log alpha + L({x}).
 
 A step has two halves. `consider` reads, may fail, and leaves everything as it was: state, model
-and random numbers. `kbforge.clustering.commit` writes what it decided, and cannot fail.
+and random numbers. `commit` writes the plan and cannot fail, since `extend` and `release` of a live
+table cannot raise by their contract. So a state holds all of a fragment or nothing of it.
 """
 
 from __future__ import annotations
@@ -26,19 +27,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbforge.clustering.online.bounds import Bounds
-from kbforge.clustering.online.grow import grow
-from kbforge.clustering.online.merge import discard_weak_merges, merge
-from kbforge.clustering.online.pool import distinct
-from kbforge.clustering.online.propose import propose_joins, with_singletons
-from kbforge.clustering.online.resample import resample
-from kbforge.clustering.online.reweigh import log_marginal_alone, reweigh
-from kbforge.clustering.online.scorer import Scorer
-from kbforge.clustering.online.split import split
-from kbforge.clustering.online.table import Reading
+from kbforge.clustering.constraints import Bounds
+from kbforge.clustering.grow import discard_weak_merges, grow, merge, split
+from kbforge.clustering.propose import Pool, distinct, propose_joins, resample, with_singletons
 from kbforge.clustering.rules import Rules
 from kbforge.clustering.state import Block, NewClusters, State
-from kbforge.contracts import Fragment, IntArray
+from kbforge.clustering.table import Reading, Scorer
+from kbforge.contracts import Fate, Fragment, Info, IntArray
 from kbforge.errors import LikelihoodError
 
 
@@ -166,3 +161,53 @@ def _opening(state: State, reading: Reading, alone: float) -> Plan:
     return Plan(
         fragment, reading, new, (), {fragment: block}, {int(new.slots[0]): 1}, dropped=nothing
     )
+
+
+def reweigh(state: State, model: Scorer, reading: Reading, joins: Pool) -> Pool:
+    """The joins with the likelihood's weights, those that it forbids left out."""
+    joins = model.reweigh(state, reading, joins)
+    finite = joins.value > -np.inf
+    return joins if finite.all() else joins.take(finite)
+
+
+def log_marginal_alone(model: Scorer, reading: Reading) -> float:
+    """L({x}), nats, checked.
+
+    Raises:
+        LikelihoodError: it is NaN or +inf.
+
+    """
+    score = model.log_marginal_new(reading)
+    if np.isnan(score) or score == np.inf:
+        raise LikelihoodError(f"the likelihood of the fragment alone is {score}")
+    return score
+
+
+def commit(state: State, model: Scorer, plan: Plan) -> Info:
+    """Write what `consider` decided of this state; it and the model are updated in place."""
+    assert plan.fragment == state.n_fragments, "a plan holds for the state it was made of"
+    state.count_fragments(1)
+    for name in plan.replaced:
+        state.remove(name)
+    state.place_clusters(plan.fragment, plan.new)
+    for slot, mask in plan.masks.items():
+        state.mask[slot] = mask
+    model.extend(plan.fragment, plan.reading, plan.new)
+    if len(plan.dropped):
+        state.release(plan.dropped)
+        model.release(plan.dropped)
+    for name, block in plan.blocks.items():
+        state.install(name, block)
+    return Info(
+        fragment=plan.fragment,
+        fate=_FATES[min(len(plan.replaced), 2)],
+        before=plan.replaced,
+        after=tuple(plan.blocks),
+        subproblems=state.n_subproblems,
+        log10_effective_particles=state.log10_effective_particles,
+        model_evaluations=model.evaluations,
+    )
+
+
+_FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
+"""By how many subproblems took part."""

@@ -1,1 +1,0 @@
-"""Decisions and linking rules, as sequential Monte Carlo reads them."""

@@ -1,1 +1,0 @@
-"""The phases of one online step: score, propose, reweigh, resample, merge, grow, split."""

@@ -1,0 +1,155 @@
+"""Pages as plain data: what they hold, and what must agree where a session continues."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbforge.clustering.rules import Rules
+from kbforge.contracts import (
+    Cluster,
+    FloatArray,
+    IntArray,
+    Page,
+    Particle,
+    Posterior,
+    Problem,
+    Subproblem,
+    Totals,
+)
+from kbforge.errors import UsageError, quoted
+from kbforge.numerics import on_grid
+
+if TYPE_CHECKING:
+    # it imports SciPy, which takes longer than showing an entity of a store
+    from kbforge.clustering.prior import DirichletProcess
+
+
+def subproblem_of(page: Page, called: Callable[[int], int] | None = None) -> Subproblem:
+    """A page as plain tuples.
+
+    Args:
+        page: one subproblem.
+        called: gives the fragments other numbers, in the same order or another; None leaves them.
+
+    """
+    # most pages are short, and lists are cut sooner than arrays
+    held = _parts(page.members, page.lengths)
+    if called is None:
+        clusters = [tuple(members) for members in held]
+    else:
+        clusters = [tuple(sorted(map(called, members))) for members in held]
+    particles = tuple(
+        Particle(weight, tuple(sorted([clusters[k] for k in row])))
+        for weight, row in zip(page.weights.tolist(), _parts(page.cells, page.rows), strict=True)
+    )
+    fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
+    return Subproblem(tuple(fragments), particles)
+
+
+def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
+    """Parts of these lengths, one after another."""
+    cut = numbers.tolist()
+    ends = accumulate(lengths.tolist(), initial=0)
+    return [cut[begin:end] for begin, end in pairwise(ends)]
+
+
+def posterior_of(
+    pages: Iterable[Page],
+    prior: DirichletProcess,
+    n_fragments: int,
+    evaluations: int,
+    called: Callable[[int], int] | None = None,
+) -> Posterior:
+    """What is known of the grouping.
+
+    Args:
+        pages: of all subproblems, by ascending name.
+        prior: over partitions.
+        n_fragments: how many there are.
+        evaluations: as `Posterior` counts them.
+        called: see `subproblem_of`.
+
+    """
+    subproblems, terms = [], list[float]()
+    for page in pages:
+        subproblems.append(subproblem_of(page, called))
+        terms += _heaviest_terms(page, prior).tolist()
+    return Posterior(tuple(subproblems), math.fsum(terms), n_fragments, evaluations)
+
+
+def _heaviest_terms(page: Page, prior: DirichletProcess) -> FloatArray:
+    """log alpha + lgamma(|C|) + L(C) of the clusters of the heaviest particle, nats."""
+    heaviest = page.cells[: page.rows[0]]
+    return on_grid(prior.log_cluster(page.lengths[heaviest]) + page.scores[heaviest])
+
+
+def settings_of(problem: Problem, rules: Rules) -> dict[str, Any]:
+    """What must be the same when a session goes on."""
+    return {
+        "alpha": problem.alpha,
+        "max_evals": problem.max_evals,
+        "surrogate": problem.surrogate is not None,
+        "index": problem.index is not None,
+        "particles": rules.particles,
+        "resampler": type(rules.resampler).__name__,
+        "splits": rules.splits,
+        "weights": rules.weights,
+        "sampled_merges": rules.sampled_merges,
+        "floor": rules.floor,
+    }
+
+
+def require_same(
+    problem: Problem,
+    rng: np.random.Generator,
+    totals: Totals,
+    settings: Mapping[str, Any],
+    source: str,
+) -> None:
+    """Refuse to go on from where another session was left.
+
+    Args:
+        problem: of the session that is to go on.
+        rng: likewise.
+        totals: what it is to know.
+        settings: its own.
+        source: what the totals are from, as messages call it, with its verb.
+
+    Raises:
+        UsageError: they are of a session with other settings, other constraints than the problem
+            demands, or random numbers of another kind.
+
+    """
+    for name, value in settings.items():
+        if totals.settings.get(name) != value:
+            raise UsageError(
+                f"{source} of a session with {name} {quoted(totals.settings.get(name))}, "
+                f"this one has {quoted(value)}"
+            )
+    kind = type(rng.bit_generator).__name__
+    if totals.rng.get("bit_generator") != kind:
+        raise UsageError(
+            f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
+            f"these are by {kind}"
+        )
+    if problem.constraints and problem.constraints != totals.constraints:
+        raise UsageError(f"{source} of a session with other constraints")
+
+
+def numbers_in(pages: Sequence[Page]) -> list[int]:
+    """The numbers of their fragments, ascending."""
+    return sorted({number for page in pages for number in page.members.tolist()})
+
+
+def clusters_of(page: Page) -> dict[int, Cluster]:
+    """By slot, the fragments of a page's clusters."""
+    held = np.split(page.members, np.cumsum(page.lengths)[:-1])
+    return {
+        slot: tuple(members.tolist())
+        for slot, members in zip(page.slots.tolist(), held, strict=True)
+    }

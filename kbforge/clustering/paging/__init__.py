@@ -1,1 +1,0 @@
-"""Sessions as plain data: pages, checkpoints of them, and sessions that fetch what they need."""

@@ -1,1 +1,0 @@
-"""Changes of a session other than new fragments: removal, decisions, revision."""
